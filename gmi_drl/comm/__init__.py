@@ -1,6 +1,6 @@
 """Communication between GMIs: groups, gradient reductions and messages (paper section 4.1).
 
-Torch comes with what is opened.
+Torch is imported with what is opened.
 """
 
 import platform
@@ -24,17 +24,17 @@ __all__ = ["open_group", "open_reduction", "select_by_layout"]
 
 
 def open_group(method: ReductionMethod, member: Membership, rendezvous: "Rendezvous") -> "Group":
-    """Join a group; returns when all have joined.
+    """Join a group. Returns when all ranks have joined.
 
     Args:
-        method: How its gradients will be summed, which decides how the ranks meet.
-        member: Who this process is.
+        method: How the group's gradients will be summed, which decides how the ranks meet.
+        member: This process.
         rendezvous: Where it meets the others.
 
     Raises:
-        UsageError: If the method is not for such a group, or the rendezvous lacks what it needs.
+        UsageError: If the method is not for such a group, or the rendezvous lacks something that it needs.
         MachineError: If this machine cannot.
-        PeerDiedError: If another rank has ended before it came, where that can be seen.
+        PeerDiedError: If another rank has ended before it joined, where that can be seen.
         PeerSilentError: If the others have not joined within `hang_s`.
     """
     if obstacle := refusal(method, member.mapping):
@@ -46,7 +46,7 @@ def open_group(method: ReductionMethod, member: Membership, rendezvous: "Rendezv
     if missing := method.missing():
         raise MachineError(missing)
     if lacks := rendezvous.lacks(method):
-        raise UsageError(f"{method.name} needs the {' and the '.join(lacks)} where its ranks meet")
+        raise UsageError(f"{method.name} needs a rendezvous with {' and '.join(lacks)}")
     group: Group = class_at(method.group)(member, rendezvous)
     return group
 

@@ -1,4 +1,4 @@
-"""What processes that act together need beside data: who they are, barriers, and a few numbers of each for all."""
+"""What cooperating processes need beside sums: ranks, barriers, and a few numbers of each rank for all."""
 
 from typing import Protocol
 
@@ -11,11 +11,10 @@ from gmi_drl.errors import UsageError
 class Group(Protocol):
     """The ranks of a group, on the host whatever device they compute on. All make the same calls in the same order.
 
-    Every call that waits raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError`
-    for one that lives but has not arrived within `hang_s`, in which this process was running and no other rank told
-    that it waits for somebody slow (`membership.Keepalives`); a group that raised either is of no further use. Where
-    ranks make different calls, or the same with vectors of different lengths, all raise `UsageError` and nothing is
-    changed.
+    Each waiting call raises `PeerDiedError` soon after the death of a rank that it waits for, and `PeerSilentError` for
+    a living rank that has not arrived within `hang_s`. Only time counts in which this process ran and no other rank
+    sent a keepalive (`membership.Keepalives`). After either error a group is of no further use. If ranks make different
+    calls, or the same with vectors of different lengths, all raise `UsageError` and nothing is changed.
 
     Attributes:
         rank: This process, from 0.
@@ -30,7 +29,7 @@ class Group(Protocol):
         """Seconds that this rank has waited for others since the group was opened, in reductions, too."""
 
     def gather(self, values: Tensor) -> Tensor:
-        """The float64 CPU vectors `[n]` of all ranks as `[size, n]` in rank order, the same on every rank.
+        """Gather the float64 CPU vectors `[n]` of all ranks. Returns `[size, n]` in rank order, the same on every rank.
 
         Raises:
             UsageError: If the tensor is not flat and float64 on the CPU.
@@ -42,7 +41,7 @@ class Group(Protocol):
         ...
 
     def close(self) -> None:
-        """Give back what the operating system holds. Buckets stay readable."""
+        """Free what the operating system holds. Buckets stay readable."""
         ...
 
 
@@ -53,6 +52,6 @@ def check_values(values: Tensor) -> None:
 
 
 def described(tensor: Tensor) -> str:
-    """A tensor's form, for errors."""
+    """A tensor's dtype, shape, strides and device, for errors."""
     layout = "" if tensor.is_contiguous() else " with strides " + str(list(tensor.stride()))
     return f"{tensor.dtype} {list(tensor.shape)}{layout} on {tensor.device}"

@@ -1,4 +1,4 @@
-"""Whether this machine reaches itself, which ranks of one host need that meet by sockets."""
+"""Whether this machine can connect to itself, which ranks of one host need if they meet by sockets."""
 
 import socket
 
@@ -12,7 +12,7 @@ def require_loopback() -> None:
     """Open a connection of this process to itself.
 
     Raises:
-        MachineError: If the loopback interface does not carry it; without this a peer would be blamed.
+        MachineError: If the loopback interface does not carry it. Without this check an error would blame a peer.
     """
     try:
         with (

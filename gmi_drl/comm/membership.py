@@ -1,4 +1,4 @@
-"""Who a process is among those of its group."""
+"""A process as one rank of a group."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,11 +9,11 @@ from gmi_drl.layout.mapping import MappingList, check_mapping, size_of
 
 
 class Keepalives:
-    """By what a process that waits shows those who wait for it that it is not silent; see `gmi_drl.layout.waits`.
+    """How a waiting process shows the processes that wait for it that it is alive; see `gmi_drl.layout.waits`.
 
     Attributes:
-        tell: What tells others; groups add what tells their ranks.
-        heard: What is done when a wait for other ranks begins anew because they have told so.
+        send: Called to send a keepalive; each group adds the function that sends one to its ranks.
+        received: Called when a keepalive from another rank has restarted a wait.
     """
 
     def __init__(self) -> None:
@@ -23,18 +23,18 @@ class Keepalives:
 
 @dataclass(frozen=True)
 class Membership:
-    """A process as one rank of a group: where all of them are, and how it waits for the others.
+    """A process as one rank of a group: where all ranks are, and how this one waits for the others.
 
     Args:
         rank: This process, from 0.
         mapping: The ranks of each device, e.g. `[[0, 1], [2, 3]]`.
-        names: What errors call the ranks, in rank order: "GMI 3". Without any they are ranks.
-        hang_s: Seconds after which a peer that lives counts as silent.
-        spins: Whether it may spin before it offers its core to others: only where each rank has cores of its own.
+        names: The ranks' names in errors, in rank order: "GMI 3". Empty: "rank 3".
+        hang_s: Seconds after which a living peer counts as silent.
+        spins: Whether it may spin before it yields its core: only if each rank has cores of its own.
         keepalives: Of this process.
 
     Raises:
-        UsageError: If the mapping does not have the ranks 0 to n - 1, or this one, or as many as names.
+        UsageError: If the mapping does not have the ranks 0 to n - 1, or not this one, or the names are not n or none.
     """
 
     rank: int
@@ -60,10 +60,10 @@ class Membership:
         return size_of(self.mapping)
 
     @property
-    def neighbours(self) -> tuple[int, ...]:
-        """The ranks on the device of this one, itself among them, in the mapping's order."""
+    def local_ranks(self) -> tuple[int, ...]:
+        """The ranks on this rank's device, itself among them, in the mapping's order."""
         return next(tuple(ranks) for ranks in self.mapping if self.rank in ranks)
 
     def name(self, rank: int) -> str:
-        """What errors call a rank."""
+        """The name of a rank in errors."""
         return self.names[rank] if self.names else f"rank {rank}"

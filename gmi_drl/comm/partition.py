@@ -1,4 +1,4 @@
-"""Parts of a vector: shards of the ranks, pieces that pass through something small."""
+"""Parts of a vector: the shards of ranks, and the pieces that pass through a small buffer."""
 
 from gmi_drl.comm.memory.segment import LINE_BYTES
 
@@ -6,7 +6,7 @@ _LINE_FLOATS = LINE_BYTES // 4
 
 
 def shard_bounds(numel: int, size: int, rank: int) -> tuple[int, int]:
-    """First and last + 1 element of the part that `rank` sums; all but the last of a vector are whole cache lines."""
+    """First and last + 1 element of the shard that `rank` sums. All but a vector's last shard are whole cache lines."""
     lines = -(-numel // _LINE_FLOATS)
     step = -(-lines // size) * _LINE_FLOATS
     return min(rank * step, numel), min((rank + 1) * step, numel)
@@ -18,5 +18,5 @@ def pieces(first: int, last: int, step: int) -> list[slice]:
 
 
 def in_pieces(numel: int, step: int) -> list[slice]:
-    """A whole vector. One without numbers is one piece: for it, too, all ranks come together."""
+    """A whole vector in consecutive parts of at most `step`. An empty one is one piece: all ranks meet for it, too."""
     return pieces(0, numel, step) or [slice(0, 0)]

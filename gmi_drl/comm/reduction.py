@@ -10,21 +10,21 @@ from gmi_drl.errors import UsageError
 
 
 class Reduction(Protocol):
-    """Sums vectors over the ranks of a group (paper section 4.1), for one device of each.
+    """Sums vectors over the ranks of a group (paper section 4.1), each on one device.
 
-    What is said of the waits and of different calls in `Group` holds here, too. A group has one reduction. Whether a
-    rank has its bucket, and whether it reduces that one, may count as another call: all ranks do the same.
+    What `Group` says of waits and of different calls holds here, too. A group has one reduction. All ranks do the same:
+    whether a rank has its bucket, and whether it reduces that bucket, may count as different calls.
     """
 
     @property
     def group(self) -> Group:
-        """Of whose ranks."""
+        """The group whose ranks it sums over."""
 
     def bucket(self, numel: int) -> Tensor:
-        """The zeroed float32 vector `[numel]` on the device that is reduced with the fewest copies.
+        """A zeroed float32 vector `[numel]` on the device, which is reduced with the fewest copies.
 
         Raises:
-            UsageError: On a second call, or where there is no room for so many numbers.
+            UsageError: On a second call, or if there is no room for that many numbers.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Where the ranks of a group meet: made by who starts them, inherited by descriptor."""
+"""What the ranks of a group meet in: made by the launcher, inherited by descriptor."""
 
 import os
 import secrets
@@ -16,15 +16,15 @@ from gmi_drl.layout.reduction_method import ReductionMethod
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """What one rank has of it. Which of these, `ReductionMethod.meets_in` says; all stay the caller's to close.
+    """The descriptors that one rank inherits. `ReductionMethod.meets_in` says which of them; the caller closes them.
 
     Args:
-        segment: Descriptor of shared memory (`memory.segment.create_segment`), or of a table of the ranks alone
+        segment: Shared memory (`memory.segment.create_segment`), or a table of the ranks alone
             (`memory.segment.create_table`) beside a store.
-        store: Descriptor of an empty file in memory (`memory.segment.create_empty`), the same one for all ranks, in
-            which a store of torch's may be.
-        listener: Descriptor of a socket at which this rank listens (`meeting.listen`).
-        addresses: Descriptor of what all are told of each other (`RankAddresses.written`).
+        store: An empty file in memory (`memory.segment.create_empty`), the same for all ranks, for one of torch's
+            stores.
+        listener: The socket at which this rank listens (`handshake.listen`).
+        addresses: The addresses of all ranks (`RankAddresses.to_descriptor`).
     """
 
     segment: int | None = None
@@ -34,7 +34,7 @@ class Rendezvous:
 
     @property
     def descriptors(self) -> dict[str, int]:
-        """Those that there are, by their names here."""
+        """The descriptors that there are, by their names here."""
         return {name: value for name, value in vars(self).items() if isinstance(value, int)}
 
     def to_order(self) -> dict[str, int]:
@@ -47,7 +47,7 @@ class Rendezvous:
         return cls(**order)
 
     def lacks(self, method: ReductionMethod) -> list[str]:
-        """What a method needs of it that is not there."""
+        """The names of descriptors that a method needs and that are missing."""
         return [name for name in NEEDS[method.meets_in] if getattr(self, name) is None]
 
 
@@ -57,20 +57,20 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "store": ("segment", "store"),
     "links": ("segment", "listener", "addresses"),
 }
-"""By `ReductionMethod.meets_in`. Ranks that meet by links share a segment with those of their device alone."""
+"""By `ReductionMethod.meets_in`. Ranks that meet by links share a segment only with those of their device."""
 
 
 class RendezvousPoints:
-    """The rendezvous of a group's ranks on this host: of all, unless told otherwise.
+    """The rendezvous of all ranks of a group, or of those on this host.
 
-    Ranks of several hosts meet when all of their hosts have been told of all `addresses` by `meet`. To be closed when
-    the ranks are started: from then on nobody answers for a rank that has ended before it came.
+    If ranks are on several hosts, each host gets the `addresses` of all by `set_addresses`. Close it when the ranks are
+    started: from then on nobody answers for a rank that ended before it connected.
 
     Args:
-        method: How they reduce.
+        method: The reduction.
         mapping: The ranks of each device.
         slot_bytes: Shared memory for each rank; longer vectors are reduced in pieces.
-        ranks: Those of this host, where others are elsewhere.
+        ranks: The ranks of this host; None: all.
         host: The address of this host by which the others reach it.
 
     Raises:
@@ -101,29 +101,29 @@ class RendezvousPoints:
         except OSError as error:
             self.close()
             raise MachineError(
-                f"a group has no place to meet: {error.strerror} (ulimit -n): use fewer groups"
+                f"shared memory and sockets for a group cannot be made: {error.strerror} (ulimit -n): use fewer groups"
             ) from error
         except BaseException:
             self.close()
             raise
 
     def __getitem__(self, rank: int) -> Rendezvous:
-        """The one of a rank."""
+        """The rendezvous of a rank."""
         listener = self._listeners.get(rank)
         at = listener.fileno() if listener else None
         return Rendezvous(segment=self._segments.get(rank), store=self._store, listener=at, addresses=self._addresses)
 
     @property
     def addresses(self) -> dict[int, tuple[str, int]]:
-        """Where ranks of this host listen; none where they meet in something else."""
+        """Where ranks of this host listen, by rank; empty if they meet in something else."""
         return {rank: listener.getsockname() for rank, listener in self._listeners.items()}
 
     def set_addresses(self, ranks: RankAddresses) -> None:
-        """Tell the ranks of this host of all others."""
+        """Give the ranks of this host the addresses of all."""
         self._addresses = ranks.to_descriptor()
 
     def close(self) -> None:
-        """Close the descriptors; who has inherited them keeps theirs."""
+        """Close the descriptors; processes that have inherited them keep theirs."""
         for segment in set(self._segments.values()):
             os.close(segment)
         for listener in self._listeners.values():

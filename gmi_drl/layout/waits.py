@@ -19,8 +19,8 @@ A wait begins anew whenever who is waited for shows that it is not silent, but w
 what they hear of agents in their table of the channels: agents, and those who stand in for some, look there, and pass
 it on to agents of other hosts. They tell the ranks of their groups (`membership.Keepalives`), which pass it on to their
 own agents, and the launcher. Where roles ask each other by messages, in TDG and TDG_EX, each GMI writes down when the
-last message came of which it knows (`Messages.hear`), and who waits for it looks there. A GMI that is slow is only
-reported.
+last message came of which it knows (`Messages.recv_while_active`), and who waits for it looks there. A GMI that is
+slow is only reported.
 
 Worlds that load, and kernels that are compiled meanwhile, have `LOADING_S` instead.
 """

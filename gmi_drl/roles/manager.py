@@ -202,8 +202,8 @@ class GMI_manager:
         return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
 
     def hear(self, GMI_id: int, patience: float) -> Any:
-        """`recv` from a GMI that may itself wait for others; see `Messages.hear`."""
-        return self._mailboxes_with(GMI_id, can_hear).hear(GMI_id, self.device, patience)
+        """`recv` from a GMI that may itself wait for others; see `Messages.recv_while_active`."""
+        return self._mailboxes_with(GMI_id, can_hear).recv_while_active(GMI_id, self.device, patience)
 
     @property
     def channel_memory(self) -> tuple[int, Mailboxes]:

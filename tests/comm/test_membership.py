@@ -6,8 +6,8 @@ from gmi_drl.errors import UsageError
 
 def test_a_member_knows_its_neighbours_and_names():
     member = Membership(3, [[3, 0], [2, 1]], names=("GMI 7", "GMI 5", "GMI 6", "GMI 4"))
-    assert (member.size, member.neighbours, member.name(3)) == (4, (3, 0), "GMI 4")
-    assert Membership(1, [range(3)]).neighbours == (0, 1, 2) and Membership(1, [range(3)]).name(2) == "rank 2"
+    assert (member.size, member.local_ranks, member.name(3)) == (4, (3, 0), "GMI 4")
+    assert Membership(1, [range(3)]).local_ranks == (0, 1, 2) and Membership(1, [range(3)]).name(2) == "rank 2"
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
     monkeypatch.setattr(
         "gmi_drl.comm.rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))
     )
-    with pytest.raises(MachineError, match=r"no place to meet: Too many open files \(ulimit -n\): use fewer groups"):
+    with pytest.raises(MachineError, match=r"cannot be made: Too many open files \(ulimit -n\): use fewer groups"):
         RendezvousPoints(HAR, UNEVEN, 4000)
     with pytest.raises(MachineError, match="use fewer GMIs"):
         RendezvousPoints(MPR_SHM, UNEVEN, 2**50)

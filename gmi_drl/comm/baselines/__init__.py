@@ -1,1 +1,1 @@
-"""torch.distributed's and Horovod's own groups and reductions, to compare with."""
+"""Baselines to compare with: groups and reductions of torch.distributed and Horovod."""

@@ -1,4 +1,4 @@
-"""A group whose sums are Horovod's (Sergeev and Del Balso 2018), started in processes that are there already."""
+"""A group that sums by Horovod (Sergeev and Del Balso 2018), started in processes that already run."""
 
 import os
 from collections.abc import Iterator
@@ -21,12 +21,12 @@ _LOOPBACK, _INTERFACE = "127.0.0.1", "lo"
 
 
 class HorovodGroup(GlooGroup):
-    """A `GlooGroup` whose sums are Horovod's `allreduce`, with its defaults and, below it, a gloo of its own.
+    """A `GlooGroup` that sums by Horovod's `allreduce`, with its defaults and a gloo of its own.
 
-    Horovod knows one group in a process. Groups of the same ranks share it, others are refused.
+    Horovod knows one group in a process. Groups of the same ranks share it; other groups are refused.
 
-    Its thread goes on waiting for a peer that is silent: a process that has lost one so can only end at once
-    (`os._exit`), as a GMI does.
+    Horovod's thread goes on waiting for a silent peer: a process that has lost one can only end at once (`os._exit`),
+    as a GMI does.
 
     Args:
         member: This process.
@@ -51,14 +51,14 @@ class HorovodGroup(GlooGroup):
         self._finish(call_code(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
-        """Leave the group, and end Horovod if no other one has it; see `GlooGroup`."""
+        """Leave the group, and shut Horovod down if no other group uses it; see `GlooGroup`."""
         if self._horovod:
             self._horovod.leave()
             self._horovod = None
         super().close()
 
     def _join(self) -> "_Horovod":
-        """The Horovod of this process, started if there is none; all ranks come to the same end."""
+        """The Horovod of this process, started if there is none. All ranks come to the same result."""
         own = _Horovod.running
         founder, rank = (own.founder, hvd.rank()) if own else (0, -1)
         founders, ranks = self.gather(torch.tensor([founder, rank], dtype=torch.float64)).T.long().tolist()
@@ -78,12 +78,12 @@ class HorovodGroup(GlooGroup):
             told = self.gather(torch.tensor([port, os.getpid()], dtype=torch.float64))[0].long().tolist()
             os.environ.update(_environment(self.rank, self.size, told[0]))
             self._finish(BARRIER, lambda: in_background(hvd.init))
-            self.barrier()  # until here all may ask the server
+            self.barrier()  # until here all ranks may use the server
         _Horovod.running = _Horovod(told[1])
         return _Horovod.running
 
     def _start(self, vector: Tensor) -> AsyncWork:
-        # Horovod remembers by the name what the ranks have agreed upon.
+        # Horovod caches by name what the ranks have agreed on.
         handle = hvd.allreduce_async_(vector, name=f"sum of {vector.numel()}", op=hvd.Sum)
         return AsyncWork(lambda: hvd.poll(handle), lambda: self._end(handle))
 
@@ -94,16 +94,16 @@ class HorovodGroup(GlooGroup):
             self._peers.raise_lost(str(error))
 
     def _give_up(self) -> None:
-        """See `GlooGroup`. Horovod is left running: ending it would wait for the peer."""
+        """See `GlooGroup`. Horovod keeps running: shutting it down would wait for the peer."""
         super()._give_up()
         self._horovod = None
 
 
 class _Horovod:
-    """The one that runs in this process.
+    """The one Horovod that runs in this process.
 
     Args:
-        founder: The process id of its rank 0, by which ranks know that theirs are the same.
+        founder: The process id of its rank 0, by which ranks recognise that they share it.
     """
 
     running: "_Horovod | None" = None
@@ -112,7 +112,7 @@ class _Horovod:
         self.founder, self.users = founder, 0
 
     def leave(self) -> None:
-        """End it with its last user; it ends on all ranks."""
+        """Shut it down with its last user; it ends on all ranks."""
         self.users -= 1
         if not self.users:
             hvd.shutdown()
@@ -121,9 +121,9 @@ class _Horovod:
 
 @contextmanager
 def _rendezvous(rank: int) -> Iterator[int]:
-    """Horovod's server on rank 0, at which all find each other, for the time of a `with` block; yields its port.
+    """Run Horovod's rendezvous server on rank 0 for the time of a `with` block; yields its port.
 
-    It is Horovod's own, and knows no token: it listens on loopback, with a thread for each connection, so that silent
+    It is Horovod's own and knows no token: it listens on loopback, with a thread for each connection, so silent
     strangers delay nobody.
     """
     if rank != 0:
@@ -139,7 +139,7 @@ def _rendezvous(rank: int) -> Iterator[int]:
 
 
 def _environment(rank: int, size: int, port: int) -> dict[str, str]:
-    """What `horovod.runner.gloo_run` gives the processes of one host."""
+    """The environment variables that `horovod.runner.gloo_run` sets for the processes of one host."""
     return {
         "HOROVOD_HOSTNAME": "localhost",
         "HOROVOD_RANK": str(rank),
@@ -153,5 +153,5 @@ def _environment(rank: int, size: int, port: int) -> dict[str, str]:
         "HOROVOD_GLOO_IFACE": _INTERFACE,
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": _LOOPBACK,
         "HOROVOD_GLOO_RENDEZVOUS_PORT": str(port),
-        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(int(NEVER.total_seconds())),  # we look after the peers
+        "HOROVOD_GLOO_TIMEOUT_SECONDS": str(int(NEVER.total_seconds())),  # this package checks the peers
     }

@@ -1,4 +1,4 @@
-"""A group whose sums go through `torch.distributed`, as those of its users do."""
+"""A group that sums through `torch.distributed`, as its users do."""
 
 from typing import Any
 
@@ -21,8 +21,8 @@ _distributed: Any = torch.distributed  # torch's stubs lag behind
 class TorchGroup(GlooGroup):
     """A `GlooGroup` behind a `torch.distributed.ProcessGroup` of its own; torch's default group is left alone.
 
-    Sums are `torch.distributed.all_reduce`: of tensors on the CPU by gloo and, once `join_gpus` was called, of those on
-    a GPU by NCCL (not yet run on a GPU).
+    Sums are `torch.distributed.all_reduce`: on the CPU by gloo and, after `join_gpus`, on a GPU by NCCL (not yet run on
+    a GPU).
 
     Args:
         member: This process.
@@ -43,7 +43,7 @@ class TorchGroup(GlooGroup):
         """Let NCCL sum what is on GPUs. All ranks call it.
 
         Raises:
-            UsageError: If two ranks are on one GPU, which NCCL does not do.
+            UsageError: If two ranks are on one GPU, which NCCL does not support.
             MachineError: If this build of torch lacks NCCL.
         """
         if obstacle := refusal(TORCH, self._mapping, "gpu"):
@@ -67,11 +67,11 @@ class TorchGroup(GlooGroup):
 
     def _start(self, vector: Tensor) -> Work | AsyncWork:
         work: Work = _distributed.all_reduce(vector, group=self._front, async_op=True)
-        # NCCL's own `wait` lets nobody look after the peers: it waits in the stream, or ends the process.
+        # NCCL's own `wait` checks no peers: it waits in the stream, or ends the process.
         return work if vector.device.type == "cpu" else AsyncWork(work.is_completed, work.wait)
 
     def _give_up(self) -> None:
-        """See `GlooGroup`. What NCCL waits for on the GPU is ended."""
+        """See `GlooGroup`. Aborts what NCCL waits for on the GPU."""
         super()._give_up()
         if self._nccl:
             self._nccl.abort()

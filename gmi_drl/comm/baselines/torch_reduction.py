@@ -10,12 +10,12 @@ from gmi_drl.comm.reduction import PlainBucket, check_bucket
 class TorchReduction(PlainBucket):
     """A `Reduction` by `torch.distributed.all_reduce`.
 
-    On cores it is gloo's sum, as MPR-gloo's is, and what torch's front of it takes is all that differs. On GPUs it is
-    NCCL's; the host waits for it, to look after the peers, which torch's users do without (not yet run on a GPU).
+    On cores it is gloo's sum, as in MPR-gloo, and differs only by the cost of torch's front end. On GPUs it is NCCL's;
+    the host waits for it and checks the peers, which torch's users do without (not yet run on a GPU).
 
     Args:
         group: The ranks.
-        device: Where this rank's bucket shall be: with a GPU, NCCL sums.
+        device: Where this rank's bucket shall be; if it is a GPU, NCCL sums.
 
     Raises:
         See `TorchGroup.join_gpus`.

@@ -1,10 +1,10 @@
 """Channels of experience from agents to trainers, and the parameters that go back.
 
-The four components of the paper's section 4.2, in one memory that all share (`memory.py`):
+The four components of the paper's section 4.2, in one memory that all share (`channel_memory.py`):
 
 - the **dispenser** (`dispenser.py`), on each agent: what was written of a rollout goes into channels by kind;
 - the **compressor** (`batches.py`): what all agents write of a kind lies side by side, so it moves at once;
-- the **migrator** (`leases.py`): an agent leases its next place from the trainer with the least workload;
+- the **migrator** (`memory/leases.py`): an agent leases its next place from the trainer with the least workload;
 - the **batcher** (`batcher.py`), on each trainer: whole batches, in order, each step once.
 
 **What bounds the lag.** One update trains on a batch of R rollouts of each trainer and makes one version. A trainer has
@@ -44,22 +44,21 @@ agent leases as far ahead as it can before each update:
     >>> lags(0), lags(2)
     ([0, 0, 0, 0, 0], [0, 1, 2, 2, 2])
 
-**Bounded.** The memory has its size from its first moment to its last, and is sealed. An agent waits for a place, and
-for room in the queue of its trainer for all of a rollout, before it leases; a trainer waits for a whole batch. All of
-them sleep, see each other end, and have a deadline, which begins anew while trainers hear something
+**Bounded.** The memory has its final size from the start, and is sealed. Before it leases, an agent waits for a place
+and for room in its trainer's queue for all records of a rollout; a trainer waits for a whole batch. Each wait is a
+sleep that ends when the other process ends, and has a deadline that starts again while trainers receive anything
 (`gmi_drl.layout.waits`).
 
 **Nothing lost, nothing twice.** A record has the number of its place, of its agent's rollout, of its steps and of
-itself; whatever does not follow the one before is an error. An agent that ends leaves what it has sent whole; its
-unfinished rollouts are dropped, counted with that cause, and their places are leased again, unless its kernels may
-still write there (`direct.py`). Another process may go on as that agent: it says how many were before it, and its
-rollouts have numbers that none of them has used.
+itself; a record that does not follow the one before is an error. When an agent ends, its whole rollouts are kept; its
+unfinished rollouts are dropped and counted by that cause, and their places are leased again, unless its kernels may
+still write there (`gpu_direct.py`). Another process may go on as that agent: it knows how many processes were before
+it, and its rollouts have numbers that none of them has used.
 
-**Between hosts.** The trainers of a pool (`gmi_drl.layout.pools`) share a host, whose memory this is;
-other hosts that train
-have pools and memory of their own. An agent of another host has an end that keeps the same promises (`far_agent.py`),
-and a stand-in on the host of its trainers that holds the one of here (`stand_in.py`). The stand-in leases a place and
-then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
+**Between hosts.** The trainers of a pool (`gmi_drl.layout.pools`) share a host, which holds this memory; other hosts
+that train have pools and memory of their own. An agent on another host has an end with the same promises
+(`remote_agent.py`), and a proxy on the host of its trainers that uses the local end (`proxy.py`). The proxy leases a
+place and then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
 """
 
 import torch
@@ -108,15 +107,15 @@ def agent_end(
     predecessors: int = 0,
     waits: Waits | None = None,
 ) -> LocalAgentEnd:
-    """Join the channels as an agent; returns when the first trainer has made their memory.
+    """Join the channels as an agent. Returns when the first trainer has made their memory.
 
     Args:
-        memory: Of `create_memory`; it stays the caller's to close, when the end is of no more use.
-        mailboxes: Whose notifier.
+        memory: Of `create_memory`; the caller closes it after the last use of the end.
+        mailboxes: Of the GMIs of this host.
         gmi_id: This process, one of the sizes' agents.
         sizes: The same for all ends.
-        hang_s: Seconds after which a peer that lives counts as silent.
-        device: Where a direct agent's places are; those of others are in the shared memory.
+        hang_s: Seconds after which a living peer counts as silent.
+        device: Where the places of a direct agent are; those of other agents are in the shared memory.
         predecessors: How many processes were this agent before, and have ended.
         waits: Of the layout; None: as if the trainers of these sizes were all.
 
@@ -141,18 +140,18 @@ def trainer_end(
     awaits_successors: bool = False,
     keepalives: Keepalives | None = None,
 ) -> TrainerEnd:
-    """Join the channels as a trainer, the first of which makes their memory.
+    """Join the channels as a trainer. The first trainer makes their memory.
 
     Args:
         memory: As of `agent_end`.
         mailboxes: As of `agent_end`.
         gmi_id: This process, one of the sizes' trainers.
         sizes: The same for all ends.
-        hang_s: Seconds after which a peer that lives counts as silent.
+        hang_s: Seconds after which a living peer counts as silent.
         device: Where batches shall be: on a CPU they are the shared memory itself.
-        awaits_successors: Whether others will come in the place of agents that end: where all have, `hang_s` is waited
-            for one.
-        keepalives: Of this process, by which others learn that this trainer hears something; None: of nobody else.
+        awaits_successors: Whether ended agents may be replaced: if all have ended, this trainer waits `hang_s` for a
+            successor.
+        keepalives: Of this process, sent when this trainer receives experience; None: nobody else waits.
 
     Raises:
         UsageError: If the GMI is no trainer, or the memory was made for other sizes.

@@ -1,4 +1,4 @@
-"""The agent's end of the channels, wherever its trainers are."""
+"""The agent's end of the channels, on whatever host its trainers are."""
 
 import time
 from abc import ABC, abstractmethod
@@ -19,21 +19,21 @@ class NewestParameters(Protocol):
     """The newest parameters, as an agent has them: see `Parameters`."""
 
     def newest_version(self) -> int | None:
-        """Theirs; None before the first."""
+        """Their version; None before the first."""
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:
-        """Copy them; their version."""
+        """Copy them. Returns their version."""
 
 
 class AgentEnd(ABC):
-    """What an agent sends, and the parameters that it gets. One thread uses it at a time.
+    """Sends an agent's rollouts and receives the parameters. One thread uses it at a time.
 
     Args:
         sizes: The same for all ends.
 
     Attributes:
         parameters: The newest ones.
-        rollouts: The number of the next rollout, from 0; of a process that succeeds others from after all of theirs.
+        rollouts: The number of the next rollout, from 0; in a process that succeeds others, from after all of theirs.
         wait_s: Seconds waited so far, for a place or for room in a queue.
     """
 
@@ -46,16 +46,16 @@ class AgentEnd(ABC):
         self._place: Place | None = None
 
     def lease(self) -> Place | None:
-        """Take the next place, before acting: where there is none this waits until a trainer gives some back.
+        """Lease the next place, before acting. If none is free, this waits until a trainer gives some back.
 
         Returns:
             None when no more experience is needed.
 
         Raises:
             UsageError: If the last place was not committed.
-            PeerDiedError: If a trainer has ended, or who stands in for a far agent.
-            PeerSilentError: If trainers have neither freed one nor heard anything for some times `hang_s`
-                (`gmi_drl.layout.waits`): those that wait for an agent which stands still name it before.
+            PeerDiedError: If a trainer or a remote agent's proxy has ended.
+            PeerSilentError: If trainers have neither freed a place nor received anything for some times `hang_s`
+                (`gmi_drl.layout.waits`). Trainers that wait for an agent which stands still raise an error earlier.
         """
         if self._place is not None and not self._place.is_committed:
             raise UsageError("the last place was not committed, and so the next one cannot be leased")
@@ -67,7 +67,7 @@ class AgentEnd(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Be done with it. What was sent still arrives."""
+        """Close it. What was sent still arrives."""
 
     @abstractmethod
     def _next_lease(self) -> Lease | None:
@@ -75,15 +75,15 @@ class AgentEnd(ABC):
 
     @abstractmethod
     def _views_of(self, lease: Lease) -> dict[str, Tensor]:
-        """Where its rollout is to be written, by kind: `[T, N, ...]`."""
+        """Where the rollout is to be written, by kind: `[T, N, ...]`."""
 
     @abstractmethod
     def _send(self, trainer: int, record: Record) -> None:
-        """Tell a trainer, by rank, of steps that are in a place."""
+        """Send a record to a trainer, by rank."""
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
-        """What is done within is waiting."""
+        """Add the time of a `with` block to `wait_s`."""
         began = time.perf_counter()
         try:
             yield

@@ -1,7 +1,7 @@
-"""The memory of the channels: one memfd of a run, in which experience, its queues and the parameters lie.
+"""The memory of the channels: one memfd of a run, with experience, its queues and the parameters.
 
-After the header, whole pages each: words of the run, a word for each agent, a table for each trainer, a ring for each
-agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
+After the header, in whole pages each: words of the run, a word for each agent, a table for each trainer, a ring for
+each agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
 """
 
 import fcntl
@@ -21,16 +21,16 @@ from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.comm.parameters.shared_memory import BUFFERS, Parameters
 from gmi_drl.errors import MachineError, UsageError
 
-HEARD = GIVEN_BACK + 1
-"""The next word, which the trainer alone writes, too: it changes whenever the trainer shows that it is not silent."""
+KEEPALIVE = GIVEN_BACK + 1
+"""The next word of the table, also written only by the trainer: it changes when the trainer sends a keepalive."""
 
 HANDLE = 2 * GIVEN_BACK
-"""From here the words by which direct agents map the batches on its GPU (`direct.py`)."""
+"""From here on the table has the handle by which direct agents map the batches on the GPU (`gpu_direct.py`)."""
 
 SHARED = 3 * GIVEN_BACK - 1
-"""The word that says that they can."""
+"""The word of the table that is 1 when the handle is there."""
 
-_HEADER = struct.Struct("8sq")  # magic, bytes of the sizes that follow as JSON
+_HEADER = struct.Struct("8sq")  # magic, the length of the sizes that follow as JSON
 _MAGIC = b"gmi-chn1"
 _CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
@@ -38,23 +38,23 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
 def create_memory() -> int:
-    """The memory of a run's channels, empty: the first trainer gives it its size.
+    """The memory of a run's channels, empty: the first trainer sets its size.
 
-    Returns a descriptor for the GMIs to inherit. A launcher, which does without torch, calls `create_empty` itself.
+    Returns a descriptor for the GMIs to inherit. A launcher, which does not import torch, calls `create_empty` itself.
     """
     return create_empty("gmi-drl-channels")
 
 
 class ChannelMemory:
-    """The channels' memory in this process, and where in it is what.
+    """The channels' memory, mapped in this process.
 
-    The first trainer sizes it, once and for all (it is sealed), and tells the others, who wait for that.
+    The first trainer sizes it once (it is sealed) and notifies the others, who wait for that.
 
     Attributes:
-        predecessors: Of each agent, the processes that it had before its present one; the agents write it.
+        predecessors: For each agent, how many processes it had before its present one; the agents write it.
 
     Args:
-        descriptor: Of `create_memory`; it stays the caller's to close, when this is of no more use.
+        descriptor: Of `create_memory`; the caller closes it after the last use of this object.
         sizes: Of all that lies in it.
         notifier: Of this GMI.
 
@@ -88,41 +88,41 @@ class ChannelMemory:
 
     @property
     def is_closed(self) -> bool:
-        """Whether a trainer has said that no more experience is needed."""
+        """Whether a trainer has ended the experience: no more is needed."""
         return bool(self._run[_CLOSED])
 
     @property
-    def heard(self) -> tuple[int, ...]:
-        """The `HEARD` of all trainers, by rank."""
-        return tuple(table[HEARD] for table in self._tables)
+    def keepalives(self) -> tuple[int, ...]:
+        """The `KEEPALIVE` words of all trainers, by rank."""
+        return tuple(table[KEEPALIVE] for table in self._tables)
 
     def close_experience(self) -> None:
-        """Say so."""
+        """End the experience."""
         self._run[_CLOSED] = 1
 
     def table(self, trainer: int) -> memoryview:
-        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, `HEARD`, and from `OWNERS` its places."""
+        """The words of a trainer, by rank: `LEASED`, `GIVEN_BACK`, `KEEPALIVE`, `HANDLE`, places from `OWNERS`."""
         return self._tables[trainer]
 
     def unmapped(self, trainer: int) -> memoryview:
-        """A word for each agent, by its place in the sizes: whether it has done with a trainer's memory of the GPU."""
+        """A word for each agent, by its index in the sizes: whether it has unmapped a trainer's GPU memory."""
         first = OWNERS + self.sizes.places
         return self.table(trainer)[first : first + len(self.sizes.agents)]
 
     def ring_at(self, agent: int, trainer: int) -> int:
-        """Where the ring from an agent to a trainer begins, by their places in the sizes."""
+        """The offset of the ring from an agent to a trainer, by their indices in the sizes."""
         return self._rings_at + (agent * len(self.sizes.trainers) + trainer) * ring_bytes(self.sizes.ring_records)
 
     def parameters(self, notifier: Notifier, patience: int) -> Parameters:
-        """The parameters, which the first trainer publishes, for the GMI whose notifier this is."""
+        """The parameters, which the first trainer publishes, for the GMI of this notifier."""
         count = self.sizes.parameter_bytes
         buffers = [self._bytes(self._parameters_at + buffer * in_pages(count), count) for buffer in range(BUFFERS)]
         writer, *others = self.sizes.trainers
-        readers = (*self.sizes.agents, *others)
-        return Parameters(self._run[_PARAMETERS:], buffers, writer, readers, notifier, patience, lambda: self.heard)
+        words, readers = self._run[_PARAMETERS:], (*self.sizes.agents, *others)
+        return Parameters(words, buffers, writer, readers, notifier, patience, lambda: self.keepalives)
 
     def leases(self, lock: SharedLock) -> Leases:
-        """The places of all trainers; the lock is that of this memory."""
+        """The leases of all places, under this memory's lock."""
         return Leases(self._tables, self.sizes.places, lock, lambda: self.is_closed, self.close_experience)
 
     def batch(self, trainer: int, batch: int) -> Tensor:
@@ -155,7 +155,7 @@ class ChannelMemory:
             allocate(descriptor, 0, self.nbytes, "channels", remedy)
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
             os.pwrite(descriptor, text, _HEADER.size)
-            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: who sees it sees all
+            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: a process that sees it sees all
         except OSError as error:
             raise MachineError(f"no memory for channels: {error.strerror}: {remedy}") from error
 

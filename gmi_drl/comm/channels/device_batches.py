@@ -13,11 +13,11 @@ from gmi_drl.comm.memory.side_copies import SideCopies
 
 
 class DeviceBatches(Batches):
-    """On another device: copies beside what is learnt, begun when something has come.
+    """Batches on another device: copied when something has arrived, while the trainer learns.
 
     Under MCC a kind whose rollout is less than a transfer is copied at once for all rollouts of a batch, when all have
-    come; a larger one as its transfers come. Under UCC every tensor of every step is a copy of its own. Where some
-    agents are direct the rollouts of the others are copied one by one.
+    arrived; a larger kind as its transfers arrive. Under UCC every tensor of every step is a copy of its own. If some
+    agents are direct, the rollouts of the others are copied one by one.
     """
 
     def __init__(self, memory: ChannelMemory, trainer: int, batcher: Batcher, device: torch.device) -> None:
@@ -41,7 +41,7 @@ class DeviceBatches(Batches):
         self._device, self._copies = device, SideCopies(device, self._sizes.batches)
 
     def arrived(self, gmi: int, record: Record, is_kind_whole: bool) -> None:
-        """Copy what has come, or wait for the rest of it; what a direct agent tells of is there."""
+        """Copy what has arrived, or wait for the rest of it. A direct agent's steps are on the device already."""
         if gmi in self._direct:
             return
         place, _, kind, first, last = record
@@ -58,17 +58,17 @@ class DeviceBatches(Batches):
         return self._batches[batch]
 
     def give_back(self, batch: int) -> None:
-        """The next copies into the batch come after what reads it, and what they were made from is of no more use.
+        """Order the next copies into the batch after all work that reads it. Their sources may then be overwritten.
 
-        The host waits for the copies; and for what reads the batch, where agents write to it. Neither takes long: both
-        were over before the new version was published, which places are given back after.
+        The host waits for the copies, and for the work that reads the batch if agents write to it. Both are short: the
+        new version was published before places are given back.
         """
         if self._direct:
             await_stream(self._device)
         self._copies.release(batch)
 
     def close(self) -> None:
-        """Wait for the copies, and let go of the memory."""
+        """Wait for the copies, and free the memory."""
         self._copies.close()
         if self._registered is not None:
             unregister(self._registered)

@@ -9,13 +9,13 @@ from gmi_drl.errors import UsageError
 
 
 class Channel:
-    """What one kind of a rollout sends, and how much at a time.
+    """One kind of a rollout: how many steps were written and sent, and how many are sent at a time.
 
     Args:
-        kind: Its number among the kinds.
+        kind: Its index among the kinds.
         name: Its name.
-        steps: That a rollout has of it.
-        transfer: Steps that one record tells of.
+        steps: Its steps in a rollout.
+        transfer: Steps that one record announces.
     """
 
     def __init__(self, kind: int, name: str, steps: int, transfer: int) -> None:
@@ -24,20 +24,20 @@ class Channel:
         self.begin()
 
     def begin(self) -> None:
-        """A new rollout."""
+        """Begin a new rollout."""
         self.written, self.sent = 0, 0
         self.due = min(self.transfer, self.steps)
 
 
 class Place:
-    """Room for one rollout, which an agent has leased. Tensors are copied into `views`, and then it is told.
+    """Room for one rollout, which an agent has leased. The agent copies tensors into `views` and then calls `wrote`.
 
-    Who is told reads at once: copies that a GPU was told to make are waited for before (`device.upload.await_stream`),
-    once for all that is told together.
+    A trainer reads at once what is announced, so the agent first waits for its copies on a GPU (`pinned.await_stream`),
+    once for all steps that it announces together.
 
     Attributes:
-        trainer: Who learns from it, by rank.
-        number: Of the place, from 0 and without end.
+        trainer: The trainer that learns from it, by rank.
+        number: The number of the place.
         rollout: The agent's own number of the rollout (`AgentEnd.rollouts`).
         views: Memory of each kind, by name: `[T, N, ...]`, on the CPU, or on the agent's GPU if it is direct.
     """
@@ -52,7 +52,7 @@ class Place:
             channel.begin()
 
     def wrote(self, kind: str, step: int) -> None:
-        """Tell that a step of a kind is in its view. The record goes when there are as many as make a transfer.
+        """Note that a step of a kind is in its view. Its record is sent when enough steps for a transfer are there.
 
         Raises:
             UsageError: If it is not the kind's next step.
@@ -65,16 +65,16 @@ class Place:
             self._send(self.trainer, Record(self.number, self.rollout, channel.kind, channel.sent, written))
             channel.sent = written
             channel.due = min(written + channel.transfer, channel.steps)
-        channel.written = written  # not before: what could not be sent can be told again
+        channel.written = written  # last: a record that could not be sent can be sent again
 
     def wrote_whole(self, kind: str) -> None:
-        """Tell that all of a kind is in its view, or all that was still to come; errors as of `wrote`."""
+        """Note that the rest of a kind is in its view; errors as of `wrote`."""
         channel = self._channels[kind]
         for step in range(channel.written, channel.steps):
             self.wrote(kind, step)
 
     def commit(self) -> None:
-        """End the rollout: all of it has been told.
+        """End the rollout.
 
         Raises:
             UsageError: If a kind is not whole.

@@ -1,12 +1,12 @@
 """Experience that never leaves a GPU: agents there write into the memory of their trainer (CUDA IPC).
 
-It is the paper's forwarding within a GPU (section 4.2). A trainer takes its batches from the driver and leaves their
-handle in its table; its direct agents map them and write each rollout where it is learnt from. Queues, leases and
-records stay in the host's memory. Two waits of the host for a stream keep the order: an agent's before it tells of what
-its kernels have written (`Place`), and a trainer's before it gives places back that its kernels have read.
+It is the paper's forwarding within a GPU (section 4.2). A trainer allocates its batches from the driver and writes
+their handle into its table; its direct agents map them and write each rollout where it is learnt from. Queues, leases
+and records stay in the host's memory. The host waits for a stream in two places: an agent before it announces what its
+kernels have written (`Place`), and a trainer before it gives back places that its kernels have read.
 
-Under MPS what a process has launched goes on after its death. So a place that a direct agent has left unfinished is
-leased to nobody: the trainer goes on until it needs it, and then names the agent.
+Under MPS, kernels that a process has launched run on after its death. So a place that a direct agent has left
+unfinished is leased to nobody: the trainer goes on until it needs it, and then raises an error that names the agent.
 
 Not yet run on a GPU.
 """
@@ -24,12 +24,12 @@ _HANDLE_WORDS = HANDLE_BYTES // 8
 
 
 def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> list[Tensor]:
-    """The batches of a trainer on its GPU, uint8 `[batch_bytes]` each, which its direct agents can map from now on.
+    """Allocate the batches of a trainer on its GPU, uint8 `[batch_bytes]` each. Its direct agents can then map them.
 
     They last as long as the process, which stays until they are unmapped (`await_unmapped`).
 
     Raises:
-        MachineError: If there is no room, or this GPU's memory cannot be mapped by others.
+        MachineError: If there is no room, or other processes cannot map this GPU's memory.
     """
     shared = SharedDeviceMemory(_numbers(memory), device)
     table = memory.table(trainer)
@@ -39,7 +39,7 @@ def share_batches(memory: ChannelMemory, trainer: int, device: torch.device) -> 
 
 
 def await_unmapped(memory: ChannelMemory, trainer: int, notifier: Notifier, most_s: float) -> None:
-    """Wait until all direct agents of a trainer have unmapped its batches, or have ended, but not for longer than so.
+    """Wait at most `most_s` seconds until all direct agents of a trainer have unmapped its batches or have ended.
 
     A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
     """
@@ -48,16 +48,16 @@ def await_unmapped(memory: ChannelMemory, trainer: int, notifier: Notifier, most
 
 
 class MappedBatches:
-    """A trainer's batches on the GPU, in the process of an agent of that GPU.
+    """A trainer's batches on the GPU, mapped in the process of an agent on that GPU.
 
     Args:
         memory: Of the channels.
         trainer: By rank.
-        device: Where this process sees the GPU.
+        device: The GPU, as this process sees it.
         notifier: Of the agent.
 
     Attributes:
-        batches: Uint8 `[batch_bytes]` each, not to be touched after `close`.
+        batches: uint8 `[batch_bytes]` each, not to be used after `close`.
 
     Raises:
         MachineError: If they cannot be mapped.
@@ -77,7 +77,7 @@ class MappedBatches:
         self.batches = _batches(memory, self._mapped.tensor)
 
     def close(self) -> None:
-        """Unmap them, when all that was launched has been done, and tell the trainer."""
+        """Unmap them, when all launched work is done, and notify the trainer."""
         self.batches.clear()
         self._mapped.close()
         publish(self._unmapped, self._index, 1)

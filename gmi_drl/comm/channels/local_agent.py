@@ -1,4 +1,4 @@
-"""The end of an agent that shares the memory of its trainers' host."""
+"""The end of an agent on the host of its trainers, whose memory it shares."""
 
 import torch
 from torch import Tensor
@@ -13,15 +13,15 @@ from gmi_drl.comm.memory.pinned import register, unregister
 from gmi_drl.comm.memory.record_ring import RingWriter
 from gmi_drl.comm.memory.shared_lock import SharedLock
 
-ROOM = "made room for experience"
-"""What an agent waits for, in errors."""
+MADE_ROOM = "made room for experience"
+"""What a waiting agent needs trainers to do, in errors."""
 
 
 class LocalAgentEnd(AgentEnd):
-    """See `AgentEnd`: places are written where trainers read them.
+    """See `AgentEnd`: the agent writes places where trainers read them.
 
-    Places in the host's memory that an agent on a GPU writes are registered with CUDA, so it copies by DMA; not yet run
-    on one.
+    If an agent on a GPU writes places in host memory, they are registered with CUDA, so that it copies by DMA; not yet
+    run on a GPU.
 
     Attributes:
         patience: How many times `hang_s` trainers are waited for.
@@ -44,7 +44,7 @@ class LocalAgentEnd(AgentEnd):
         self._index = sizes.agents.index(notifier.own)
         memory.predecessors[self._index] = predecessors
         for trainer in sizes.trainers:
-            notifier.notify(trainer)  # they may wait for just this one
+            notifier.notify(trainer)  # they may wait for this agent
         self._leases = memory.leases(lock)
         self._rings = [
             RingWriter(memory.memory, memory.ring_at(self._index, trainer), sizes.ring_records)
@@ -55,8 +55,8 @@ class LocalAgentEnd(AgentEnd):
             for trainer in range(len(sizes.trainers))
             if notifier.own in sizes.direct_to(trainer)
         }
-        ways = range(len(sizes.trainers)) if device.type == "cuda" else ()
-        written = [memory.pages(trainer) for trainer in ways if trainer not in self._mapped]
+        trainers = range(len(sizes.trainers)) if device.type == "cuda" else ()
+        written = [memory.pages(trainer) for trainer in trainers if trainer not in self._mapped]
         self._registered = [pages for pages in written if register(pages)]
         self._views: dict[tuple[int, int], dict[str, Tensor]] = {}
         self._leased: Lease | None = None
@@ -67,14 +67,14 @@ class LocalAgentEnd(AgentEnd):
         return self._memory.is_closed
 
     def lease_now(self) -> Lease | None:
-        """Take the next place if there is one, and count it as a rollout's. The trainer's queue has room for all of it.
+        """Lease the next place if one is free, and count it as a rollout's. The trainer's queue has room for all of it.
 
-        More than one rollout may be leased and not sent yet: room for each stays reserved until its records are sent.
+        Several rollouts may be leased and not sent yet: room for each stays reserved until its records are sent.
 
         Raises:
             PeerDiedError: If a trainer has ended.
         """
-        ended = self._notifier.poll_ended(self.sizes.trainers)  # before it is seen whether they said that it ends
+        ended = self._notifier.poll_ended(self.sizes.trainers)  # looked at before `is_closed`
         if ended and not self._memory.is_closed:
             self._notifier.check(ended[0], "trained on what is sent")
         records = self.sizes.rollout_records
@@ -86,17 +86,17 @@ class LocalAgentEnd(AgentEnd):
         return leased
 
     def send(self, trainer: int, record: Record) -> None:
-        """Tell a trainer, by rank, of steps that are in a place. Room in its queue was reserved at the lease."""
+        """Send a record to a trainer, by rank. Room in its queue was reserved by the lease."""
         self._rings[trainer].write(*record)
         self._notifier.notify(self.sizes.trainers[trainer])
 
     @property
-    def heard(self) -> object:
-        """What changes whenever a trainer shows that it is not silent."""
-        return self._memory.heard
+    def keepalives(self) -> object:
+        """A value that changes whenever a trainer sends a keepalive."""
+        return self._memory.keepalives
 
     def bytes_of(self, trainer: int, record: Record) -> memoryview:
-        """Where the steps of a record are, in a place of the host's memory that was leased."""
+        """The memory of a record's steps, in a leased place of the host's memory."""
         batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
         numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
         return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
@@ -114,11 +114,13 @@ class LocalAgentEnd(AgentEnd):
     def _next_lease(self) -> Lease | None:
         if not self._is_served():
             with self._waiting():
-                self._notifier.wait_for(self._is_served, self.sizes.trainers, ROOM, self.patience, lambda: self.heard)
+                self._notifier.wait_for(
+                    self._is_served, self.sizes.trainers, MADE_ROOM, self.patience, lambda: self.keepalives
+                )
         return self._leased
 
     def _is_served(self) -> bool:
-        """Whether a place was free, or none is needed any more."""
+        """Try to lease. Returns whether a place was free, or none is needed any more."""
         self._leased = self.lease_now()
         return self._leased is not None or self._memory.is_closed
 

@@ -1,7 +1,7 @@
-"""Agents that send experience to trainers on another host, and where each of them is met there: by its stand-in.
+"""Where agents that send experience to another host meet their proxies there.
 
-The trainers of a pool share a host, which has the memory of its channels. A stand-in is a process of that host which
-does there what an agent of another one says by a connection (`comm.channels.stand_in`).
+The trainers of a pool share a host, which holds the memory of its channels. A proxy is a process of that host which
+does there what an agent of another host requests over a connection (`comm.channels.proxy`).
 """
 
 import os
@@ -17,7 +17,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
 
 AGENT, PROXY = 0, 1
-"""The ranks of a crossing. A rank calls those below it, so a stand-in learns at once that its agent died early."""
+"""The ranks of this connection. A rank connects to those below it, so a proxy sees at once if its agent died."""
 
 
 def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
@@ -26,7 +26,7 @@ def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
 
 
 def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
-    """Whether messages of another GMI come to one: it, or who stands in for it and passes them on, is on its host."""
+    """Whether messages of GMI `other` reach a GMI: the other one, or its proxy that forwards them, is on its host."""
     if are_on_one_node(layout, gmi_id, other):
         return True
     pool = far_agents(layout).get(other)
@@ -34,28 +34,28 @@ def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
 
 
 def proxy_group_name(gmi_id: int) -> str:
-    """What the crossing of an agent is called where groups have their names, which have no spaces."""
+    """The name of the connection of an agent and its proxy among the names of groups, which have no spaces."""
     return f"channels of GMI {gmi_id}"
 
 
 def proxy_membership(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
-    """One end of the crossing of an agent, as errors name both."""
+    """One end of the connection of an agent and its proxy; it has the names of both for errors."""
     names = f"GMI {gmi_id}", f"the proxy of GMI {gmi_id} with its trainers on node {home}"
     return Membership(rank, [[AGENT], [PROXY]], names, hang_s)
 
 
 class ProxyRendezvous:
-    """The ends of crossings that are on one host: where they listen, and their rendezvous.
+    """The rendezvous of agents and proxies on one host.
 
-    To be closed when those who use them are started, like `Spots`.
+    Close it when the processes that use it are started, like `RendezvousPoints`.
 
     Args:
         layout: Of all GMIs.
         node: The host's name in it.
-        host: The address by which other nodes reach it.
+        host: The address by which other hosts reach it.
 
     Attributes:
-        proxied: The agents of other hosts for which somebody stands in here.
+        proxied: The agents of other hosts that have a proxy here.
 
     Raises:
         MachineError: If there are too many descriptors.
@@ -72,24 +72,24 @@ class ProxyRendezvous:
                     gmi_id: undone.enter_context(listen(host)) for gmi_id in (*self.proxied, *sent)
                 }
             except OSError as error:
-                why = f"agents of other nodes have no place to meet: {error.strerror} (ulimit -n)"
+                why = f"sockets for agents of other nodes cannot be made: {error.strerror} (ulimit -n)"
                 raise MachineError(f"{why}: use fewer agents") from error
             self._life = undone.pop_all()
 
     @property
     def addresses(self) -> dict[str, dict[int, tuple[str, int]]]:
-        """Where each end of this host listens, by the crossing's name and its rank."""
+        """Where each end on this host listens, by the connection's name and the end's rank."""
         ranks = {gmi_id: PROXY if gmi_id in self.proxied else AGENT for gmi_id in self._listeners}
         return {proxy_group_name(gmi_id): {ranks[gmi_id]: one.getsockname()} for gmi_id, one in self._listeners.items()}
 
     def set_addresses(self, ranks: Mapping[str, RankAddresses]) -> None:
-        """Tell them where both ends listen."""
+        """Give both ends the addresses of each connection."""
         for gmi_id in self._listeners:
             self._addresses[gmi_id] = written = ranks[proxy_group_name(gmi_id)].to_descriptor()
             self._life.callback(os.close, written)
 
     def rendezvous_of(self, gmi_id: int) -> dict[str, Rendezvous]:
-        """That of an agent of this host, or of its stand-in, by the crossing's name; none where it crosses nothing."""
+        """The rendezvous of an agent on this host, or of its proxy, by the connection's name; empty if it has none."""
         if gmi_id not in self._listeners:
             return {}
         return {
@@ -99,5 +99,5 @@ class ProxyRendezvous:
         }
 
     def close(self) -> None:
-        """Close the descriptors; who has inherited them keeps theirs."""
+        """Close the descriptors; processes that have inherited them keep theirs."""
         self._life.close()

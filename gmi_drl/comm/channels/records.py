@@ -1,16 +1,18 @@
-"""What an agent tells its trainers of: steps of experience that lie where they are learnt from."""
+"""The record by which an agent announces steps of experience to a trainer."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """Steps of one kind of a rollout, told at once: five numbers of a ring, and between hosts those of a piece.
+    """Steps of one kind of a rollout, announced at once.
+
+    On one host its five numbers go through a ring, between hosts before the data of a piece.
 
     Attributes:
-        place: Where they are, by its number, from 0 and without end.
+        place: The number of the place that holds them.
         rollout: The agent's own number of the rollout (`AgentEnd.rollouts`).
-        kind: By its number among the kinds.
+        kind: The index of the kind.
         first: The first step.
         last: The last step + 1.
     """
@@ -23,4 +25,4 @@ class Record(NamedTuple):
 
 
 Send = Callable[[int, Record], None]
-"""Tell a trainer, by rank."""
+"""Sends a record to a trainer, by rank."""

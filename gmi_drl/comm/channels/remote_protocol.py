@@ -1,27 +1,29 @@
-"""What an agent and its stand-in on another host say to each other, over a `comm.links.wire.Wire`.
+"""What an agent and its proxy on another host send each other, over a `FramedConnection`.
 
-The agent says TELL and OPEN, hears ROOM, and then asks for each place by LEASE. The answer is a GRANT, or that there
-is no more. Experience comes as a PIECE, what it is, and numbers behind it; so do parameters with a grant, where the
-agent has not got that version. Either may say LOST and why, and end.
+The agent sends FORWARD and OPEN, receives READY, and then requests each place by LEASE. The reply is GRANTED or
+NO_MORE. Experience comes as a PIECE with data behind it; parameters follow a grant if the agent has not got that
+version. Either end may send FAILURE with an error, and end.
 """
 
 import struct
 
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 
-TELL, OPEN, ROOM, LEASE, GRANTED, NO_MORE, PIECE, BYE, STILL = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 9)
-"""Kinds of words.
+FORWARD, OPEN, READY, LEASE, GRANTED, NO_MORE, PIECE, BYE, TRAINERS_ALIVE = range(
+    FIRST_OTHER_KIND, FIRST_OTHER_KIND + 9
+)
+"""Kinds of frames.
 
-TELL: a message to a trainer. OPEN: the sizes of the channels. ROOM: they have their memory. LEASE: a place is wanted.
-GRANTED: here it is. NO_MORE: no more experience is needed. PIECE: steps of a kind. BYE: that was all.
-STILL: a trainer that is waited for is not silent.
+FORWARD: a message for a trainer. OPEN: the sizes of the channels. READY: their memory is made. LEASE: the agent needs a
+place. GRANTED: it gets one. NO_MORE: no more experience is needed. PIECE: steps of a kind. BYE: the agent has sent
+everything. TRAINERS_ALIVE: a trainer that is waited for has shown that it is alive.
 """
 
-TO = struct.Struct("<q")
-"""Before the text of a TELL: the id of the trainer's GMI."""
+RECIPIENT = struct.Struct("<q")
+"""Before the text of FORWARD: the id of the trainer's GMI."""
 
 GRANT = struct.Struct("<4q")
-"""The trainer, by rank; the place; the newest version of the parameters, and whether these follow."""
+"""The trainer, by rank; the place; the newest version of the parameters; and whether these follow."""
 
-PIECE_OF = struct.Struct("<6q")
+PIECE_HEAD = struct.Struct("<6q")
 """The trainer, by rank, and a `records.Record`."""

@@ -1,4 +1,4 @@
-"""How large the channels of a pool are. Pure data."""
+"""The sizes of the channels of a pool. Pure data."""
 
 import json
 from dataclasses import asdict, dataclass, fields
@@ -19,10 +19,11 @@ class ChannelSizes:
         form: Of a rollout.
         rollouts: R, rollouts of each trainer in an update.
         agents: The ids of the GMIs that act.
-        trainers: Of those that learn from them, by rank. The first one makes the memory and publishes the parameters.
+        trainers: The ids of the GMIs that learn from them, by rank. The first makes the memory and publishes the
+            parameters.
         channels: Of the layout.
         parameter_bytes: Of the parameters that go back (`parameters.packed_bytes`).
-        direct: For each trainer the agents that write into its memory on their GPU (`direct.py`); empty where all
+        direct: For each trainer the agents that write into its memory on their GPU (`gpu_direct.py`); empty if all
             write into the host's.
 
     Raises:
@@ -49,12 +50,12 @@ class ChannelSizes:
 
     @property
     def batches(self) -> int:
-        """Of a trainer, in a ring."""
+        """Batches of a trainer."""
         return self.channels.max_lag + 1
 
     @property
     def places(self) -> int:
-        """Of a trainer: each is room for one rollout."""
+        """Slots of a trainer, each for one rollout."""
         return self.batches * self.rollouts
 
     @cached_property
@@ -64,7 +65,7 @@ class ChannelSizes:
 
     @property
     def batch_bytes(self) -> int:
-        """Of R rollouts."""
+        """Bytes of R rollouts."""
         return self.offsets[-1]
 
     def direct_to(self, trainer: int) -> tuple[int, ...]:
@@ -72,63 +73,63 @@ class ChannelSizes:
         return self.direct[trainer] if self.direct else ()
 
     def span(self, kind: int, row: int, first: int, last: int) -> slice:
-        """Where steps `first` to `last` - 1 of a kind lie in a batch, of its rollout `row`: bytes."""
+        """The bytes of steps `first` to `last` - 1 of a kind in rollout `row` of a batch."""
         nbytes = self.form.kinds[kind].nbytes
         of_step = nbytes // self.steps_of(self.form.kinds[kind])
         start = self.offsets[kind] + row * nbytes
         return slice(start + first * of_step, start + last * of_step)
 
     def steps_of_transfer(self, kind: Kind) -> int:
-        """Steps of a kind that one record tells of: as many as make a transfer (MCC), or one (UCC)."""
+        """Steps of a kind that one record announces: as many as make a transfer (MCC), or one (UCC)."""
         steps = self.steps_of(kind)
         if self.channels.mode == "UCC":
             return 1
         return min(steps, max(1, self.channels.transfer_bytes * steps // max(kind.nbytes, 1)))
 
     def steps_of(self, kind: Kind) -> int:
-        """T of a kind that grows with every step; another one is whole in one."""
+        """The number of steps of a kind: T if it grows with every step, else 1."""
         return self.form.horizon if kind.is_stepwise else 1
 
     @cached_property
     def ring_records(self) -> int:
-        """Records that may be under way from an agent to a trainer: of twice its share of the places.
+        """Records that may be in the ring from an agent to a trainer: those of twice the agent's share of the places.
 
-        So an agent runs ahead of a trainer that learns, in either mode. It leases a place only where the queue has room
-        for all of a rollout, beside those that it leased and has not sent, so it never waits with a place that others
-        wait for.
+        So an agent can run ahead of a trainer that learns, in either mode. It leases a place only if the ring has room
+        for all records of a rollout, beside those that it leased and has not sent, so it never waits with a place that
+        others wait for.
         """
         return min(self.places, 2 * -(-self.places // len(self.agents))) * self.rollout_records
 
     @cached_property
     def rollout_records(self) -> int:
-        """Records that tell of one rollout."""
+        """Records of one rollout."""
         return sum(-(-self.steps_of(kind) // self.steps_of_transfer(kind)) for kind in self.form.kinds)
 
     @cached_property
     def text(self) -> str:
-        """As JSON, which is the same where sizes are."""
+        """The sizes as JSON; equal sizes have equal texts."""
         parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes", "direct")}
         return json.dumps({**asdict(self.form), **parts, **self.channels.model_dump()})
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """Those whose `text` it is.
+        """The sizes with this `text`.
 
         Raises:
             UsageError: If it is none.
         """
         try:
-            told = json.loads(text)
-            form = RolloutForm(**{field.name: told.pop(field.name) for field in fields(RolloutForm)})
-            channels = Channels(**{name: told.pop(name) for name in Channels.model_fields})
-            agents, trainers = tuple(told.pop("agents")), tuple(told.pop("trainers"))
-            direct = tuple(map(tuple, told.pop("direct")))
-            return cls(form, agents=agents, trainers=trainers, channels=channels, direct=direct, **told)
+            data = json.loads(text)
+            form = RolloutForm(**{field.name: data.pop(field.name) for field in fields(RolloutForm)})
+            channels = Channels(**{name: data.pop(name) for name in Channels.model_fields})
+            agents, trainers = tuple(data.pop("agents")), tuple(data.pop("trainers"))
+            direct = tuple(map(tuple, data.pop("direct")))
+            return cls(form, agents=agents, trainers=trainers, channels=channels, direct=direct, **data)
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"these are no sizes of channels: {error!r}") from None
 
     def difference(self, text: str) -> str | None:
-        """How another's `text` differs from this one's, that one's numbers first; None if it does not."""
+        """How another process's `text` differs from this one's, its numbers first; None if it does not."""
         theirs, ours = json.loads(text), json.loads(self.text)
         names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
         return ", ".join(f"{name} {theirs.get(name)} and {ours.get(name)}" for name in names) or None

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gmi_drl.comm.channels.batcher import Batcher
 from gmi_drl.comm.channels.batches import Batches
-from gmi_drl.comm.channels.channel_memory import HEARD, ChannelMemory
+from gmi_drl.comm.channels.channel_memory import KEEPALIVE, ChannelMemory
 from gmi_drl.comm.channels.device_batches import open_batches
 from gmi_drl.comm.channels.gpu_direct import await_unmapped
 from gmi_drl.comm.channels.records import Record
@@ -22,14 +22,14 @@ from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.waits import FIRST_HAND
 
 FAREWELL_S = 2.0
-"""As long at most a trainer stays for agents that have mapped its memory, when it could end."""
+"""Seconds for which an ending trainer waits at most for agents that have mapped its memory."""
 
 ENDED = "experience ended"
-"""Why rollouts were dropped that nobody needed any more."""
+"""The cause of dropped rollouts that were not needed any more."""
 
 
 def death_of(gmi_id: int) -> str:
-    """Why those were that an agent left unfinished."""
+    """The cause of dropped rollouts that an agent left unfinished."""
     return f"GMI {gmi_id} ended"
 
 
@@ -38,8 +38,8 @@ class Batch:
     """R rollouts, until they are given back.
 
     Attributes:
-        number: From 0; as many updates came before it.
-        agents: The id of the GMI that each rollout is of.
+        number: From 0; the number of updates before it.
+        agents: The id of the GMI that made each rollout.
         views: `[R, *kind.shape]` of each kind, by name, on the trainer's device.
         memory: All of it, uint8: kind after kind, as of `RolloutForm.offsets`.
     """
@@ -51,12 +51,12 @@ class Batch:
 
 
 class TrainerEnd:
-    """What a trainer receives, and the parameters, which its first one publishes. One thread uses it at a time.
+    """Receives experience; the first trainer's end also publishes the parameters. One thread uses it at a time.
 
     Attributes:
-        parameters: `publish` is for the first trainer.
+        parameters: Only the first trainer may call their `publish`.
         dropped: Rollouts that were leased and not trained on, by cause.
-        dropped_steps: The steps of these that had arrived.
+        dropped_steps: The steps of these that had arrived, by cause.
         wait_s: Seconds waited so far for experience.
     """
 
@@ -85,44 +85,44 @@ class TrainerEnd:
             for agent, gmi in enumerate(sizes.agents)
         }
         self._living = list(sizes.agents)
-        self._predecessors = [0] * len(sizes.agents)  # as far as this one knows
+        self._predecessors = [0] * len(sizes.agents)  # as known here
         self._awaits_successors = awaits_successors
-        self._spoilt: dict[int, int] = {}  # places that nobody may write any more, and whose they were
+        self._lost_places: dict[int, int] = {}  # places lost to a dead agent, with that agent's id
         self._keepalives = keepalives
-        keepalives.received.append(self._renew)  # who waits for this one waits for whom it waits for
-        self._ring_agents()  # direct ones wait for what is shared
+        keepalives.received.append(self._send_keepalive)
+        self._notify_agents()  # direct agents wait for shared batches
         self._number = 0  # of the batch that is or will be trained on
-        self._is_out = self._is_ended = False
+        self._is_taken = self._is_ended = False
 
     def take(self) -> Batch:
-        """The next batch, when all its rollouts have come. It is the trainer's until `give_back`.
+        """Wait for the next batch, until all its rollouts have arrived. The trainer keeps it until `give_back`.
 
         Raises:
             UsageError: If the last one was not given back.
-            PeerDiedError: If no agent is left, and none will succeed it, or a direct one has left a rollout of the
+            PeerDiedError: If no agent is left and none will succeed it, or a direct agent has left a rollout of the
                 batch unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
-                no successor of any has come for as long.
+                if no successor of any agent has come for as long.
             GmiError: If another trainer has ended the experience.
         """
-        if self._is_out:
+        if self._is_taken:
             raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
         began = time.perf_counter()
         try:
             self._notifier.poll_ended(self._living)
-            self._look()
+            self._process_events()
             while missing := self._batcher.missing(self._number):
                 self._await_more(missing)
         finally:
             self.wait_s += time.perf_counter() - began
-        self._is_out = True
+        self._is_taken = True
         owners = (self._leases.owner(self._rank, place) for place in self._batcher.places_of(self._number))
         agents = tuple(self._sizes.agents[agent_of(owner)] for owner in owners)
         memory, views = self._batches.whole(self._number % self._sizes.batches)
         return Batch(self._number, agents, views, memory)
 
     def give_back(self) -> None:
-        """Let agents use the room of the batch again, after it was trained on and the new version was published.
+        """Let agents use the memory of the batch again, after it was trained on and the new version was published.
 
         The first trainer has published it by then; the others wait for that.
 
@@ -131,7 +131,7 @@ class TrainerEnd:
             PeerDiedError: If the first trainer has ended before it published.
             PeerSilentError: If it has not published for `hang_s`.
         """
-        if not self._is_out:
+        if not self._is_taken:
             raise UsageError("there is no batch to give back: take one first")
         versions = self._number + 2  # the first one, and one for each update
         if self._notifier.own != self._sizes.trainers[0]:
@@ -142,27 +142,27 @@ class TrainerEnd:
         self._batches.give_back(self._number % self._sizes.batches)
         self._batcher.give_back(self._number)
         self._number += 1
-        self._is_out = False
+        self._is_taken = False
         self._leases.give_back(self._rank, self._number * self._sizes.rollouts)
-        self._ring_agents()
+        self._notify_agents()
 
     def end_experience(self) -> None:
-        """Say that no more is needed: agents then lease nothing more. What has not been trained on is dropped."""
+        """End the experience: agents then lease nothing more, and rollouts that were not trained on are dropped."""
         if self._is_ended:
             return
         self._is_ended = True
         self._leases.end()
         self._notifier.poll_ended(self._living)
-        self._look()
-        first = (self._number + self._is_out) * self._sizes.rollouts
-        left = set(range(first, self._leases.leased(self._rank))).difference(self._spoilt)
+        self._process_events()
+        first = (self._number + self._is_taken) * self._sizes.rollouts
+        left = set(range(first, self._leases.leased(self._rank))).difference(self._lost_places)
         self._drop([place for place in left if self._leases.owner(self._rank, place)], ENDED)
-        self._ring_agents()
+        self._notify_agents()
         for trainer in self._sizes.trainers:
             self._notifier.notify(trainer)
 
     def close(self) -> None:
-        """Stop watching the agents, when those that have mapped memory of this process have done with it."""
+        """Stop watching the agents, after those that have mapped memory of this process have unmapped it."""
         self._batches.close()
         await_unmapped(self._memory, self._rank, self._notifier, FAREWELL_S)
         self._notifier.close()
@@ -173,19 +173,19 @@ class TrainerEnd:
             raise GmiError(
                 f"the experience that GMI {self._notifier.own} waits for was ended, by itself or another trainer"
             )
-        if spoilt := [self._spoilt[place] for place in missing if place in self._spoilt]:
+        if lost := [self._lost_places[place] for place in missing if place in self._lost_places]:
             raise PeerDiedError(
-                f"GMI {spoilt[0]} ended while it wrote into the GPU memory of GMI {self._notifier.own}. Its kernels "
+                f"GMI {lost[0]} ended while it wrote into the GPU memory of GMI {self._notifier.own}. Its kernels "
                 "may still write there, so its place stays unused and the batch incomplete: its log says why it ended"
             )
         if not self._living:
             self._await_successor()
             return
-        self._notifier.poll_ended(self._living)  # whoever ends wakes us
-        owner = agent_of(self._leases.owner(self._rank, missing[0]))  # who leased first is due first
+        self._notifier.poll_ended(self._living)  # watches them: each end wakes this process
+        owner = agent_of(self._leases.owner(self._rank, missing[0]))  # the agent that leased first is due first
         due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
         self._notifier.wait_for(
-            lambda: not self._look().isdisjoint(due) or self._memory.is_closed, due, "sent experience"
+            lambda: not self._process_events().isdisjoint(due) or self._memory.is_closed, due, "sent experience"
         )
 
     def _await_successor(self) -> None:
@@ -194,69 +194,69 @@ class TrainerEnd:
         if not self._awaits_successors:
             raise PeerDiedError(text)
         hang_s = self._notifier.hang_s
-        if not self._notifier.wait_at_most(lambda: bool(self._look()) or self._memory.is_closed, hang_s):
+        if not self._notifier.wait_at_most(lambda: bool(self._process_events()) or self._memory.is_closed, hang_s):
             raise PeerSilentError(f"{text}, and none has come in their place for {hang_s:g} s (hang_s)")
 
-    def _look(self) -> set[int]:
-        """Take in what has come; the agents of which anything has, that have ended, or that have a successor."""
-        # Known before the queues are read: what was sent until then counts.
-        ended, succeeded = self._notifier.seen_ended(self._living), self._succeeded()
-        heard = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
-        for gmi in heard:
-            self._take_in(gmi)
-        if heard:
-            self._renew()
-            for tell in self._keepalives.send:
-                tell()
+    def _process_events(self) -> set[int]:
+        """Read all records, and handle agents that have ended or been succeeded. Returns the agents concerned."""
+        # Determined before the queues are read: what was sent until then counts.
+        ended, successors = self._notifier.seen_ended(self._living), self._successors()
+        senders = {gmi for gmi, ring in self._rings.items() if ring.has_more()}
+        for gmi in senders:
+            self._read_records(gmi)
+        if senders:
+            self._send_keepalive()
+            for send in self._keepalives.send:
+                send()
         for gmi in ended:
             self._living.remove(gmi)
             self._reclaim(gmi, processes=self._predecessors[self._sizes.agents.index(gmi)] + 1)
-        for gmi, predecessors in succeeded.items():
+        for gmi, predecessors in successors.items():
             self._reclaim(gmi, processes=predecessors)
-            self._welcome(gmi, predecessors)
-        return heard.union(ended, succeeded)
+            self._accept_successor(gmi, predecessors)
+        return senders.union(ended, successors)
 
-    def _renew(self) -> None:
-        """Show the agents that this trainer is not silent."""
-        self._memory.table(self._rank)[HEARD] += 1
+    def _send_keepalive(self) -> None:
+        """Show the agents that this trainer is alive."""
+        self._memory.table(self._rank)[KEEPALIVE] += 1
 
-    def _succeeded(self) -> dict[int, int]:
-        """The agents as which another process has come, with how many were before it."""
+    def _successors(self) -> dict[int, int]:
+        """The agents as which another process has come, with the number of processes before it."""
         now = self._memory.predecessors.tolist()
         if now == self._predecessors:
             return {}
         return {gmi: now[n] for n, gmi in enumerate(self._sizes.agents) if now[n] != self._predecessors[n]}
 
-    def _welcome(self, gmi: int, predecessors: int) -> None:
+    def _accept_successor(self, gmi: int, predecessors: int) -> None:
         self._predecessors[self._sizes.agents.index(gmi)] = predecessors
         self._notifier.watch_successor(gmi)
         if gmi not in self._living:
             self._living.append(gmi)
-        self._notifier.notify(gmi)  # it was none of those that are told of room
+        self._notifier.notify(gmi)  # it was not notified of free places
 
-    def _take_in(self, gmi: int) -> None:
+    def _read_records(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)
         for record in map(Record._make, self._rings[gmi].read_all()):
             is_kind_whole = self._batcher.arrive(agent, record)
             self._batches.arrived(gmi, record, is_kind_whole)
-        self._notifier.notify(gmi)  # it may wait for room
+        self._notifier.notify(gmi)  # it may wait for room in the queue
 
     def _reclaim(self, gmi: int, processes: int) -> None:
         unfinished = self._batcher.unfinished(self._sizes.agents.index(gmi), processes)
-        places = [place for place in unfinished if place not in self._spoilt]
+        places = [place for place in unfinished if place not in self._lost_places]
         self._drop(places, death_of(gmi))
-        if gmi in self._sizes.direct_to(self._rank):  # a server of MPS goes on with what its client has launched
-            self._spoilt.update(dict.fromkeys(places, gmi))
+        if gmi in self._sizes.direct_to(self._rank):  # an MPS server runs on with what its client has launched
+            self._lost_places.update(dict.fromkeys(places, gmi))
             return
         self._batcher.forget(places)
         self._leases.give_up(self._rank, places)
-        self._ring_agents()
+        self._notify_agents()
 
     def _drop(self, places: list[int], cause: str) -> None:
         if places:
             self.dropped[cause] += len(places)
             self.dropped_steps[cause] += sum(map(self._batcher.steps_come, places))
 
-    def _ring_agents(self) -> None:
+    def _notify_agents(self) -> None:
         for gmi in self._living:
             self._notifier.notify(gmi)

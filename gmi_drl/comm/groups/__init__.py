@@ -1,1 +1,1 @@
-"""How the ranks of a group meet."""
+"""Groups of ranks: how they meet, wait for each other and exchange a few numbers."""

@@ -1,4 +1,4 @@
-"""Operations under way of which one can only ask whether they are done."""
+"""Operations in progress that can only be polled."""
 
 import os
 import time
@@ -10,11 +10,11 @@ from gmi_drl.errors import GmiError
 
 
 class AsyncWork:
-    """Waited for as torch's `Work` is.
+    """An operation with the interface of torch's `Work`.
 
     Args:
-        done: Whether it has ended, however.
-        end: Asked once it has ended; raises what went wrong.
+        done: Whether it has ended, with or without an error.
+        end: Called once it has ended; raises its error.
     """
 
     def __init__(self, done: Callable[[], bool], end: Callable[[], object]) -> None:
@@ -39,7 +39,7 @@ class AsyncWork:
 
 
 def in_background(work: Callable[[], object]) -> AsyncWork:
-    """Do something that returns when the peers have done it, too, and may never return."""
+    """Run `work` in a thread. It returns when the peers have done the same, and may never return."""
     errors: list[Exception] = []
 
     def do() -> None:

@@ -16,20 +16,20 @@ from gmi_drl.comm.rendezvous import Rendezvous
 
 
 class DeviceAwareGroup:
-    """A `Group` that meets over its link; the ranks of a device share rows for the numbers of a reduction.
+    """A `Group` that meets over its link; the ranks of a device share memory for the vectors of a reduction.
 
     Args:
         member: This process.
-        rendezvous: With the segment of this device's ranks, its listener and the meeting.
+        rendezvous: With the segment of this device's ranks, a listener and the addresses.
 
     Attributes:
         mapping: The ranks of each device.
         link: To all ranks.
-        neighbours: What this rank shares with those of its device.
+        local: The ranks of this device and their shared memory.
 
     Raises:
-        UsageError: If meeting or segment are not for this group, or other ranks have another plan of it.
-        PeerDiedError, PeerSilentError: If another rank does not come.
+        UsageError: If the rendezvous is not for this group, or other ranks have another mapping or slot size.
+        PeerDiedError, PeerSilentError: If another rank does not connect.
     """
 
     def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
@@ -41,14 +41,14 @@ class DeviceAwareGroup:
             self.link = opened.enter_context(
                 closing(SocketLink(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener))
             )
-            self.neighbours = opened.enter_context(closing(LocalRanks(self.link, member, rendezvous.segment)))
+            self.local = opened.enter_context(closing(LocalRanks(self.link, member, rendezvous.segment)))
             self.link.sync(call_code(OPEN, self._plan()))
             opened.pop_all()  # `close` does it
 
     @property
     def wait_s(self) -> float:
-        """Seconds at the link, which does not tell waiting from moving data, and waiting for neighbours."""
-        return self.link.wait_s + self.neighbours.wait_s
+        """Seconds in the link, where waiting and moving data are not told apart, and waiting for local ranks."""
+        return self.link.wait_s + self.local.wait_s
 
     def gather(self, values: Tensor) -> Tensor:
         """The vectors of all ranks; see `Group`."""
@@ -65,11 +65,11 @@ class DeviceAwareGroup:
         self.link.sync(BARRIER)
 
     def close(self) -> None:
-        """Leave the others; see `Group`."""
-        self.neighbours.close()
+        """Close link and shared memory; see `Group`."""
+        self.local.close()
         self.link.close()
 
     def _plan(self) -> int:
-        """What must be the same on all ranks, lest they wait for what nobody sends: the mapping, and the slots."""
+        """A checksum of mapping and slot size. If they differed, ranks would wait for data that nobody sends."""
         mapping = [list(ranks) for ranks in self.mapping]
-        return zlib.crc32(repr((mapping, self.neighbours.rows.slots.shape[1])).encode())
+        return zlib.crc32(repr((mapping, self.local.rows.slots.shape[1])).encode())

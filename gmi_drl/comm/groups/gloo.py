@@ -1,4 +1,4 @@
-"""A group of processes of one host that meet by gloo over the loopback interface: runs on every processor."""
+"""A group of processes of one host that use gloo over the loopback interface: runs on every processor."""
 
 import ctypes
 import time
@@ -25,14 +25,14 @@ from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 _distributed: Any = torch.distributed
 _LOOK_EVERY = timedelta(milliseconds=100)
 _LAST_DATA = timedelta(seconds=2)
-_GRACE_S = 1  # gloo gives up to connect a little later than we do, so that ours is the error that people read
-NEVER = timedelta(days=1000)  # we look after the peers; gloo's clock goes on while this process is stopped
+_GRACE_S = 1  # gloo's own timeout is a little longer, so that our error is the one that people read
+NEVER = timedelta(days=1000)  # this package checks the peers; gloo's clock runs on while this process is stopped
 
 
 class GlooGroup:
     """A `Group` over a `ProcessGroupGloo` of its own; torch's default group is left alone.
 
-    `wait_s` has the whole time in gloo, which does not tell waiting from moving data.
+    `wait_s` is the whole time in gloo, where waiting and moving data are not told apart.
 
     Args:
         member: This process.
@@ -40,8 +40,8 @@ class GlooGroup:
 
     Raises:
         MachineError: If this build of torch lacks gloo, or loopback is down.
-        UsageError: If the descriptor is no segment for so many ranks.
-        PeerSilentError: If the others have not come within `hang_s`.
+        UsageError: If the descriptor is no segment for this many ranks.
+        PeerSilentError: If the others have not joined within `hang_s`.
     """
 
     def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
@@ -85,9 +85,9 @@ class GlooGroup:
         self._peers.close()
 
     def _finish(self, call: int, start: Callable[[], Work | AsyncWork]) -> None:
-        """Meet all who make the same call, and do an operation with them.
+        """Wait until all ranks make the same call, and run an operation with them.
 
-        Gloo itself would mix the numbers of different calls, or wait for ever.
+        Without this, gloo would mix the numbers of different calls, or wait for ever.
         """
         started = time.perf_counter()
         try:
@@ -100,17 +100,17 @@ class GlooGroup:
             self.wait_s += time.perf_counter() - started
 
     def _give_up(self) -> None:
-        """See to it that nobody waits for what was under way when a peer was lost."""
+        """Make sure that nothing waits for an operation that was in progress when a peer was lost."""
         _keep_for_ever(self._group)
 
     def _do(self, start: Callable[[], Work | AsyncWork]) -> None:
-        """Start an operation and wait for its end, looking after the peers meanwhile."""
+        """Start an operation and wait for its end, checking the peers meanwhile."""
         waiting = WaitClock()
         try:
             work = start()
             while not _wait(work, _LOOK_EVERY):
                 self._peers.check(waiting)
-                # A rank may end as soon as its own part is done; then the rest of ours arrives soon, or never.
+                # A rank may end as soon as its own part is done: then our data arrives soon or never.
                 if self._peers.any_dead() and not _wait(work, _LAST_DATA):
                     self._peers.raise_lost("its data stopped half-way")
         except RuntimeError as error:
@@ -124,14 +124,14 @@ def _wait(work: Work | AsyncWork, timeout: timedelta) -> bool:
     except RuntimeError:
         if not work.is_completed():
             return False
-        work.wait()  # raises what went wrong, unless it ended just now
+        work.wait()  # raises its error, unless it ended just now
     return True
 
 
 def _keep_for_ever(group: Any) -> None:
-    """Gloo cannot give an operation up: the end of its group, even that of this process, would wait for the peers.
+    """Never free a process group: gloo cannot cancel operations, so freeing it, even at exit, would wait for peers.
 
-    Not only for one that was lost: data of those that live may be under way through it.
+    Data of living peers may be under way through it, too.
     """
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(group))
 

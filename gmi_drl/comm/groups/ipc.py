@@ -18,14 +18,14 @@ Result = TypeVar("Result")
 
 
 class IpcGroup(SharedMemoryGroup):
-    """A `SharedMemoryGroup` whose ranks may share rows of their GPU, too: by plain sharing or MPS. Not yet run on one.
+    """A `SharedMemoryGroup` whose ranks may also share GPU memory, by plain sharing or MPS. Not yet run on a GPU.
 
     Args:
         member: This process.
         rendezvous: With a segment for all ranks.
 
     Raises:
-        UsageError: If the descriptor is no segment for so many ranks.
+        UsageError: If the descriptor is no segment for this many ranks.
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 
@@ -35,7 +35,7 @@ class IpcGroup(SharedMemoryGroup):
         self._has_shared = False
 
     def share(self, device: torch.device) -> RowMemory:
-        """Rows on a GPU as large as those of the segment. All ranks call it, for one reduction.
+        """Slots and staging areas on a GPU, as large as those of the segment. All ranks call it, for one reduction.
 
         Raises:
             UsageError: If it was called before, or the device is no GPU.
@@ -53,7 +53,7 @@ class IpcGroup(SharedMemoryGroup):
         return RowMemory([row[:slot] for row in rows], [row[slot:] for row in rows])
 
     def close(self) -> None:
-        """Unmap what others have shared, and wait a moment until they have; see `Group`.
+        """Unmap what others have shared, and wait a moment until they have unmapped, too; see `Group`.
 
         A process that ends takes its memory with it, which CUDA forbids while others have it mapped.
         """
@@ -70,7 +70,7 @@ class IpcGroup(SharedMemoryGroup):
                 self._mapped[rank] = MappedDeviceMemory(handle, numel, device)
 
     def _together(self, act: Callable[[], Result]) -> Result:
-        """What this rank's act gives, if none of any rank has failed: nobody waits for one that could not."""
+        """The result of `act`, if it has failed on no rank. So no rank waits for one that has failed."""
         error: MachineError | None = None
         try:
             result = act()

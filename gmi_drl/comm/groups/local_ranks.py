@@ -13,10 +13,10 @@ from gmi_drl.comm.memory.wait_clock import WaitClock
 
 
 class LocalRanks(MemoryGroup):
-    """The ranks of one device, counted from 0 in the mapping's order, and their rows of shared memory.
+    """The ranks of one device, counted from 0 in the mapping's order, and their shared memory.
 
-    They wait for each other as any group with a segment does, but it is the link that looks after them meanwhile: who
-    waits for a neighbour may wait in truth for a rank of another device.
+    They meet in shared memory, but the link checks the peers: a rank that waits for one of its device may in truth wait
+    for a rank of another device.
 
     Args:
         link: To all ranks of the group.
@@ -25,7 +25,7 @@ class LocalRanks(MemoryGroup):
     """
 
     def __init__(self, link: SocketLink, member: Membership, fd: int) -> None:
-        ranks = member.neighbours
+        ranks = member.local_ranks
         own = replace(
             member,
             rank=ranks.index(member.rank),
@@ -38,7 +38,7 @@ class LocalRanks(MemoryGroup):
 
 
 class _LinkedPeers(RankTable):
-    """Peers that a link looks after."""
+    """A rank table whose peers the link checks."""
 
     def __init__(self, link: SocketLink, ranks: Sequence[int], rows: Rows, own: Membership) -> None:
         self._link, self._ranks = link, ranks

@@ -28,8 +28,8 @@ _SHARED_GPU = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "4"}
 class NcclGroup(GlooGroup):
     """A `GlooGroup` that sums on its GPUs by a `ProcessGroupNCCL` of its own. Not yet run on a GPU.
 
-    NCCL waits for ever for a rank that has ended, and torch's watchdog would end this process. So there is none: who
-    waits looks after its peers, as with gloo, and gives the communicator up when one is lost.
+    NCCL waits for ever for a rank that has ended, and torch's watchdog would end this process. So the watchdog is off:
+    a waiting rank checks its peers, as with gloo, and aborts the communicator when one is lost.
 
     Args:
         member: This process.
@@ -37,8 +37,8 @@ class NcclGroup(GlooGroup):
 
     Raises:
         MachineError: If there is no NCCL, one too old for several ranks of a GPU, or as for `GlooGroup`.
-        UsageError: If the descriptor is no segment for so many ranks.
-        PeerSilentError: If the others have not come within `hang_s`.
+        UsageError: If the descriptor is no segment for this many ranks.
+        PeerSilentError: If the others have not joined within `hang_s`.
     """
 
     def __init__(self, member: Membership, rendezvous: Rendezvous) -> None:
@@ -63,29 +63,29 @@ class NcclGroup(GlooGroup):
         self._on_gpu(BARRIER, lambda: in_background(lambda: _connect(nccl, device)))
 
     def sum_on_gpu(self, vector: Tensor) -> None:
-        """Sum a float32 vector `[n]` on the GPU in place over the group; it is there when this returns."""
+        """Sum a float32 vector `[n]` on the GPU in place over the group. It is complete when this returns."""
         self._on_gpu(call_code(REDUCE, vector.numel()), lambda: self._start(vector))
 
     def close(self) -> None:
-        """Leave the group; see `Group`. Nothing is under way, so nobody is waited for."""
+        """Leave the group; see `Group`. Nothing is in progress, so this waits for nobody."""
         self._end()
         super().close()
 
     def _start(self, vector: Tensor) -> AsyncWork:
-        # Its own `wait(timeout)` ends the communicator when the time is over; without one it lets the stream go on.
+        # NCCL's own `wait(timeout)` aborts the communicator at the timeout; without one it only orders the stream.
         work = self._nccl.allreduce([vector])
         return AsyncWork(work.is_completed, work.wait)
 
     def _on_gpu(self, call: int, start: Callable[[], AsyncWork]) -> None:
         try:
             self._finish(call, start)
-            self._peers.sync(call)  # others may still read what the end of this communicator would take away
+            self._peers.sync(call)  # others may still read memory that ends with this communicator
         except (PeerDiedError, PeerSilentError, MachineError):
             self._give_up()
             raise
 
     def _give_up(self) -> None:
-        """See `GlooGroup`. Ends the communicator and what waits in it, which may itself never return."""
+        """See `GlooGroup`. Aborts the communicator and what waits in it; the abort itself may never return."""
         super()._give_up()
         self._end()
 
@@ -107,7 +107,7 @@ def _check(most: int) -> None:
 
 
 def _version() -> tuple[int, ...]:
-    """Of the NCCL that is loaded; an old torch only knows which one it was built with."""
+    """The version of the NCCL that is loaded; an old torch only knows the one with which it was built."""
     distributed: Any = torch.distributed
     tell = getattr(distributed.ProcessGroupNCCL, "get_runtime_nccl_version", torch.cuda.nccl.version)
     return tuple(tell()[:3])
@@ -123,8 +123,8 @@ def _prepare(device: torch.device, most: int) -> None:
 def _process_group(store: Any, rank: int, size: int) -> Any:
     distributed: Any = torch.distributed  # torch's stubs lag behind
     options = distributed.ProcessGroupNCCL.Options()
-    options._timeout = timedelta(seconds=_ABORT_S)  # what an abort may take; nothing else goes by it here
-    with _setting("TORCH_NCCL_BLOCKING_WAIT", "1"):  # which makes no threads that look after it
+    options._timeout = timedelta(seconds=_ABORT_S)  # of an abort; nothing else uses it here
+    with _setting("TORCH_NCCL_BLOCKING_WAIT", "1"):  # so that torch starts no watchdog
         return distributed.ProcessGroupNCCL(store, rank, size, options)
 
 
@@ -137,7 +137,7 @@ def _connect(nccl: Any, device: torch.device) -> None:
 
 @contextmanager
 def _setting(name: str, value: str) -> Iterator[None]:
-    """An environment variable within a `with` block."""
+    """Set an environment variable for the time of a `with` block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

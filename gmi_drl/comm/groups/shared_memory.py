@@ -16,15 +16,15 @@ from gmi_drl.comm.rendezvous import Rendezvous
 
 
 class MemoryGroup:
-    """A `Group` whose ranks have a row of memory each and meet in it.
+    """A `Group` whose ranks have a slot and a staging area each in shared memory, and meet there.
 
     Args:
         rank: This process.
-        rows: Of all ranks.
+        rows: The shared memory of all ranks.
         peers: The table of the same ranks.
 
     Attributes:
-        rows: Of all ranks.
+        rows: The shared memory of all ranks.
     """
 
     def __init__(self, rank: int, rows: Rows, peers: RankTable) -> None:
@@ -53,7 +53,7 @@ class MemoryGroup:
         self.sync(BARRIER)
 
     def sync(self, call: int) -> None:
-        """Wait for all, who must come for the same (`call_code`)."""
+        """Wait until all ranks make the same call (`call_code`)."""
         started = time.perf_counter()
         self._peers.sync(call)
         self.wait_s += time.perf_counter() - started
@@ -71,7 +71,7 @@ class SharedMemoryGroup(MemoryGroup):
         rendezvous: With a segment for all ranks.
 
     Raises:
-        UsageError: If the descriptor is no segment for so many ranks.
+        UsageError: If the descriptor is no segment for this many ranks.
         PeerSilentError: If the others have not opened theirs within `hang_s`.
     """
 

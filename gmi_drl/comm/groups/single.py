@@ -1,4 +1,4 @@
-"""A group of one: nobody to wait for."""
+"""A group of one process: nobody to wait for."""
 
 from torch import Tensor
 
@@ -11,7 +11,7 @@ class SingleRankGroup:
     """The `Group` of one process."""
 
     def __init__(self, member: Membership | None = None, rendezvous: Rendezvous | None = None) -> None:
-        """Takes what every group takes, of which nothing is needed."""
+        """Takes the arguments of every group and ignores them."""
         self.rank = 0
         self.size = 1
         self.wait_s = 0.0

@@ -1,4 +1,4 @@
-"""One connection between two ranks: frames of numbers, and words beside them, without waiting."""
+"""One connection between two ranks: frames of data and of short messages, without waiting."""
 
 import socket
 import struct
@@ -8,34 +8,35 @@ from itertools import islice
 
 from gmi_drl.errors import GmiError
 
-CALL, ASK, HERE, LOST, DATA, RENEW = range(6)
-"""Kinds of frames: what a rank has come for; are you there; I am, and wait for these; a rank is lost; numbers; I am
-elsewhere, and not silent.
+CALL, PING, PONG, FAILURE, DATA, KEEPALIVE = range(6)
+"""Kinds of frames.
 
-Whoever uses a wire may have words of other kinds, from `FIRST_OTHER_KIND` on.
+CALL: the code of a collective call. PING: do you wait? PONG: yes, for these ranks. FAILURE: an error that all ranks
+raise. DATA: numbers. KEEPALIVE: this rank waits elsewhere. Users of a connection may have further kinds, from
+`FIRST_OTHER_KIND` on.
 """
 
 FIRST_OTHER_KIND = 16
 
-Word = tuple[int, bytes]  # of any kind but CALL and DATA, and what it says
+Frame = tuple[int, bytes]  # a message: its kind, any but CALL and DATA, and its bytes
 
-_HEADER = struct.Struct("<QQ")  # the kind; the call, or how many bytes follow
+_HEADER = struct.Struct("<QQ")  # the kind; the code of the call, or the number of bytes that follow
 _AT_ONCE = 8  # views that one system call takes
 
 
 class FramedConnection:
-    """The connection to one peer, which neither call waits for.
+    """A non-blocking connection to one peer.
 
-    All that arrives is read, also what nobody has asked for yet, so that a word is never stuck behind numbers.
+    It reads everything that arrives, even before anybody wants it, so that a message is never stuck behind data.
 
     Args:
-        connection: A connected socket; from now on this object's.
-        pid: The peer's process on its host.
+        connection: A connected socket, which this object owns from now on.
+        pid: The peer's process id on its host.
 
     Attributes:
-        calls: What the peer has come for and this rank has not met it in.
-        sent: Bytes of numbers that the socket has taken.
-        received: Bytes of numbers that have come.
+        calls: Codes of collective calls that the peer has made and this rank has not.
+        sent: Bytes of data that the socket has taken.
+        received: Bytes of data that have arrived.
         is_open: False as soon as the peer has ended or closed its side.
     """
 
@@ -53,7 +54,7 @@ class FramedConnection:
         self._filled = 0
         self._inbox: deque[memoryview] = deque()
         self._target: memoryview | None = None
-        self._unsent: deque[tuple[memoryview, bool]] = deque()  # with whether these are numbers
+        self._unsent: deque[tuple[memoryview, bool]] = deque()  # with whether it is data
 
     def fileno(self) -> int:
         """The socket's descriptor."""
@@ -61,7 +62,7 @@ class FramedConnection:
 
     @property
     def is_receiving(self) -> bool:
-        """Whether numbers that `receive` asked for have not all come."""
+        """Whether data that `receive_data` expects has not all arrived."""
         return self._target is not None
 
     @property
@@ -69,40 +70,41 @@ class FramedConnection:
         """Whether the socket has not taken everything yet."""
         return bool(self._unsent)
 
-    def call(self, call: int) -> None:
-        """Tell what this rank has come for."""
+    def send_call(self, call: int) -> None:
+        """Send the code of this rank's collective call."""
         self._put(CALL, call)
 
-    def tell(self, kind: int, text: bytes = b"") -> None:
-        """Send a word."""
+    def send_frame(self, kind: int, text: bytes = b"") -> None:
+        """Send a message of some kind."""
         self._put(kind, len(text), memoryview(text))
 
-    def send(self, numbers: memoryview) -> None:
-        """Send bytes, which stay as they are until `is_sending` is over."""
-        self._put(DATA, len(numbers), numbers)
+    def send_data(self, data: memoryview) -> None:
+        """Send bytes. They must not change while `is_sending`."""
+        self._put(DATA, len(data), data)
 
-    def receive(self, target: memoryview) -> None:
-        """Let the next numbers come into these bytes: as soon as `is_receiving` is over, they are there."""
+    def receive_data(self, target: memoryview) -> None:
+        """Receive the next data into these bytes: it is there as soon as `is_receiving` is false."""
         self._target = target
         if self._inbox:
             self._deliver(self._inbox.popleft())
 
     def flush(self) -> None:
-        """Give the socket what it takes."""
+        """Write to the socket as much as it takes."""
         while self._unsent:
             try:
                 taken = self._socket.sendmsg([view for view, _ in islice(self._unsent, _AT_ONCE)])
             except BlockingIOError:
                 return
             except OSError:
-                self._unsent.clear()  # the peer has ended: reading says so, after what it said last
+                self._unsent.clear()  # the peer has ended: `read` sees it, after its last bytes
                 return
             self._took(taken)
 
-    def read(self) -> Iterator[Word]:
-        """Read what has come; the words in it.
+    def read(self) -> Iterator[Frame]:
+        """Read what has arrived. Yields the messages in it.
 
-        What comes behind a word is read when the next one is asked for: a word may say where numbers go (`receive`).
+        Bytes behind a message are read when the next message is requested: a message may decide where data goes
+        (`receive_data`).
         """
         while self.is_open:
             try:
@@ -137,8 +139,8 @@ class FramedConnection:
             if count < len(view):
                 self._unsent.appendleft((view[count:], is_data))
 
-    def _whole(self) -> list[Word]:
-        """A header or the body of a frame is there."""
+    def _whole(self) -> list[Frame]:
+        """Handle a complete header or body of a frame."""
         kind, body = self._kind, self._body
         self._kind, self._body, self._filled = None, memoryview(self._header), 0
         if kind is None:
@@ -159,17 +161,17 @@ class FramedConnection:
         return []
 
     def _room(self, kind: int, size: int) -> memoryview:
-        """Where a body goes: if that is known already, without a copy."""
+        """The memory for a body: the target of `receive_data`, if it is known, which saves a copy."""
         if kind == DATA and self._target is not None and len(self._target) == size:
             return self._target
         return memoryview(bytearray(size))
 
-    def _deliver(self, numbers: memoryview) -> None:
+    def _deliver(self, data: memoryview) -> None:
         if self._target is None:
-            self._inbox.append(numbers)
+            self._inbox.append(data)
             return
-        if len(numbers) != len(self._target):
-            text = f"{len(numbers)} bytes have come where {len(self._target)} were to come"
-            raise GmiError(f"{text}, from process {self.pid}: do all ranks reduce alike?")
-        self._target[:] = numbers
+        if len(data) != len(self._target):
+            text = f"{len(data)} bytes have arrived where {len(self._target)} were expected"
+            raise GmiError(f"{text}, from process {self.pid}: do all ranks make the same calls?")
+        self._target[:] = data
         self._target = None

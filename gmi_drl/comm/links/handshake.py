@@ -1,8 +1,8 @@
-"""How ranks that share no memory find each other: by sockets that listen before any of them is started.
+"""How ranks that share no memory connect to each other: by listening sockets that are made before any rank starts.
 
-A launcher makes one for each rank, on that rank's host (`listen`), collects where they listen, and gives each rank
-its own, by descriptor, and the same `RankAddresses`. It closes its own copies once the ranks are started: then nobody
-answers for a rank that has ended before it came. Others are kept out by a token (`door.py`).
+A launcher makes one for each rank, on that rank's host (`listen`), and collects the addresses. Each rank inherits its
+own socket and the same `RankAddresses`. The launcher closes its copies once the ranks are started: then nobody answers
+for a rank that ended before it connected. A token keeps out others (`token_listener.py`).
 """
 
 import errno
@@ -21,16 +21,16 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
-_WHO = struct.Struct("<IIQ")  # rank, size, pid: what is said behind the token
+_IDENTITY = struct.Struct("<IIQ")  # rank, size, pid: the bytes behind the token
 _LOOK_MS = 100
 
 
 @dataclass(frozen=True)
 class RankAddresses:
-    """What all ranks of a group are told.
+    """The addresses and the token of a group, the same for all its ranks.
 
     Args:
-        addresses: Host and port where each listens, in rank order.
+        addresses: Host and port where each rank listens, in rank order.
         token: 32 letters that only these ranks know.
     """
 
@@ -38,14 +38,14 @@ class RankAddresses:
     token: str = field(repr=False)
 
     def to_descriptor(self) -> int:
-        """The descriptor of a file in memory that has it, to be inherited; see `read`."""
+        """Write them to a file in memory, to be inherited. Returns its descriptor; see `from_descriptor`."""
         descriptor = os.memfd_create("gmi-drl-addresses", os.MFD_CLOEXEC)
         os.pwrite(descriptor, json.dumps([self.addresses, self.token]).encode(), 0)
         return descriptor
 
     @classmethod
     def from_descriptor(cls, descriptor: int) -> Self:
-        """What `written` has written. The descriptor stays the caller's to close.
+        """Read what `to_descriptor` has written. The caller closes the descriptor.
 
         Raises:
             UsageError: If the descriptor is of something else.
@@ -54,11 +54,11 @@ class RankAddresses:
             addresses, token = json.loads(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
             return cls(tuple((host, port) for host, port in addresses), token)
         except (OSError, ValueError, TypeError) as error:
-            raise UsageError(f"descriptor {descriptor} is no meeting: {error} (see pass_fds)") from error
+            raise UsageError(f"descriptor {descriptor} has no rank addresses: {error} (see pass_fds)") from error
 
 
 def listen(host: str = "127.0.0.1") -> socket.socket:
-    """A socket for one rank of one group, at a port that the kernel chooses: where, `getsockname()` says.
+    """A listening socket for one rank of one group, at a port that the kernel chooses (`getsockname()`).
 
     Raises:
         MachineError: If this machine has no such address.
@@ -70,41 +70,41 @@ def listen(host: str = "127.0.0.1") -> socket.socket:
         if error.errno != errno.EADDRNOTAVAIL:
             raise
         remedy = "is its interface up (`ip address`)?"
-        raise MachineError(f"nobody can listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
+        raise MachineError(f"cannot listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
 
 
 def connect_ranks(member: Membership, ranks: RankAddresses, listener_fd: int) -> dict[int, FramedConnection]:
-    """Connect to all other ranks; returns when all are connected to this one.
+    """Connect to all other ranks. Returns the connections by rank, when all ranks are connected to this one.
 
     Args:
         member: This process.
-        ranks: The ranks.
-        listener_fd: What `listen` made for this rank; it stays the caller's to close. Nobody can connect to it after.
+        ranks: The addresses of all ranks.
+        listener_fd: What `listen` made for this rank; the caller closes it. Nobody can connect to it afterwards.
 
     Raises:
-        UsageError: If the meeting is not of as many ranks.
-        PeerDiedError: If a rank below this one has ended before it came; those above are waited for.
-        PeerSilentError: If one has not come within `hang_s`.
+        UsageError: If there is not one address for each rank.
+        PeerDiedError: If a rank below this one has ended before it connected; those above are waited for.
+        PeerSilentError: If one has not connected within `hang_s`.
         MachineError: If an address cannot be reached, or there are too few descriptors.
     """
     if len(ranks.addresses) != member.size:
-        raise UsageError(f"a group of {member.size} needs as many addresses, not {len(ranks.addresses)}")
+        raise UsageError(f"a group of {member.size} ranks needs as many addresses, not {len(ranks.addresses)}")
     with (
         socket.socket(fileno=os.dup(listener_fd)) as listener,
-        closing(TokenListener(listener, ranks.token, _WHO.size, member.size)) as door,
+        closing(TokenListener(listener, ranks.token, _IDENTITY.size, member.size)) as token_listener,
     ):
-        return _Arrivals(member, ranks, door).all()
+        return _Handshake(member, ranks, token_listener).all()
 
 
-class _Arrivals:
-    """Every rank dials those below it, waits for those above, and says first who it is."""
+class _Handshake:
+    """Connects to the ranks below this one, accepts those above, and exchanges identities: rank, size, process id."""
 
-    def __init__(self, member: Membership, ranks: RankAddresses, door: TokenListener) -> None:
+    def __init__(self, member: Membership, ranks: RankAddresses, token_listener: TokenListener) -> None:
         self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
         self._own = member.name(member.rank)
-        self._ranks, self._door = ranks, door
-        self._wires: dict[int, FramedConnection] = {}
-        self._dialled: dict[int, Greeting] = {}  # those that have not answered, by rank
+        self._ranks, self._listener = ranks, token_listener
+        self._connections: dict[int, FramedConnection] = {}
+        self._dialled: dict[int, Greeting] = {}  # connected, but without a reply yet; by rank
 
     def all(self) -> dict[int, FramedConnection]:
         try:
@@ -112,21 +112,21 @@ class _Arrivals:
                 self._dial(peer)
             waiting = WaitClock()
             while missing := self._missing():
-                self._look()
+                self._poll()
                 if waiting.look() > self._hang_s:
                     who = ", ".join(map(self._member.name, missing))
-                    text = f"{who} has not come for {self._hang_s:g} s (hang_s) while {self._own} waited"
+                    text = f"{who} has not connected for {self._hang_s:g} s (hang_s) while {self._own} waited"
                     raise PeerSilentError(f"{text}: see its log, or raise hang_s")
         except BaseException:
-            for wire in self._wires.values():
-                wire.close()
+            for connection in self._connections.values():
+                connection.close()
             for answer in self._dialled.values():
                 answer.connection.close()
             raise
-        return self._wires
+        return self._connections
 
     def _missing(self) -> list[int]:
-        return [peer for peer in range(self._member.size) if peer not in {self._rank, *self._wires}]
+        return [peer for peer in range(self._member.size) if peer not in {self._rank, *self._connections}]
 
     def _dial(self, peer: int) -> None:
         name = self._member.name(peer)
@@ -135,65 +135,65 @@ class _Arrivals:
         except TimeoutError:
             raise PeerSilentError(f"the host of {name} has not answered for {self._hang_s:g} s (hang_s)") from None
         except ConnectionError as error:
-            self._ended(peer, error)
+            self._raise_ended(peer, error)
         except OSError as error:
             host, port = self._ranks.addresses[peer]
             raise MachineError(f"{self._own} cannot reach {name} at {host}:{port}: {error}") from error
-        self._dialled[peer] = Greeting(connection, self._ranks.token, _WHO.size)
-        self._greet(connection, peer)
+        self._dialled[peer] = Greeting(connection, self._ranks.token, _IDENTITY.size)
+        self._send_greeting(connection, peer)
 
-    def _greet(self, connection: socket.socket, peer: int) -> None:
-        """Say who this is. It is the first that is sent, so there is room for it."""
+    def _send_greeting(self, connection: socket.socket, peer: int) -> None:
+        """Send this rank's identity. It is the first data on the connection, so it fits into the socket's buffer."""
         try:
-            connection.sendall(greeting(self._ranks.token, _WHO.pack(self._rank, self._member.size, os.getpid())))
+            connection.sendall(greeting(self._ranks.token, _IDENTITY.pack(self._rank, self._member.size, os.getpid())))
         except ConnectionError as error:
-            self._ended(peer, error)
+            self._raise_ended(peer, error)
 
-    def _look(self) -> None:
-        looking = poll()
-        looking.register(self._door, POLLIN)
+    def _poll(self) -> None:
+        polling = poll()
+        polling.register(self._listener, POLLIN)
         by_fd = {answer.connection.fileno(): peer for peer, answer in self._dialled.items()}
         for fd in by_fd:
-            looking.register(fd, POLLIN)
-        for fd, _ in looking.poll(_LOOK_MS):
+            polling.register(fd, POLLIN)
+        for fd, _ in polling.poll(_LOOK_MS):
             if fd in by_fd:
-                self._hear(by_fd[fd])
-        for guest in self._door.look():
-            self._welcome(guest)
+                self._read_reply(by_fd[fd])
+        for client in self._listener.poll():
+            self._accept(client)
 
-    def _welcome(self, guest: Client) -> None:
-        """One of the ranks above, unless it is of another group, or has come before."""
-        who = _who(guest.said, self._member.size)
-        if who is None or who[0] <= self._rank or who[0] in self._wires:
-            guest.connection.close()
+    def _accept(self, client: Client) -> None:
+        """Accept a rank above this one. Reject one of another group, or one that has connected before."""
+        who = _identity(client.payload, self._member.size)
+        if who is None or who[0] <= self._rank or who[0] in self._connections:
+            client.connection.close()
             return
         peer, pid = who
-        self._wires[peer] = FramedConnection(guest.connection, pid)
-        self._greet(guest.connection, peer)
+        self._connections[peer] = FramedConnection(client.connection, pid)
+        self._send_greeting(client.connection, peer)
 
-    def _hear(self, peer: int) -> None:
-        """What a rank answers that was dialled."""
+    def _read_reply(self, peer: int) -> None:
+        """Read the identity of a rank to which this one has connected."""
         answer = self._dialled[peer]
         try:
-            said = answer.read()
+            payload = answer.read()
         except OSError as error:
-            self._ended(peer, error)
-        if said is None:
+            self._raise_ended(peer, error)
+        if payload is None:
             return
-        who = _who(said, self._member.size)
+        who = _identity(payload, self._member.size)
         if who is None or who[0] != peer:
-            self._ended(peer, ConnectionError("another process answers there"))
+            self._raise_ended(peer, ConnectionError("another process listens there"))
         del self._dialled[peer]
-        self._wires[peer] = FramedConnection(answer.connection, who[1])
+        self._connections[peer] = FramedConnection(answer.connection, who[1])
 
-    def _ended(self, peer: int, error: OSError) -> NoReturn:
+    def _raise_ended(self, peer: int, error: OSError) -> NoReturn:
         name, reason = self._member.name(peer), error.strerror or str(error)
-        raise PeerDiedError(f"{name} ended before {self._own} met it: {reason}; its log says why") from error
+        raise PeerDiedError(f"{name} ended before {self._own} connected to it: {reason}; its log says why") from error
 
 
-def _who(said: bytes, size: int) -> tuple[int, int] | None:
-    """The rank that has said this, and its process; None if it is none of a group of this size."""
-    if len(said) != _WHO.size:
+def _identity(payload: bytes, size: int) -> tuple[int, int] | None:
+    """The rank and the process id in a greeting; None if it is not of a group of this size."""
+    if len(payload) != _IDENTITY.size:
         return None
-    rank, of, pid = _WHO.unpack(said)
+    rank, of, pid = _IDENTITY.unpack(payload)
     return (rank, pid) if of == size and rank < size else None

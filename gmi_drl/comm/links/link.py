@@ -1,4 +1,4 @@
-"""What reductions need between ranks that share no memory: vectors from one to another, with their bytes counted."""
+"""What reductions need between ranks that share no memory: vectors sent from rank to rank, with their bytes counted."""
 
 from typing import Protocol
 
@@ -8,9 +8,9 @@ from torch import Tensor
 class Link(Protocol):
     """Transport of float32 vectors `[n]` between any two ranks of a group.
 
-    Who sends and who receives know from the algorithm how many numbers travel; vectors without any do not travel.
-    Between two ranks order is kept. Every call that waits raises `PeerDiedError` or `PeerSilentError` as `Group` says;
-    both name the rank that is lost, also where it is another one's loss that this rank hears of.
+    Sender and receiver know from the algorithm how many numbers travel; empty vectors do not travel. Order is kept
+    between two ranks. Every call that waits raises `PeerDiedError` or `PeerSilentError` as `Group` says; all ranks name
+    the same lost rank.
 
     Attributes:
         rank: This process, from 0.
@@ -24,16 +24,16 @@ class Link(Protocol):
 
     @property
     def sent(self) -> dict[tuple[int, int], int]:
-        """The bytes of vectors that have left this rank, by (from, to); pairs that never spoke are not there."""
+        """The bytes of vectors that this rank has sent, by (from, to); only pairs that have exchanged any."""
 
     def send(self, vector: Tensor, to: int) -> None:
-        """Return when the vector may be written again."""
+        """Send a vector. It may be written again when this returns."""
         ...
 
     def receive(self, vector: Tensor, source: int) -> None:
-        """Return when the vector has what `source` has sent."""
+        """Receive what `source` has sent into a vector."""
         ...
 
     def exchange(self, vector: Tensor, to: int, into: Tensor, source: int) -> None:
-        """Send and receive at once, as a ring needs it: all its members send before anyone receives."""
+        """Send and receive at once, as a ring needs it: all its members send before any receives."""
         ...

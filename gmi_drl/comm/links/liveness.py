@@ -1,4 +1,4 @@
-"""Who of the ranks at the other ends of the wires is there, silent or lost, while this one waits."""
+"""Which of the connected ranks are alive, silent or lost, while this one waits."""
 
 import math
 import time
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable
 from select import POLLIN, POLLOUT, poll
 from typing import NoReturn
 
-from gmi_drl.comm.links.framing import ASK, HERE, LOST, RENEW, FramedConnection
+from gmi_drl.comm.links.framing import FAILURE, KEEPALIVE, PING, PONG, FramedConnection
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 
 LOOK_MS = 100
-_ANSWER_S = 3.0  # who is asked and has not answered by then does not wait; who waits may be short of a core
-_LAST_WORDS_S = 1.0
+_ANSWER_S = 3.0  # a rank that waits answers within this, even if it is short of a core
+_FAREWELL_S = 1.0
 _RENEW_S = 0.25
 
 Awaited = Callable[[], set[int]]
-"""The ranks that something still depends on; none, and it is done."""
+"""The ranks for which something still waits; empty when it is done."""
 
 
 class LivenessMonitor:
@@ -25,50 +25,52 @@ class LivenessMonitor:
 
     A wait starts again whenever data moves, or another rank sends a keepalive because it waits for a slow process
     elsewhere (`membership.Keepalives`). A rank that has waited for `hang_s` pings all others. Ranks that wait answer,
-    with the ranks that they wait for: so in a chain of ranks that wait for each other the error names the one that
-    does not answer. If all wait and data moved between two pings, it pings again. A rank that gives up sends its
-    error to all others, which raise the same.
+    with the ranks that they wait for: so in a chain of ranks that wait for each other the error names the one that does
+    not answer. If all wait and data moved between two pings, it pings again. A rank that gives up sends its error to
+    all others, which raise the same.
 
     Args:
         member: This process.
-        wires: The connections to all other ranks, by rank.
+        connections: To all other ranks, by rank.
     """
 
-    def __init__(self, member: Membership, wires: dict[int, FramedConnection]) -> None:
-        self._member, self._wires, self._hang_s = member, wires, member.hang_s
+    def __init__(self, member: Membership, connections: dict[int, FramedConnection]) -> None:
+        self._member, self._connections, self._hang_s = member, connections, member.hang_s
         self._own = member.name(member.rank)
-        self._by_fd = {wire.fileno(): peer for peer, wire in wires.items()}
+        self._by_fd = {connection.fileno(): peer for peer, connection in connections.items()}
         self._poll = poll()
-        for wire in wires.values():
-            self._poll.register(wire, POLLIN)
+        for connection in connections.values():
+            self._poll.register(connection, POLLIN)
         self._awaited: Awaited = set
-        self._renewed = 0  # how often others have told that they are not silent
-        self._told_s = -math.inf  # when this rank told so last
+        self._keepalives = 0  # received so far
+        self._sent_s = -math.inf  # when this rank sent one last
         member.keepalives.send.append(self._renew)
         self._lost: PeerDiedError | PeerSilentError | None = None
-        self._asked: WaitClock | None = None  # the waiting in which all were asked
-        self._answers: dict[int, tuple[int, set[int]]] = {}  # the bytes that each has moved, and for whom it waits
-        self._moved = -1  # what all had moved when they answered last
+        self._pinged: WaitClock | None = None  # the wait in which all were pinged
+        self._answers: dict[
+            int, tuple[int, set[int]]
+        ] = {}  # by rank: the bytes that it has moved, and for whom it waits
+        self._moved = -1  # by all, at their last answers
 
     def check(self, awaited: Awaited, waiting: WaitClock, nap_ms: int = 0) -> None:
         """Look once.
 
         Args:
-            awaited: For whom this rank waits; read again after the look.
-            waiting: Begun when the waiting began.
-            nap_ms: Milliseconds to sleep meanwhile; whatever comes ends the sleep.
+            awaited: The ranks for which this rank waits; evaluated again after the look.
+            waiting: A clock that was started with the wait.
+            nap_ms: Milliseconds to sleep meanwhile; anything that arrives ends the sleep.
 
         Raises:
-            PeerDiedError, PeerSilentError: If it makes no sense to go on, as `Group` says.
+            PeerDiedError, PeerSilentError: If waiting makes no sense any more, as `Group` says.
         """
         self._awaited = awaited
-        renewed = self._renewed
+        keepalives = self._keepalives
         self._pump(nap_ms)
-        if waiting.restart_on_change((self.moved, self._renewed)):
-            self._asked = None
-        if renewed != self._renewed:
-            for heard in self._member.keepalives.received:
-                heard()
+        if waiting.restart_on_change((self.moved, self._keepalives)):
+            self._pinged = None
+        if keepalives != self._keepalives:
+            for received in self._member.keepalives.received:
+                received()
         late = awaited()
         if not late:
             return
@@ -80,15 +82,15 @@ class LivenessMonitor:
 
     @property
     def moved(self) -> int:
-        """Bytes of numbers that this rank has sent and received."""
-        return sum(wire.sent + wire.received for wire in self._wires.values())
+        """Bytes of data that this rank has sent and received."""
+        return sum(connection.sent + connection.received for connection in self._connections.values())
 
     def _renew(self) -> None:
-        """Tell the others that this rank is not silent: not each time, since they may read it late."""
+        """Send a keepalive to all other ranks, at most four a second, because they may read it late."""
         now_s = time.monotonic()
-        if now_s - self._told_s > _RENEW_S:
-            self._told_s = now_s
-            self._tell_all(RENEW)
+        if now_s - self._sent_s > _RENEW_S:
+            self._sent_s = now_s
+            self._send_all(KEEPALIVE)
 
     def close(self) -> None:
         """Look no more."""
@@ -96,32 +98,32 @@ class LivenessMonitor:
         self._awaited = set
 
     def _pump(self, nap_ms: int) -> None:
-        for wire in self._wires.values():
-            if wire.is_open:
-                self._poll.modify(wire, POLLIN | POLLOUT * wire.is_sending)
+        for connection in self._connections.values():
+            if connection.is_open:
+                self._poll.modify(connection, POLLIN | POLLOUT * connection.is_sending)
         for fd, _ in self._poll.poll(nap_ms):
             peer = self._by_fd[fd]
-            wire = self._wires[peer]
-            wire.flush()
-            for kind, said in wire.read():
-                self._hear(peer, kind, said.decode())
-            if not wire.is_open:
+            connection = self._connections[peer]
+            connection.flush()
+            for kind, payload in connection.read():
+                self._handle(peer, kind, payload.decode())
+            if not connection.is_open:
                 self._poll.unregister(fd)
 
-    def _hear(self, peer: int, kind: int, said: str) -> None:
-        if kind == ASK:
-            self._wires[peer].tell(HERE, " ".join(map(str, [self.moved, *self._awaited()])).encode())
-        elif kind == HERE:
-            moved, *awaited = map(int, said.split())
+    def _handle(self, peer: int, kind: int, payload: str) -> None:
+        if kind == PING:
+            self._connections[peer].send_frame(PONG, " ".join(map(str, [self.moved, *self._awaited()])).encode())
+        elif kind == PONG:
+            moved, *awaited = map(int, payload.split())
             self._answers[peer] = moved, set(awaited)
-        elif kind == RENEW:
-            self._renewed += 1
-        elif kind == LOST and self._lost is None:
-            name, _, text = said.partition("\n")
+        elif kind == KEEPALIVE:
+            self._keepalives += 1
+        elif kind == FAILURE and self._lost is None:
+            name, _, text = payload.partition("\n")
             self._lost = PeerDiedError(text) if name == PeerDiedError.__name__ else PeerSilentError(text)
 
     def _died(self, late: set[int]) -> PeerDiedError | None:
-        dead = [peer for peer in late if not self._wires[peer].is_open]
+        dead = [peer for peer in late if not self._connections[peer].is_open]
         if not dead:
             return None
         return PeerDiedError(
@@ -130,24 +132,24 @@ class LivenessMonitor:
 
     def _fell_silent(self, late: set[int], waiting: WaitClock) -> PeerSilentError | None:
         waited_s = waiting.look()
-        if waited_s > self._hang_s and self._asked is not waiting:
-            self._asked = waiting
+        if waited_s > self._hang_s and self._pinged is not waiting:
+            self._pinged = waiting
             self._answers.clear()
-            self._tell_all(ASK)
+            self._send_all(PING)
         if waited_s <= self._hang_s + _ANSWER_S:
             return None
         if silent := self._silent(late):
             text = f"{self._named(silent)} lives but has not arrived for {self._hang_s:g} s (hang_s)"
             return PeerSilentError(f"{text} while {self._own} waited: see what it does, or raise hang_s")
         moved, self._moved = self._moved, sum(moved for moved, _ in self._answers.values())
-        if moved != self._moved:  # others get on with something long: ask them again
-            self._asked, waiting.seconds = None, self._hang_s
+        if moved != self._moved:  # others make progress with something long: ping them again
+            self._pinged, waiting.seconds = None, self._hang_s
             return None
         text = f"{self._own} waited {self._hang_s:g} s (hang_s) for {self._named(late)}, and all wait for others"
         return PeerSilentError(f"{text}: do all make the same calls in the same order?")
 
     def _silent(self, late: set[int]) -> list[int]:
-        """Those who do not answer, of the ranks that this one waits for, the ranks that these wait for, and so on."""
+        """The ranks that did not answer, among those that this rank waits for, those that these wait for, and so on."""
         seen = set(late)
         rows = list(seen)
         for peer in rows:
@@ -158,20 +160,20 @@ class LivenessMonitor:
         return [peer for peer in rows if peer not in self._answers]
 
     def _give_up(self, error: PeerDiedError | PeerSilentError) -> NoReturn:
-        """Let all others know why before this rank leaves: they may wait for it, not for the one that is lost."""
-        self._tell_all(LOST, f"{type(error).__name__}\n{error}".encode())
+        """Send the error to all others before this rank leaves, because they may wait for it. Then raise it."""
+        self._send_all(FAILURE, f"{type(error).__name__}\n{error}".encode())
         waiting = WaitClock()
-        while self._has_words_left() and waiting.look() < _LAST_WORDS_S:
+        while self._is_sending() and waiting.look() < _FAREWELL_S:
             self._pump(LOOK_MS)
         raise error
 
-    def _tell_all(self, kind: int, said: bytes = b"") -> None:
-        for wire in self._wires.values():
-            if wire.is_open:
-                wire.tell(kind, said)
+    def _send_all(self, kind: int, payload: bytes = b"") -> None:
+        for connection in self._connections.values():
+            if connection.is_open:
+                connection.send_frame(kind, payload)
 
-    def _has_words_left(self) -> bool:
-        return any(wire.is_open and wire.is_sending for wire in self._wires.values())
+    def _is_sending(self) -> bool:
+        return any(connection.is_open and connection.is_sending for connection in self._connections.values())
 
     def _named(self, peers: Iterable[int]) -> str:
-        return ", ".join(f"{self._member.name(peer)} (process {self._wires[peer].pid})" for peer in sorted(peers))
+        return ", ".join(f"{self._member.name(peer)} (process {self._connections[peer].pid})" for peer in sorted(peers))

@@ -1,1 +1,1 @@
-"""Trees of tensors from one GMI to another (paper section 3, Listing 1)."""
+"""Messages between the GMIs of a host."""

@@ -26,7 +26,7 @@ class Sending:
         self._outbox, self._number = outbox, number
 
     def done(self) -> bool:
-        """Whether the receiver has taken all of it.
+        """Whether the receiver has read all of it.
 
         Raises:
             PeerDiedError: If it has not, and has ended.
@@ -34,7 +34,7 @@ class Sending:
         return self._outbox.has_read(self._number)
 
     def wait(self) -> None:
-        """Return when it has.
+        """Wait until the receiver has read all of it.
 
         Raises:
             PeerDiedError: If the receiver ended before.
@@ -44,19 +44,19 @@ class Sending:
 
 
 class Messages:
-    """What one GMI sends and receives. One thread uses it at a time.
+    """Sends and receives the messages of one GMI. One thread uses it at a time.
 
-    Tensors on a GPU are copied straight between it and the shared memory, which waits for what its current stream was
-    told before (not yet run on a GPU).
+    Tensors on a GPU are copied straight between it and the shared memory, after the earlier work of its current stream
+    (not yet run on a GPU).
 
     Args:
-        mailboxes: Inherited; it stays the caller's to close, when this is of no more use.
+        mailboxes: Inherited; the caller closes them after this object's last use.
         gmi_id: This process, one of those that share the mailboxes.
-        hang_s: Seconds after which a peer that lives counts as silent; only those count in which this process ran.
-        keepalives: Of this process, by which others learn that this GMI hears something (`hear`); None: of nobody else.
+        hang_s: Seconds after which a living peer counts as silent; only seconds in which this process ran count.
+        keepalives: Of this process, sent when a message arrives (`recv_while_active`); None: nobody else waits.
 
     Raises:
-        UsageError: If the id is not in the mailboxes, or its memory is something else.
+        UsageError: If the GMI has no mailbox, or the memory is something else.
         MachineError: If this processor does not store in order.
     """
 
@@ -71,7 +71,8 @@ class Messages:
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}
         self._keepalives = keepalives or Keepalives()
-        self._keepalives.received.append(self._tell_now)  # who waits for this GMI waits for whom it waits for
+        # A GMI that waits for this one waits, in effect, for the same ranks.
+        self._keepalives.received.append(self._publish_activity_now)
 
     @staticmethod
     def obstacle() -> str | None:
@@ -79,21 +80,21 @@ class Messages:
         return fence.obstacle("messages")
 
     def send(self, data: Any, gmi_id: int) -> Sending:
-        """Copy data for another GMI; it may be changed as soon as this returns.
+        """Copy data for another GMI. The data may be changed as soon as this returns.
 
-        This waits only while 64 messages or 64 MiB are under way to that GMI: sent, and not yet taken. Of a longer
-        message as much goes as may be under way, and the rest as it is taken.
+        This waits only while 64 messages or 64 MiB have been sent to that GMI and not read. Of a longer message, as
+        much is sent as fits, and the rest as it is read.
 
         Args:
             data: A tree of tensors (`trees.encode`), which arrive without gradients.
-            gmi_id: Who receives it, by as many calls of `recv` as there are messages, in the same order.
+            gmi_id: The receiver, which calls `recv` once for each message, in the same order.
 
         Raises:
             UsageError: If there is no such other GMI, or the data cannot be sent.
             PeerDiedError: If the receiver has ended.
-            PeerSilentError: If it has taken nothing for `hang_s`, in which this waited. Where a part of a message is
-                under way already nothing more can be sent to that GMI.
-            MachineError: If there is no memory for what is under way; the same holds.
+            PeerSilentError: If this waited and the receiver has read nothing for `hang_s`. If a part of the message was
+                sent, nothing more can be sent to that GMI.
+            MachineError: If there is no memory for the message; the same holds.
         """
         self._check(gmi_id, "send to")
         header, tensors = encode(data)
@@ -105,18 +106,19 @@ class Messages:
         return Sending(outbox, outbox.send([torch.frombuffer(bytearray(head), dtype=torch.uint8), *parts]))
 
     def recv(self, gmi_id: int, device: torch.device | str = "cpu") -> Any:
-        """The next message of another GMI, which this waits for.
+        """Wait for the next message of another GMI and return its data.
 
         Args:
-            gmi_id: Who has sent it.
-            device: Where its tensors shall be; they are new ones.
+            gmi_id: The sender.
+            device: Where the tensors, which are new ones, shall be.
 
         Raises:
             UsageError: If there is no such other GMI.
-            PeerDiedError: If the sender ended before it had sent one whole.
+            PeerDiedError: If the sender ended before it had sent a whole message.
             PeerSilentError: If it has sent nothing for `hang_s`.
             MachineError: If the message does not fit into the device's memory.
-            GmiError: If what came is no message. After this, and whatever ends this half-way, there is no next one.
+            GmiError: If the bytes are no message. After this, or any error half-way, no further message can be
+                received.
         """
         device, inbox = torch.device(device), self._inbox(gmi_id)
 
@@ -136,14 +138,15 @@ class Messages:
                     raise ValueError(f"its header has {header_bytes} bytes")
                 tree = decode(_read_bytes(inbox, header_bytes), body_bytes)
             except ValueError as error:
-                raise GmiError(f"GMI {gmi_id} has sent GMI {self._gmi_id} what is no message: {error}") from None
+                raise GmiError(f"GMI {gmi_id} has sent GMI {self._gmi_id} bytes that are no message: {error}") from None
             return filled(tree, take)
 
-    def hear(self, gmi_id: int, device: torch.device | str = "cpu", patience: float = 1) -> Any:
-        """`recv` from a GMI that may itself wait for others: the wait begins anew with each message that those send it.
+    def recv_while_active(self, gmi_id: int, device: torch.device | str = "cpu", patience: float = 1) -> Any:
+        """`recv` from a GMI that may itself wait for others: each message that one of those sends restarts the wait.
 
-        Whoever waits for this GMI in this way learns of the messages, too: of those that come here, and of those that
-        `gmi_id` learns of. Every message has its time, so GMIs that wait for each other renew no wait for ever.
+        GMIs that wait for this one in the same way learn of these messages, too: of those that arrive here, and of
+        those that `gmi_id` learns of. Each message is counted once, by its time, so GMIs that wait for each other do
+        not restart their waits for ever.
 
         Args:
             gmi_id: As of `recv`.
@@ -154,13 +157,13 @@ class Messages:
             GmiError: As `recv`; PeerSilentError if neither this GMI nor any that it waits for has sent anything.
         """
 
-        def news() -> int:
-            self._tell(known := self._memory.activity_ns(gmi_id))
+        def activity() -> int:
+            self._publish_activity(known := self._memory.activity_ns(gmi_id))
             return known
 
-        self._inbox(gmi_id).await_message(patience, news)
+        self._inbox(gmi_id).await_message(patience, activity)
         data = self.recv(gmi_id, device)
-        self._tell(time.monotonic_ns())
+        self._publish_activity(time.monotonic_ns())
         return data
 
     def close(self) -> None:
@@ -169,15 +172,15 @@ class Messages:
         self._outboxes.clear()
         self._inboxes.clear()
 
-    def _tell(self, at_ns: int) -> None:
-        """Let those who wait for this GMI know of a message that came then, if it is newer than what they know of."""
+    def _publish_activity(self, at_ns: int) -> None:
+        """Publish the time of a message to the GMIs that wait for this one, if it is newer than the last one."""
         if at_ns > self._memory.activity_ns(self._gmi_id):
             self._memory.set_activity_ns(self._gmi_id, at_ns)
-            for tell in self._keepalives.send:
-                tell()
+            for send in self._keepalives.send:
+                send()
 
-    def _tell_now(self) -> None:
-        """Let them know that a rank of a group of this GMI, for which it waits, is not silent."""
+    def _publish_activity_now(self) -> None:
+        """Publish that a rank of one of this GMI's groups, for which it waits, has sent a keepalive."""
         self._memory.set_activity_ns(self._gmi_id, time.monotonic_ns())
 
     def _inbox(self, gmi_id: int) -> Inbox:

@@ -1,8 +1,7 @@
-"""Trees of tensors as bytes: a small header (JSON) that tells the structure, and the tensors' own bytes. No pickle.
+"""Trees of tensors as bytes: a small JSON header with the structure, followed by the tensors' bytes. No pickle.
 
-A header is a tree in JSON: None, booleans, numbers and text stand for themselves, lists too; `{"tuple": [...]}`,
-`{"dict": [[key, value], ...]}` and `{"tensor": ["float32", [2, 3]]}` for the others. It has the tensors in the order in
-which their bytes follow.
+In a header None, booleans, numbers, text and lists stand for themselves; the others are `{"tuple": [...]}`, `{"dict":
+[[key, value], ...]}` and `{"tensor": ["float32", [2, 3]]}`. Tensors are in the order in which their bytes follow.
 """
 
 import json
@@ -32,31 +31,31 @@ _SAME_SIZE = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16
 
 @dataclass(frozen=True)
 class Form:
-    """A tensor whose bytes have not come yet."""
+    """The dtype and shape of a tensor whose bytes have not arrived yet."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its elements."""
+        """The size of its elements in bytes."""
         return math.prod(self.shape) * self.dtype.itemsize
 
     def empty(self, device: torch.device) -> Tensor:
-        """The tensor, with any numbers."""
+        """An uninitialized tensor of this form."""
         return torch.empty(self.shape, dtype=self.dtype, device=device)
 
 
 def encode(tree: Any) -> tuple[bytes, list[Tensor]]:
-    """The header of a tree and its tensors, contiguous and without gradients; those that are so are not copied.
+    """Encode a tree. Returns its header and its tensors, contiguous and without gradients, copied only if they are not.
 
     Args:
         tree: Dicts with keys of text or numbers, lists, tuples, None, bool, int, float, str and tensors on any device.
-            What is derived from these (an OrderedDict, a named tuple, a Parameter) counts as what it is derived from.
+            A derived type (an OrderedDict, a named tuple, a Parameter) counts as its base type.
 
     Raises:
-        UsageError: With the place of what is something else; for a tensor that is sparse, nested, quantized or on
-            `meta`, a tree that is deeper than `MAX_DEPTH`, or a header that is longer than `MAX_HEADER_BYTES`.
+        UsageError: With its place, for anything else: also for a tensor that is sparse, nested, quantized or on `meta`,
+            a tree deeper than `MAX_DEPTH`, or a header longer than `MAX_HEADER_BYTES`.
     """
     tensors: list[Tensor] = []
     node = _described(tree, tensors, "data", MAX_DEPTH)
@@ -71,14 +70,14 @@ def encode(tree: Any) -> tuple[bytes, list[Tensor]]:
 
 
 def decode(header: bytes | bytearray, body_bytes: int) -> Any:
-    """The tree that a header tells of, with a `Form` in place of each tensor. Nothing in it is believed unchecked.
+    """Decode a header into its tree, with a `Form` in place of each tensor. Everything in it is checked.
 
     Args:
         header: From another process.
-        body_bytes: What follows it, which the tensors must fill.
+        body_bytes: The number of bytes that follow, which the tensors must fill.
 
     Raises:
-        ValueError: If it is not what `encode` makes, or its tensors take more or less than that.
+        ValueError: If `encode` does not make such a header, or its tensors take more or fewer bytes.
     """
     try:
         node = json.loads(header)
@@ -86,14 +85,14 @@ def decode(header: bytes | bytearray, body_bytes: int) -> Any:
         raise ValueError("it is nested too deeply") from None
     forms: list[Form] = []
     tree = _understood(node, forms, MAX_DEPTH)
-    told = sum(form.nbytes for form in forms)
-    if told != body_bytes:
-        raise ValueError(f"its tensors take {told} bytes, but {body_bytes} follow")
+    needed = sum(form.nbytes for form in forms)
+    if needed != body_bytes:
+        raise ValueError(f"its tensors take {needed} bytes, but {body_bytes} follow")
     return tree
 
 
 def filled(tree: Any, make: Callable[[Form], Tensor]) -> Any:
-    """A tree of `decode` with a tensor in place of each `Form`, made in the order of their bytes."""
+    """A tree of `decode` with a tensor in place of each `Form`; `make` is called in the order of their bytes."""
     match tree:
         case Form():
             return make(tree)
@@ -112,7 +111,7 @@ def raw(tensor: Tensor) -> Tensor:
 
 
 def _described(tree: Any, tensors: list[Tensor], place: str, depth: int) -> Any:
-    """A tree as a header has it; its tensors are added to those before."""
+    """A tree as it is in a header; its tensors are appended to `tensors`."""
     if depth < 0:
         raise UsageError(f"data is nested more than {MAX_DEPTH} levels deep: {place[:200]}")
     match tree:
@@ -134,7 +133,7 @@ def _described(tree: Any, tensors: list[Tensor], place: str, depth: int) -> Any:
 
 
 def _plain(tensor: Tensor, place: str) -> Tensor:
-    """A tensor as elements one after the other, copied only where they are not so yet."""
+    """A contiguous tensor with the same elements, copied only if necessary."""
     plain = tensor.detach()
     if plain.layout != torch.strided or plain.is_nested or plain.dtype not in _DTYPES.values():
         raise UsageError(
@@ -149,7 +148,7 @@ def _plain(tensor: Tensor, place: str) -> Tensor:
 
 
 def _understood(node: Any, forms: list[Form], depth: int) -> Any:
-    """A part of a header as a tree; its forms are added to those before."""
+    """A part of a header as a tree; its forms are appended to `forms`."""
     if depth < 0:
         raise ValueError("it is nested too deeply")
     if _is_leaf(node):

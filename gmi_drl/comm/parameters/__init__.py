@@ -1,1 +1,1 @@
-"""Parameters that a trainer publishes and agents read."""
+"""How parameters get from the process that learns to those that act."""

@@ -1,8 +1,8 @@
-"""The parameters that go back to who acts: one writes, many read, the latest wins, and nobody waits for a reader.
+"""Versioned parameters in shared memory: one process writes, many read the latest version, and the writer never waits.
 
-Two buffers take turns. The writer says in a word of the buffer which publication it is about to write there, writes,
-and then counts the publication. Who reads takes the buffer of the last one that was counted, and looks at its word
-afterwards: where a later one was begun there the copy may be torn, and is made again, of the newer one.
+Two buffers are used in turn. The writer first stores in a word of the buffer which publication it is about to write
+there, then writes, and then counts the publication. A reader copies the buffer of the last counted publication and then
+checks that buffer's word. If a later publication was begun there, the copy may be torn, and the reader copies again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ _MOST_READS = 10_000
 
 
 def packed_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes of tensors one after the other, each in lines of its own: `ChannelSizes.parameter_bytes`."""
+    """The bytes of packed tensors, each in cache lines of its own: `ChannelSizes.parameter_bytes`."""
     return sum(_in_lines(tensor) for tensor in tensors)
 
 
@@ -34,9 +34,9 @@ class Parameters:
         buffers: `BUFFERS` vectors of shared memory, uint8, each as long as the packed parameters.
         writer: The id of the GMI that publishes.
         readers: The ids of the others.
-        notifier: The notifier of this GMI.
+        notifier: Of this GMI.
         patience: How many times `hang_s` this GMI waits for a publication.
-        progress: A wait starts again whenever this changes.
+        progress: A wait starts again whenever this value changes.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Parameters:
         self._notifier, self._patience, self._progress = notifier, patience, progress
 
     def publish(self, version: int, tensors: Sequence[Tensor]) -> None:
-        """Let all have these from now on.
+        """Publish new parameters to all readers.
 
         Args:
-            version: One more than that of the last ones; the first may be any from 0.
-            tensors: Of any number, shape and dtype, which are the same each time, on any device; those on a GPU are
-                waited for.
+            version: The last version plus 1; the first may be any from 0.
+            tensors: Any number, of any shape and dtype, the same each time, on any device; those on a GPU are waited
+                for.
 
         Raises:
-            UsageError: If another GMI publishes, the version is another one, or the tensors take other room than
-                they were given.
+            UsageError: If another GMI publishes, the version is another one, or the tensors do not fit the buffers
+                exactly.
         """
         if self._notifier.own != self._writer:
             raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._notifier.own}")
@@ -81,20 +81,20 @@ class Parameters:
             self._notifier.notify(peer)
 
     def newest_version(self) -> int | None:
-        """That were published last; None before the first."""
+        """The version that was published last; None before the first."""
         count = self._words[_COUNT]
         return self._words[_VERSION + count % BUFFERS] if count else None
 
     def published(self) -> int:
-        """How often any were."""
+        """The number of publications so far."""
         return int(self._words[_COUNT])
 
     def await_published(self, count: int) -> None:
-        """Wait until they were so often.
+        """Wait until the number of publications is at least `count`.
 
         Raises:
-            PeerDiedError: If the first trainer has ended before.
-            PeerSilentError: If it has not done it in that time, in which no trainer has heard anything.
+            PeerDiedError: If the writer has ended before.
+            PeerSilentError: If it has not published them within the patience, during which `progress` did not change.
         """
         self._notifier.wait_for(
             lambda: self.published() >= count,
@@ -105,7 +105,7 @@ class Parameters:
         )
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:
-        """Copy the newest ones, which this waits for only before the first; errors as of `await_published`.
+        """Copy the newest parameters. This waits only for the first publication, with the errors of `await_published`.
 
         Args:
             tensors: Like those that were published, on any device.
@@ -114,7 +114,7 @@ class Parameters:
             Their version.
 
         Raises:
-            UsageError: If the tensors take other room.
+            UsageError: If the tensors do not fit the buffers exactly.
         """
         self.await_published(1)
         for _ in range(_MOST_READS):
@@ -131,10 +131,10 @@ class Parameters:
 
 
 def parts_of(memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Each tensor and where it lies in a memory, uint8, in which all of them are packed.
+    """Each tensor with its part of a uint8 memory in which all of them are packed.
 
     Raises:
-        UsageError: If the tensors take other room.
+        UsageError: If the tensors do not fit the memory exactly.
     """
     if (wanted := packed_bytes(tensors)) != memory.numel():
         raise UsageError(f"these parameters take {wanted} bytes, the channels have room for {memory.numel()}")

@@ -1,1 +1,1 @@
-"""How vectors are summed over a group (paper section 4.1)."""
+"""Reductions: how vectors are summed over a group (paper section 4.1)."""

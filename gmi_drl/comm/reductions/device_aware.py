@@ -10,11 +10,11 @@ from gmi_drl.comm.memory.rank_slots import Vectors
 from gmi_drl.comm.partition import pieces, shard_bounds
 from gmi_drl.comm.reductions.rows import RowReduction
 
-_BLOCK = 64 * 1024  # floats summed at a time: the sum stays in the cache until the last has been added
+_BLOCK = 64 * 1024  # floats summed at a time, so that the sum stays in the cache
 
 
 class DeviceAwareReduction(RowReduction):
-    """Vectors come into the rows of the ranks of a device, as in MPR, where `sum_placed` sums them.
+    """Copies each vector into its rank's slot, as MPR does; `sum_placed` then sums over the slots and devices.
 
     Args:
         group: The ranks.
@@ -28,12 +28,12 @@ class DeviceAwareReduction(RowReduction):
     group: DeviceAwareGroup
 
     def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
-        super().__init__(group, group.neighbours.rows, group.neighbours.rank, device)
+        super().__init__(group, group.local.rows, group.local.rank, device)
 
     def sum_rows(self, rows: Vectors, numel: int, call: int) -> None:
         """See `RowReduction`."""
         assert isinstance(rows, Tensor)  # as rows of the host are
-        self.group.link.sync(call)  # all have their numbers in their rows
+        self.group.link.sync(call)  # all numbers are in the rows
         self.sum_placed(rows[:, :numel])
 
     @abstractmethod
@@ -46,7 +46,7 @@ class DeviceAwareReduction(RowReduction):
 
 
 def sum_shard(rows: Tensor, into: int, shards: int, shard: int) -> Tensor:
-    """Add one of so many shards of all rows `[ranks, n]` up in one of the rows; returns it, `[about n / shards]`."""
+    """Sum one of `shards` shards of all rows `[ranks, n]` into row `into`. Returns that shard, `[about n / shards]`."""
     bounds = shard_bounds(rows.shape[1], shards, shard)
     for place in pieces(*bounds, _BLOCK):
         first = rows[into, place]

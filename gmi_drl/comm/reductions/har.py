@@ -13,7 +13,7 @@ _LEADER = 0  # the paper's t: any that every device has would do
 
 
 class HierarchicalReduction(DeviceAwareReduction):
-    """The ranks of a device sum its rows, each a shard, into the leader's; the leaders' ring sums these; all copy.
+    """The ranks of a device sum its rows into the leader's row, one shard each; the leaders sum in a ring; all copy.
 
     Of a vector a leader sends 2 (g - 1) / g to the next of g devices, the others nothing. Devices may have different
     numbers of ranks.
@@ -26,12 +26,12 @@ class HierarchicalReduction(DeviceAwareReduction):
 
     def sum_placed(self, rows: Tensor) -> None:
         """See `DeviceAwareReduction`."""
-        neighbours = self.group.neighbours
-        sum_shard(rows, _LEADER, neighbours.size, neighbours.rank)
-        neighbours.sync(BARRIER)
+        local = self.group.local
+        sum_shard(rows, _LEADER, local.size, local.rank)
+        local.sync(BARRIER)
         if self._ring:
             self._ring.all_reduce(rows[_LEADER])
-        neighbours.sync(BARRIER)
+        local.sync(BARRIER)
         if not self._ring:
-            rows[neighbours.rank].copy_(rows[_LEADER])
-        neighbours.sync(BARRIER)  # the leader may write its row again
+            rows[local.rank].copy_(rows[_LEADER])
+        local.sync(BARRIER)  # the leader may write its row again

@@ -1,4 +1,4 @@
-"""Reduction in the memory of one GPU, which all its GMIs have mapped: MPR without a way through the host."""
+"""Reduction in the memory of one GPU, which all its GMIs have mapped: MPR without the way through the host."""
 
 import sys
 
@@ -11,15 +11,15 @@ from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 
 
 class IpcReduction(SharedMemoryReduction):
-    """As `SharedMemoryReduction`, in rows on the GPU: a rank launches a kernel for each rank. Not yet run on a GPU.
+    """As `SharedMemoryReduction`, in memory on the GPU: a rank launches a kernel for each rank. Not yet run on a GPU.
 
-    What one rank has launched is done before another launches what follows: the host waits for its stream, then for the
-    other ranks. That is sure, and costs two such waits in each `reduce`, after which the GPU has nothing to do until
-    more is launched. Events that other processes wait for on the device would cost as many meetings on the host.
+    A rank's kernels are done before another rank launches the next ones: the host waits for its stream, then for the
+    other ranks. That costs two such waits in each `reduce`, after which the GPU is idle until more is launched. Events
+    that other processes wait for on the device would need as many barriers on the host.
 
     Args:
         group: The ranks, of one GPU.
-        device: It.
+        device: That GPU.
 
     Raises:
         UsageError: If the group has a reduction already, or the device is no GPU.
@@ -33,7 +33,7 @@ class IpcReduction(SharedMemoryReduction):
         super().__init__(group, device, group.share(torch.device(device)))
 
     def sync(self, call: int) -> None:
-        """Wait for the own stream, then for all others; see `SharedMemoryReduction`."""
+        """Wait for this rank's stream, then for all others; see `SharedMemoryReduction`."""
         await_stream(self._device)
         self.group.sync(call)
 

@@ -9,7 +9,7 @@ from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
 class GlooReduction(PlainBucket):
-    """A `Reduction` by gloo's own sum, through host memory if need be: the way there is waited for, not the way back.
+    """A `Reduction` by gloo's own sum. Vectors on a device go through host memory; only the way there is waited for.
 
     Args:
         group: The ranks.
@@ -34,7 +34,7 @@ class GlooReduction(PlainBucket):
         self._upload.start(host, vector)
 
     def _room_for(self, vector: Tensor) -> Tensor:
-        """Pinned memory for a vector, the same for all."""
+        """Pinned memory for a vector, reused for all."""
         self._upload.wait()
         if len(self._host) < len(vector):
             self._host = pinned_zeros(len(vector), device=vector.device)

@@ -15,12 +15,12 @@ Blocks = list[list[Tensor]]
 
 
 class SharedMemoryReduction(RowReduction):
-    """Barrier, sum of the own shard into every row, barrier; see `RowReduction`.
+    """Barrier; each rank sums its shard of all rows and writes the sum into every row; barrier. See `RowReduction`.
 
     Args:
         group: The ranks and their segment.
         device: Where this rank's bucket shall be.
-        rows: What they reduce in, where it is not the segment.
+        rows: The memory in which they reduce, if it is not the segment.
     """
 
     group: MemoryGroup
@@ -39,13 +39,13 @@ class SharedMemoryReduction(RowReduction):
             self._blocks[key] = self._shard_of(rows, numel)
         self.sync(call)
         for first, *others in self._blocks[key]:
-            for other in others:  # always from rank 0 up: the same bits whoever sums
+            for other in others:  # always from rank 0 up, so that the bits do not depend on who sums
                 first.add_(other)
             self.spread(first, others)
         self.sync(call)
 
     def sync(self, call: int) -> None:
-        """Wait until all have come for this call, and have done what they had to do in the rows before."""
+        """Wait until all ranks make this call and are done with their earlier work in the rows."""
         self.group.sync(call)
 
     def spread(self, vector: Tensor, others: list[Tensor]) -> None:
@@ -54,6 +54,6 @@ class SharedMemoryReduction(RowReduction):
             other.copy_(vector)
 
     def _shard_of(self, rows: Vectors, numel: int) -> Blocks:
-        """This rank's shard of the first `numel` columns, in blocks: for each the pieces of all ranks."""
+        """This rank's shard of the first `numel` columns, in blocks: for each block the pieces of all ranks."""
         shard = shard_bounds(numel, self.group.size, self.group.rank)
         return [[row[place] for row in rows] for place in pieces(*shard, self.block)]

@@ -11,14 +11,14 @@ from gmi_drl.layout.mapping import delegates, mrr_obstacle, rings
 
 
 class MultiRingReduction(DeviceAwareReduction):
-    """Each ring sums, all at once; their delegates sum what came of it; each passes the sum on along its ring.
+    """Each ring sums, all at once; one delegate of each ring sums these sums; each passes the total on along its ring.
 
     Ring j joins the j-th rank of every device. Nothing is summed within a device, and no device has two delegates. Of a
-    vector every rank sends 2 (g - 1) / g in its ring, on g devices of t ranks, a delegate 2 (t - 1) / t more, and
-    all but the last of each ring the whole once more; with one ring the first is all.
+    vector every rank sends 2 (g - 1) / g in its ring, on g devices of t ranks, a delegate 2 (t - 1) / t more, and all
+    but the last of each ring the whole once more. With one ring the first step is all.
 
     Raises:
-        UsageError: Also if devices have different numbers of ranks, or more than there are devices.
+        UsageError: Also if devices have different numbers of ranks, or more ranks than there are devices.
     """
 
     def __init__(self, group: DeviceAwareGroup, device: torch.device | str = "cpu") -> None:
@@ -26,7 +26,7 @@ class MultiRingReduction(DeviceAwareReduction):
             raise UsageError(f"a multi-ring reduction {obstacle}")
         super().__init__(group, device)
         members, speakers = rings(group.mapping), delegates(group.mapping)
-        number = group.neighbours.rank
+        number = group.local.rank
         self._ring = Ring(group.link, members[number])
         self._delegate = speakers[number]
         self._delegates = Ring(group.link, speakers) if group.rank in speakers and len(speakers) > 1 else None
@@ -34,7 +34,7 @@ class MultiRingReduction(DeviceAwareReduction):
 
     def sum_placed(self, rows: Tensor) -> None:
         """See `DeviceAwareReduction`."""
-        own = rows[self.group.neighbours.rank]
+        own = rows[self.group.local.rank]
         self._ring.all_reduce(own)
         if self._delegates:
             self._delegates.all_reduce(own)

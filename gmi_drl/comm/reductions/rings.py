@@ -8,15 +8,15 @@ from torch import Tensor
 from gmi_drl.comm.links.link import Link
 from gmi_drl.comm.partition import pieces, shard_bounds
 
-_PIECE = 64 * 1024  # floats that are passed on before the next come, so that a whole ring is busy with a long vector
+_PIECE = 64 * 1024  # floats passed on at a time, so that a whole ring is busy with a long vector
 
 
 class Ring:
-    """Some ranks of a link, each of which sends to the next only.
+    """Some ranks of a link, each of which sends only to the next.
 
     Args:
         link: Between all ranks of the group.
-        members: The ranks in the ring's order, the same on all of them; this one among them.
+        members: The ranks in the ring's order, the same on all of them; this rank is one of them.
     """
 
     def __init__(self, link: Link, members: Sequence[int]) -> None:
@@ -47,7 +47,7 @@ class Ring:
             self._link.exchange(mine, self._next, own, self._previous)
 
     def broadcast(self, vector: Tensor, root: int) -> None:
-        """Overwrite a float32 vector `[n]` on the CPU with that of rank `root`, which is passed on along the ring."""
+        """Overwrite a float32 vector `[n]` on the CPU with that of rank `root`, passed on along the ring."""
         steps = (self._place - self._members.index(root)) % self._size
         for place in pieces(0, len(vector), _PIECE):
             if steps > 0:
@@ -56,7 +56,7 @@ class Ring:
                 self._link.send(vector[place], self._next)
 
     def _chunks(self, vector: Tensor) -> list[Tensor]:
-        """One for each member, none where there are fewer cache lines than members."""
+        """One chunk for each member; some are empty if there are fewer cache lines than members."""
         chunks = [vector[slice(*shard_bounds(len(vector), self._size, place))] for place in range(self._size)]
         if len(self._received) < len(chunks[0]):
             self._received = torch.empty_like(chunks[0])

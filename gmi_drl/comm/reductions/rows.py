@@ -1,4 +1,4 @@
-"""What reductions through memory that ranks share have in common: a vector's way into this rank's row and out of it."""
+"""What reductions in shared memory have in common: how a vector gets into this rank's row and out of it."""
 
 from abc import ABC, abstractmethod
 
@@ -15,22 +15,22 @@ from gmi_drl.errors import UsageError
 
 
 class RowReduction(ABC):
-    """A `Reduction` of what lies in rows of shared memory, of the host or of a GPU.
+    """A `Reduction` of rows in shared memory, of the host or of a GPU.
 
-    A bucket where the rows are lies in the slot of its rank, and nobody copies. One on a GPU whose rows are the host's
-    is copied to the slot and back, by the stream, which is waited for before the sum; the slot is registered with CUDA
-    where it can be, so that both copies go by DMA (not yet run on a GPU). Other vectors go through the slot, too, or,
-    where a bucket lies in it, in pieces through a staging area: so whether it has its bucket, and whether it reduces
-    that one, must be the same on all ranks of one kind of device.
+    If the bucket's device has the rows, the bucket lies in its rank's slot and nothing is copied. A bucket on a GPU
+    whose rows are the host's is copied to the slot and back by the stream, which is waited for before the sum; the slot
+    is registered with CUDA if possible, so that both copies go by DMA (not yet run on a GPU). Other vectors go through
+    the slot, too, or, if a bucket lies there, in pieces through a staging area. So on one kind of device all ranks must
+    do the same: have their bucket or not, and reduce it or not.
 
     Args:
         group: The ranks.
-        rows: Memory of some of them, this one among them.
-        row: This rank's.
+        rows: Memory of some of the ranks, this one among them.
+        row: The index of this rank's row.
         device: Where its bucket shall be.
 
     Raises:
-        UsageError: If the group has a reduction already: the slots are its.
+        UsageError: If the group has a reduction already, which uses the slots.
         MachineError: If CUDA cannot be used.
     """
 
@@ -46,7 +46,7 @@ class RowReduction(ABC):
             register(rows.slots[row])
 
     def bucket(self, numel: int) -> Tensor:
-        """A zeroed vector, where the rows are in this rank's slot; see `Reduction`."""
+        """A zeroed vector, in this rank's slot if the device has the rows; see `Reduction`."""
         check_first_bucket(self._bucket, numel)
         slot = self._rows.slots[self._row]
         if numel > slot.numel():
@@ -75,19 +75,19 @@ class RowReduction(ABC):
         """Put the group's sum into this rank's row. All ranks of the group call it.
 
         Args:
-            rows: Of the ranks that share them, each of m, with the numbers of its rank. When this returns nobody reads
-                or writes this rank's row any more.
-            numel: How many of them count.
-            call: What for, for all to compare (`memory.calls`).
+            rows: One row for each rank that shares them, with its numbers. When this returns, nobody reads or writes
+                this rank's row any more.
+            numel: How many numbers of each row count.
+            call: The code of the call, for all ranks to compare (`memory.collective_calls`).
         """
 
     def _pass_through(self, vector: Tensor, rows: Vectors, call: int) -> None:
-        """Sum what lies elsewhere: into this rank's row and out of it, in as many pieces as the row makes it."""
+        """Sum a vector that lies elsewhere: copy it into this rank's row and back, in as many pieces as needed."""
         row = rows[self._row]
         for place in in_pieces(vector.numel(), row.numel()):
             part = vector[place]
             mine = row[: part.numel()]
-            self._upload.wait()  # the last copy out of the row
+            self._upload.wait()  # for the last copy out of the row
             mine.copy_(part, non_blocking=True)
             await_stream(part.device)  # the peers read it next
             self.sum_rows(rows, part.numel(), call)

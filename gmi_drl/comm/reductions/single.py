@@ -1,4 +1,4 @@
-"""The reduction of a group of one: nothing to sum."""
+"""The reduction of a group of one process: nothing to sum."""
 
 import torch
 from torch import Tensor
@@ -8,7 +8,7 @@ from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
 class NoReduction(PlainBucket):
-    """The `Reduction` of a group of one: a sum over one rank is the vector itself."""
+    """The `Reduction` of a group of one process: the sum over one rank is the vector itself."""
 
     def __init__(self, group: SingleRankGroup | None = None, device: torch.device | str = "cpu") -> None:
         self.group = group or SingleRankGroup()

@@ -38,7 +38,7 @@ def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAg
     missing, deadline = set(agents), time.monotonic() + ARRIVE_S
     with closing(TokenListener(listener, token, _MOST_BYTES, len(agents))) as door:
         while missing:
-            for guest in door.look(_LOOK_S):
+            for guest in door.poll(_LOOK_S):
                 arrival = _arrival(guest)
                 if arrival is not None and arrival.node in missing:
                     missing.remove(arrival.node)
@@ -63,7 +63,7 @@ def introduction(token: str, node: str, machine: str, cpus: Sequence[int], versi
 def _arrival(guest: Client) -> Arrival | None:
     """Who it is; None if it does not say that."""
     try:
-        told = json.loads(guest.said)
+        told = json.loads(guest.payload)
         return Arrival(told["node"], guest.connection, told["machine"], told["cpus"], told["versions"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -57,11 +57,11 @@ class RemoteNode:
             self._is_lost,
             lambda silent_s: tell(f"node {self.name} has been silent for {silent_s:.0f} s"),
         )
-        self.wire.begin()
+        self.wire.start()
 
     def ask(self, message: Message) -> None:
         """Say what is to be answered."""
-        self.wire.say(message)
+        self.wire.send(message)
 
     def answer(self, wanted: str, wait_s: float) -> Message:
         """The answer to what was asked.
@@ -181,17 +181,17 @@ class RemoteHosts:
             for node in mirrored:
                 node.keeper = FolderReceiver(folder)
                 for file, data in node.keeper.pieces():
-                    node.wire.say({"say": "take", "file": file}, data)
+                    node.wire.send({"say": "take", "file": file}, data)
             asked = {"say": "share", "slot_bytes": slot_bytes}
             answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
             meetings = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():
-                node.wire.say({"say": "meet", "meetings": meetings})
+                node.wire.send({"say": "meet", "meetings": meetings})
             try:
                 yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, far_agents(layout))])
             finally:
                 for node in self._nodes.values():
-                    node.wire.say({"say": "settle"})
+                    node.wire.send({"say": "settle"})
 
         overrides = dict(environment)  # the rest of a GMI's environment is its node's
 
@@ -208,7 +208,7 @@ class RemoteHosts:
         self, node: RemoteNode, order: dict[str, Any], log: Path, environment: Mapping[str, str | None]
     ) -> RemoteGMI:
         log.touch()
-        gmi = RemoteGMI(order["gmi"], node.name, 0, log, node.wire.say)
+        gmi = RemoteGMI(order["gmi"], node.name, 0, log, node.wire.send)
         node.gmis[order["gmi"]] = gmi  # before its first word can come
         for name in ("layout", "run_folder", "meeting"):
             order[name] = str(Path(order[name]).resolve())
@@ -228,7 +228,7 @@ class RemoteHosts:
     def _release(self, groups: Sequence[int]) -> None:
         for node in self._nodes.values():
             if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
-                node.wire.say({"say": "release", "gmis": gmis})
+                node.wire.send({"say": "release", "gmis": gmis})
 
 
 def node_of(layout: Layout, number: int) -> str | None:

@@ -60,13 +60,13 @@ class NodeSupervisor:
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._wire = ControlConnection(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
         self._selector = selectors.DefaultSelector()
-        self._host = Host(node, self._address, self._selector, self._wire.say)
+        self._host = Host(node, self._address, self._selector, self._wire.send)
 
     def obey(self) -> None:
         """Do as the launcher says, and tell it what becomes of the GMIs, until the end."""
         self._selector.register(self._bell, selectors.EVENT_READ, None)
         threading.Thread(target=self._watch_input, daemon=True).start()
-        self._wire.begin()
+        self._wire.start()
         try:
             while self._look():
                 pass
@@ -112,7 +112,7 @@ class NodeSupervisor:
         except Exception as error:  # the launcher tells it to its user
             answer = {"say": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
         if answer is not None:
-            self._wire.say(answer)
+            self._wire.send(answer)
 
 
 def _machine() -> str:

@@ -37,7 +37,7 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     known, token = [], secrets.token_hex(16)
     with (
         socket.create_server((ray.util.get_node_ip_address(), 0)) as here,
-        closing(TokenListener(here, token, most_bytes=0, guests=1)) as door,
+        closing(TokenListener(here, token, most_bytes=0, expected=1)) as door,
     ):
         for node in [node for node in nodes if not node.is_here][:ASKED]:
             place = NodeAffinitySchedulingStrategy(node.id, soft=False)
@@ -74,7 +74,7 @@ def _answer(door: TokenListener) -> None:
 def _next_guest(door: TokenListener) -> socket.socket:
     deadline = time.monotonic() + ANSWER_S
     while time.monotonic() < deadline:
-        for guest in door.look(_LOOK_S):
+        for guest in door.poll(_LOOK_S):
             return guest.connection
     raise TimeoutError(f"no node has come within {ANSWER_S:.0f} s")
 

@@ -62,8 +62,8 @@ def _serve(order: dict[str, Any]) -> None:
     assert rendezvous.addresses is not None and rendezvous.listener is not None
     messages = Messages(mailboxes, gmi_id, hang_s)  # trainers can see this process end from now on
     member = proxy_membership(gmi_id, PROXY, order["home"], hang_s)
-    wire = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[AGENT]
-    with closing(AgentProxy(wire, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as proxy:
+    connection = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[AGENT]
+    with closing(AgentProxy(connection, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as proxy:
         proxy.serve()
 
 

@@ -5,7 +5,7 @@ from typing import Protocol
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end
 from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
-from gmi_drl.comm.channels.remote_protocol import TELL, TO
+from gmi_drl.comm.channels.remote_protocol import FORWARD, RECIPIENT
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
 from gmi_drl.layout.pools import pool_of
@@ -64,18 +64,20 @@ class RemoteConnection:
         rendezvous = mgr.resources.rendezvous[proxy_group_name(mgr.gmi.id)]
         assert rendezvous.addresses is not None and rendezvous.listener is not None
         member = proxy_membership(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
-        wire = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[PROXY]
-        self._carrier = RemoteSender(wire, member.name(PROXY), member.name(AGENT))
+        connection = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[
+            PROXY
+        ]
+        self._sender = RemoteSender(connection, member.name(PROXY), member.name(AGENT))
 
     def tell(self, text: str) -> None:
         """See `TrainerConnection`."""
         for trainer in self._trainers:
-            self._carrier.say(TELL, TO.pack(trainer) + text.encode())
+            self._sender.send(FORWARD, RECIPIENT.pack(trainer) + text.encode())
 
     def open(self, sizes: ChannelSizes) -> RemoteAgentEnd:
         """See `TrainerConnection`. The stand-in says that there is room."""
         mgr = self._mgr
-        return RemoteAgentEnd(self._carrier, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
+        return RemoteAgentEnd(self._sender, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
 
 
 def connect_to_trainers(mgr: GMI_manager) -> TrainerConnection:

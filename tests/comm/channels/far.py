@@ -26,11 +26,11 @@ class Crossing:
         self.listeners = [listen(), listen()]
         self.meeting = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
 
-    def _wire(self, rank):
-        (wire,) = connect_ranks(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
+    def _connection(self, rank):
+        (connection,) = connect_ranks(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
         if rank == AGENT:
             self.has_met.set()
-        return wire
+        return connection
 
     def member(self, rank):
         return proxy_membership(self.gmi, rank, "home", MEET_S)
@@ -42,16 +42,16 @@ class Crossing:
 
     def made_stand_in(self, memory, mailboxes, hang_s, tell=None):
         messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
-        return AgentProxy(self._wire(PROXY), memory, mailboxes, self.gmi, hang_s, tell or messages.send)
+        return AgentProxy(self._connection(PROXY), memory, mailboxes, self.gmi, hang_s, tell or messages.send)
 
-    def carrier(self):
+    def sender(self):
         member = self.member(AGENT)
-        return RemoteSender(self._wire(AGENT), member.name(PROXY), member.name(AGENT))
+        return RemoteSender(self._connection(AGENT), member.name(PROXY), member.name(AGENT))
 
     def agent_end(self, sizes, hang_s):
         """The agent's end, once its stand-in has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
-        return RemoteAgentEnd(self.carrier(), sizes, hang_s, patience, hang_s)
+        return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s)
 
     def standing_in(self, memory, mailboxes, hang_s, tell=None):
         """A thread of this process that stands in."""

@@ -42,7 +42,7 @@ class Run:
         """Trainers look who has ended, and who has come."""
         for trainer in self.trainers:
             trainer._notifier.poll_ended(trainer._living)
-            trainer._look()
+            trainer._process_events()
 
     def learn(self, version):
         """What the trainers do with their next batches: who was in them, by trainer."""

@@ -122,12 +122,12 @@ def test_an_agent_that_falls_silent_is_named_by_the_trainer_that_waits_for_it_an
 
 def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
     told = []
-    run.keepalives[0].tell.append(lambda: told.append("heard"))
+    run.keepalives[0].send.append(lambda: told.append("heard"))
     place = run.slow.lease()
     run.play_slowly(place, 1)
-    run.trainers[0]._look()
-    run.trainers[0]._look()
+    run.trainers[0]._process_events()
+    run.trainers[0]._process_events()
     assert told == ["heard"]
-    before = run.trainers[1]._memory.heard
-    run.keepalives[1].heard[0]()  # trainer 1, in a group, is told so by another rank
-    assert before == (before[0], before[1]) and run.trainers[1]._memory.heard == (before[0], before[1] + 1)
+    before = run.trainers[1]._memory.keepalives
+    run.keepalives[1].received[0]()  # trainer 1, in a group, is told so by another rank
+    assert before == (before[0], before[1]) and run.trainers[1]._memory.keepalives == (before[0], before[1] + 1)

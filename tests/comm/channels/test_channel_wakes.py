@@ -130,7 +130,7 @@ def test_taking_rings_for_who_waits_for_room(run):
     send(run.agent.lease(), 2)
     with pytest.raises(BlockingIOError):
         os.eventfd_read(run.mailboxes.eventfds[2])
-    run.first._look()
+    run.first._process_events()
     assert os.eventfd_read(run.mailboxes.eventfds[2]) == 1
 
 
@@ -197,15 +197,15 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     trainer = trainer_end(memory, mailboxes, 0, sizes, NAP_S)
     trainer.parameters.publish(0, [numbers])
     thread = crossing.standing_in(memory, mailboxes, NAP_S)
-    wire, came = crossing._wire(AGENT), torch.empty_like(numbers)
-    with closing(trainer), closing(wire):
+    connection, came = crossing._connection(AGENT), torch.empty_like(numbers)
+    with closing(trainer), closing(connection):
         for kind, text in ((OPEN, sizes.text.encode()), (LEASE, b"")):
-            wire.tell(kind, text)
-        until(lambda: GRANTED in [kind for kind, _ in wire.read()])
-        wire.tell(LEASE)  # there is no other place
+            connection.send_frame(kind, text)
+        until(lambda: GRANTED in [kind for kind, _ in connection.read()])
+        connection.send_frame(LEASE)  # there is no other place
         time.sleep(0.2)
-        wire.receive(came.numpy().data.cast("B"))
-        until(lambda: [*wire.read(), not wire.is_receiving][-1])
+        connection.receive_data(came.numpy().data.cast("B"))
+        until(lambda: [*connection.read(), not connection.is_receiving][-1])
     assert came.equal(numbers)
     thread.join(WOKEN_S)
     assert not thread.is_alive()

@@ -259,14 +259,14 @@ def test_room_is_kept_for_rollouts_that_are_leased_and_not_sent_yet(run):
     rollouts = [records_of(run.sizes, agent.lease_now(), number) for number in range(2)]
     for told in rollouts[0] + rollouts[1][:5]:
         agent.send(*told)
-    run.trainer._look()
+    run.trainer._process_events()
     while lease := agent.lease_now():
         rollouts.append(records_of(run.sizes, lease, len(rollouts)))
     assert len(rollouts) == 5 < run.sizes.places, "the queue holds the rest of the second, and three"
     for told in [*rollouts[1][5:], *chain(*rollouts[2:])]:
         agent.send(*told)
     assert agent.lease_now() is None, "nothing was taken since"
-    run.trainer._look()
+    run.trainer._process_events()
     assert agent.lease_now() is not None
 
 
@@ -313,7 +313,7 @@ def test_what_does_not_follow_is_an_error(run, spoil):
     run = run(rollouts=2, max_lag=0, mode="UCC")
     run.agents[1].lease()
     run.agents[1]._rings[0].write(*spoil)
-    with pytest.raises(GmiError, match=r"GMI 1 has sent steps .* of which 0 had come: the queue is damaged"):
+    with pytest.raises(GmiError, match=r"GMI 1 has sent steps .* of which 0 had arrived: the queue is damaged"):
         run.trainer.take()
 
 

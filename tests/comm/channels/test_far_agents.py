@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
-from gmi_drl.comm.channels.remote_protocol import LEASE, OPEN, PIECE, PIECE_OF, TELL, TO
+from gmi_drl.comm.channels.remote_protocol import FORWARD, LEASE, OPEN, PIECE, PIECE_HEAD, RECIPIENT
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
@@ -150,7 +150,7 @@ def test_what_was_sent_arrives_after_the_end_closes_and_its_half_is_leased_again
     MailboxMemory(run.mailboxes.memory).set_pid(1, 2**22 + 1)  # a process that there is not
     run.play(2)
     run.trainer._notifier.poll_ended(run.sizes.agents)
-    run.trainer._look()
+    run.trainer._process_events()
     assert run.trainer.dropped == {"GMI 1 ended": 1}
     run.play(2)
     assert run.update(1)[0] == [(1, 0), (2, 1)]
@@ -209,10 +209,10 @@ def test_parameters_travel_only_where_they_are_newer(far_run):
     versions, received = [], []
     for _ in range(3):
         versions.append(run.play(1))
-        received.append(run.agents[1]._carrier._wire.received)
+        received.append(run.agents[1]._sender._connection.received)
     run.update(1)
     versions.append(run.play(1))
-    received.append(run.agents[1]._carrier._wire.received)
+    received.append(run.agents[1]._sender._connection.received)
     assert versions == [0, 0, 0, 1]
     assert received == [run.sizes.parameter_bytes] * 3 + [2 * run.sizes.parameter_bytes]
 
@@ -231,18 +231,18 @@ def test_the_stand_in_passes_words_on_to_trainers(far_run):
     run = far_run()
     crossing = run.crossing(1)
     run.agents[1].close()
-    carrier = crossing.carrier()
-    carrier.say(TELL, TO.pack(0) + "what wörlds".encode())
-    carrier.wait_for(lambda: run.told, "told", HANG_S)
+    sender = crossing.sender()
+    sender.send(FORWARD, RECIPIENT.pack(0) + "what wörlds".encode())
+    sender.wait_for(lambda: run.told, "told", HANG_S)
     assert run.told == [("what wörlds", 0)]
-    carrier.close()
+    sender.close()
     del run.agents[1]
 
 
-def heard(carrier, seconds=HANG_S):
+def heard(sender, seconds=HANG_S):
     """The error that a stand-in tells, to one that says what it should not."""
     with pytest.raises(GmiError) as caught:
-        carrier.wait_for(lambda: False, "told why", seconds)
+        sender.wait_for(lambda: False, "told why", seconds)
     return str(caught.value)
 
 
@@ -254,85 +254,85 @@ def heard(carrier, seconds=HANG_S):
         ((1, 0, 0, 0, 0, 1), "for which it has no place"),
         ((0, 0, 0, 99, 0, 1), "for which it has no place"),
         ((0, 0, 0, -1, 0, 1), "for which it has no place"),
-        ((0, 0, 0, 0, 1, 2), "when step 0 of the kind was to come"),
-        ((0, 0, 0, 0, 0, 4), "when step 0 of the kind was to come"),
-        ((0, 0, 0, 0, 0, 0), "when step 0 of the kind was to come"),
+        ((0, 0, 0, 0, 1, 2), "when step 0 of the kind was expected"),
+        ((0, 0, 0, 0, 0, 4), "when step 0 of the kind was expected"),
+        ((0, 0, 0, 0, 0, 0), "when step 0 of the kind was expected"),
     ],
 )
 def test_a_piece_that_does_not_follow_goes_nowhere(far_run, piece, why):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
-    carrier = run.crossing(1).carrier()
-    carrier.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    carrier.say(OPEN, run.sizes.text.encode())
-    carrier.say(LEASE)
-    carrier.wait_for(carrier.has_answered, "leased", HANG_S)
-    carrier.say(PIECE, PIECE_OF.pack(*piece))
-    assert why in heard(carrier)
-    carrier.close()
+    sender = run.crossing(1).sender()
+    sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
+    sender.send(OPEN, run.sizes.text.encode())
+    sender.send(LEASE)
+    sender.wait_for(sender.has_reply, "leased", HANG_S)
+    sender.send(PIECE, PIECE_HEAD.pack(*piece))
+    assert why in heard(sender)
+    sender.close()
 
 
 def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
     for spoil, why in (
-        (lambda c: c.say(FIRST_OTHER_KIND + 99), "does not know"),
-        (lambda c: c.say(OPEN, b"{}"), "no sizes"),
+        (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
+        (lambda c: c.send(OPEN, b"{}"), "no sizes"),
     ):
-        carrier = run.crossing(1).carrier()
-        spoil(carrier)
-        assert why in heard(carrier)
-        carrier.close()
-    carrier = run.crossing(1).carrier()
-    carrier.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    carrier.say(OPEN, run.sizes.text.encode())
-    carrier.say(LEASE)
-    carrier.wait_for(carrier.has_answered, "leased", HANG_S)
-    carrier.put(0, PIECE_OF.pack(0, carrier.take_grant().lease.place, 0, 0, 0, 1), memoryview(bytes(8)))
-    assert "8 bytes have come where 40 were to come" in heard(carrier)
-    carrier.close()
+        sender = run.crossing(1).sender()
+        spoil(sender)
+        assert why in heard(sender)
+        sender.close()
+    sender = run.crossing(1).sender()
+    sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
+    sender.send(OPEN, run.sizes.text.encode())
+    sender.send(LEASE)
+    sender.wait_for(sender.has_reply, "leased", HANG_S)
+    sender.send_piece(0, PIECE_HEAD.pack(0, sender.take_grant().lease.place, 0, 0, 0, 1), memoryview(bytes(8)))
+    assert "8 bytes have arrived where 40 were expected" in heard(sender)
+    sender.close()
 
 
 def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
     run = far_run(rollouts=2)
     crossing = Crossing(1)
     run.agents.pop(1).close()
-    thread = threading.Thread(target=lambda: crossing._wire(PROXY).close())
+    thread = threading.Thread(target=lambda: crossing._connection(PROXY).close())
     thread.start()
-    carrier = crossing.carrier()
+    sender = crossing.sender()
     with pytest.raises(PeerDiedError, match=r"the proxy of GMI 1 with its trainers on node home ended while GMI 1"):
-        carrier.wait_for(lambda: carrier.has_room, "told of room", HANG_S)
+        sender.wait_for(lambda: sender.is_ready, "made room", HANG_S)
     thread.join()
-    carrier.close()
+    sender.close()
     crossing.close()
 
 
 def test_an_agent_whose_stand_in_says_nothing_names_it(far_run):
     crossing = Crossing(1)
-    wires = []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(PROXY)))
+    connections = []
+    thread = threading.Thread(target=lambda: connections.append(crossing._connection(PROXY)))
     thread.start()
-    carrier = crossing.carrier()
+    sender = crossing.sender()
     thread.join()
     began = time.monotonic()
-    with pytest.raises(PeerSilentError, match=r"the proxy of GMI 1 .* has not told of room for 0.2 s while GMI 1"):
-        carrier.wait_for(lambda: carrier.has_room, "told of room", 0.2)
+    with pytest.raises(PeerSilentError, match=r"the proxy of GMI 1 .* has not made room for 0.2 s while GMI 1"):
+        sender.wait_for(lambda: sender.is_ready, "made room", 0.2)
     assert time.monotonic() - began >= 0.2
-    carrier.close()
-    wires[0].close()
+    sender.close()
+    connections[0].close()
     crossing.close()
 
 
 def test_the_next_place_is_granted_while_the_last_rollout_is_under_way(far_run):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
-    carrier = run.crossing(1).carrier()
-    carrier.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    carrier.say(OPEN, run.sizes.text.encode())
+    sender = run.crossing(1).sender()
+    sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
+    sender.send(OPEN, run.sizes.text.encode())
     places = []
     for _ in range(2):
-        carrier.say(LEASE)
-        carrier.wait_for(carrier.has_answered, "leased", HANG_S)
-        places.append(carrier.take_grant().lease.place)
+        sender.send(LEASE)
+        sender.wait_for(sender.has_reply, "leased", HANG_S)
+        places.append(sender.take_grant().lease.place)
     assert places == [0, 1]
-    carrier.close()
+    sender.close()

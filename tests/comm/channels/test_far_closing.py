@@ -5,7 +5,7 @@ import time
 from select import POLLIN, poll
 
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
-from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, ROOM
+from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, READY
 from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.far import PROXY, Crossing
 from tests.comm.channels.rollouts_told import sizes_of
@@ -16,29 +16,29 @@ HANG_S = 3.0
 
 def stand_in(crossing, is_over):
     """One that grants a place and then takes what comes, but slowly: all of it would take minutes."""
-    wire = crossing._wire(PROXY)
+    connection = crossing._connection(PROXY)
     looking = poll()
-    looking.register(wire, POLLIN)
+    looking.register(connection, POLLIN)
     is_asked = False
     while not is_asked:
         looking.poll()
-        for kind, _ in wire.read():
+        for kind, _ in connection.read():
             if kind == OPEN:
-                wire.tell(ROOM)
+                connection.send_frame(READY)
             if kind == LEASE:
-                wire.tell(GRANTED, GRANT.pack(0, 0, 0, False))
+                connection.send_frame(GRANTED, GRANT.pack(0, 0, 0, False))
                 is_asked = True
-    wire._socket.setblocking(True)
+    connection._socket.setblocking(True)
     while not is_over.wait(0.05):
-        wire._socket.recv(2**16)
-    wire.close()
+        connection._socket.recv(2**16)
+    connection.close()
 
 
 def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
     crossing, is_over = Crossing(1), threading.Event()
     threading.Thread(target=stand_in, args=(crossing, is_over), daemon=True).start()
     form = RolloutForm(horizon=2, num_env=2**16, num_obs=256, num_actions=1)
-    end = RemoteAgentEnd(crossing.carrier(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
+    end = RemoteAgentEnd(crossing.sender(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
     place = end.lease()
     for kind in place.views:
         place.wrote_whole(kind)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import create_memory, trainer_end
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
-from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, ROOM
+from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, READY
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
@@ -24,26 +24,26 @@ HANG_S = 60.0
 
 def test_memory_is_not_written_again_before_it_was_sent():
     """To a stand-in that reads nothing: the third rollout waits for the memory of the first."""
-    crossing, wires = Crossing(1), []
-    thread = threading.Thread(target=lambda: wires.append(crossing._wire(PROXY)))
+    crossing, connections = Crossing(1), []
+    thread = threading.Thread(target=lambda: connections.append(crossing._connection(PROXY)))
     thread.start()
-    carrier = crossing.carrier()
+    sender = crossing.sender()
     thread.join()
     sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
-    wires[0].tell(ROOM)
-    end = RemoteAgentEnd(carrier, sizes, 1.0, 3, HANG_S)
+    connections[0].send_frame(READY)
+    end = RemoteAgentEnd(sender, sizes, 1.0, 3, HANG_S)
     for place in range(2):
-        wires[0].tell(GRANTED, GRANT.pack(0, place, 0, 0))
+        connections[0].send_frame(GRANTED, GRANT.pack(0, place, 0, 0))
         leased = end.lease()
         for kind in leased.views:
             leased.wrote_whole(kind)
         leased.commit()
-    wires[0].tell(GRANTED, GRANT.pack(0, 2, 0, 0))
-    with pytest.raises(PeerSilentError, match="has not taken experience for 1 s"):
+    connections[0].send_frame(GRANTED, GRANT.pack(0, 2, 0, 0))
+    with pytest.raises(PeerSilentError, match="has not received experience for 1 s"):
         end.lease()
-    assert len(carrier._pieces) < 2 * records_of(sizes), "the wire has one of them"
+    assert len(sender._pieces) < 2 * records_of(sizes), "the connection has one of them"
     end.close()
-    wires[0].close()
+    connections[0].close()
     crossing.close()
 
 
@@ -73,26 +73,26 @@ class FarAgent:
         self.gmi, self.sizes, self.memory, self.mailboxes, self.rests_s = gmi, sizes, memory, mailboxes, rests_s
         self.crossing = Crossing(gmi)
         self.rollouts = self.left = 0
-        self.of_agent, self.of_wires, self.words, self.inbox = (Watched() for _ in range(4))
+        self.of_agent, self.of_connections, self.words, self.inbox = (Watched() for _ in range(4))
         self.threads = [threading.Thread(target=work, daemon=True) for work in (self._stand_in, self._act)]
         for thread in self.threads:
             thread.start()
 
     def _stand_in(self):
         with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.mailboxes, HANG_S)) as stand_in:
-            stand_in._wire._inbox = self.inbox
+            stand_in._connection._inbox = self.inbox
             stand_in.serve()
-            self.left += len(stand_in._held)
+            self.left += len(stand_in._unfinished)
 
     def _act(self):
-        carrier = self.crossing.carrier()
-        carrier._pieces, carrier._words, carrier._wire._unsent = self.of_agent, self.words, self.of_wires
-        with closing(RemoteAgentEnd(carrier, self.sizes, HANG_S, 3, HANG_S)) as end:
+        sender = self.crossing.sender()
+        sender._pieces, sender._messages, sender._connection._unsent = self.of_agent, self.words, self.of_connections
+        with closing(RemoteAgentEnd(sender, self.sizes, HANG_S, 3, HANG_S)) as end:
             while place := end.lease():
                 send(place, self.gmi)
                 self.rollouts += 1
                 time.sleep(self.rests_s)
-        self.left += len(carrier._unsent)
+        self.left += len(sender._unsent)
 
     def join(self):
         for thread in self.threads:
@@ -134,7 +134,7 @@ def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
     for agent in agents:
         assert agent.of_agent.most <= min(2, places) * records_of(sizes)
         assert agent.words.most <= 2, "what it opens, or a lease, and the last word"
-        assert agent.of_wires.most <= 4, "a piece: what it is and its numbers, each behind a head"
+        assert agent.of_connections.most <= 4, "a piece: what it is and its numbers, each behind a head"
         assert agent.inbox.most == 0, "numbers go where they belong as they come"
         assert agent.left == 0, "nothing is remembered of what was passed on"
     assert sum(agent.rollouts for agent in agents) <= places + len(rests) * sizes.rollouts * len(sizes.trainers)

@@ -86,7 +86,7 @@ def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):
     monkeypatch.setattr(
         "gmi_drl.comm.channels.proxy_rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open"))
     )
-    with pytest.raises(MachineError, match=r"no place to meet: Too many open \(ulimit -n\): use fewer agents"):
+    with pytest.raises(MachineError, match=r"cannot be made: Too many open \(ulimit -n\): use fewer agents"):
         ProxyRendezvous(LAYOUT, "b", "127.0.0.1")
     with closing(ProxyRendezvous(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
         assert none.addresses == {}

@@ -42,11 +42,13 @@ def met(member, listeners):
     """What each rank has of the other."""
     meeting = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
     with ThreadPoolExecutor(2) as pool:
-        wires = list(pool.map(lambda rank: connect_ranks(member(rank), meeting, listeners[rank].fileno()), range(2)))
-    for of_rank in wires:
-        for wire in of_rank.values():
-            wire.close()
-    return [list(of_rank) for of_rank in wires]
+        connections = list(
+            pool.map(lambda rank: connect_ranks(member(rank), meeting, listeners[rank].fileno()), range(2))
+        )
+    for of_rank in connections:
+        for connection in of_rank.values():
+            connection.close()
+    return [list(of_rank) for of_rank in connections]
 
 
 def test_a_stranger_in_the_form_of_a_rank_with_a_wrong_token_is_turned_away(member, listeners):
@@ -91,5 +93,5 @@ def test_silent_strangers_displace_no_rank_and_nobody_can_connect_after_the_last
 
 
 def test_an_address_that_this_machine_has_not_is_told():
-    with pytest.raises(MachineError, match=r"nobody can listen at 192\.0\.2\.1: Cannot assign .*: is its interface up"):
+    with pytest.raises(MachineError, match=r"cannot listen at 192\.0\.2\.1: Cannot assign .*: is its interface up"):
         listen("192.0.2.1")

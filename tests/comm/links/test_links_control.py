@@ -25,7 +25,7 @@ def pair():
         there = socket.create_connection(listener.getsockname())
         here, _ = listener.accept()
     end = End(here, patience_s=0.6)
-    end.wire.begin()
+    end.wire.start()
     yield end, there
     end.wire.close()
     there.close()
@@ -34,23 +34,23 @@ def pair():
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr(module, "SUSPECT_S", 0.3)
-    monkeypatch.setattr(module, "BEAT_S", 0.1)
+    monkeypatch.setattr(module, "HEARTBEAT_S", 0.1)
     monkeypatch.setattr(module, "_LOOK_S", 0.05)
 
 
 def test_words_arrive_in_order_with_their_bytes(pair):
     end, there = pair
     other = End(there)
-    other.wire.begin()
+    other.wire.start()
     senders = [
-        threading.Thread(target=other.wire.say, args=({"say": "many", "n": n}, bytes([n]) * n)) for n in range(9)
+        threading.Thread(target=other.wire.send, args=({"say": "many", "n": n}, bytes([n]) * n)) for n in range(9)
     ]
     for sender in senders:
         sender.start()
     got = sorted((end.heard.get(timeout=10) for _ in senders), key=lambda pair: pair[0]["n"])
     assert got == [({"say": "many", "n": n}, bytes([n]) * n) for n in range(9)]
-    other.wire.say({"say": "first"})
-    other.wire.say({"say": "second"})
+    other.wire.send({"say": "first"})
+    other.wire.send({"say": "second"})
     assert [end.heard.get(timeout=10)[0]["say"] for _ in range(2)] == ["first", "second"]
     other.wire.close()
     assert end.lost.get(timeout=10) == "it has closed the connection"
@@ -59,10 +59,10 @@ def test_words_arrive_in_order_with_their_bytes(pair):
 def test_what_is_done_about_a_message_is_no_silence_of_the_other_end(pair):
     end, there = pair
     slow = threading.Event()
-    end.wire._hear = lambda message, data: slow.wait(2 * end.wire._patience_s)  # a disk that stands still
+    end.wire._on_message = lambda message, data: slow.wait(2 * end.wire._patience_s)  # a disk that stands still
     other = End(there)
-    other.wire.begin()
-    other.wire.say({"say": "keep"})
+    other.wire.start()
+    other.wire.send({"say": "keep"})
     with pytest.raises(queue.Empty):
         end.lost.get(timeout=3 * end.wire._patience_s)
     other.wire.close()
@@ -71,7 +71,7 @@ def test_what_is_done_about_a_message_is_no_silence_of_the_other_end(pair):
 def test_beats_keep_a_connection_on_which_nothing_is_said(pair):
     end, there = pair
     other = End(there)
-    other.wire.begin()
+    other.wire.start()
     with pytest.raises(queue.Empty):
         end.lost.get(timeout=1.5)
     assert end.heard.empty() and end.suspected.empty()
@@ -81,14 +81,14 @@ def test_beats_keep_a_connection_on_which_nothing_is_said(pair):
 def test_silence_is_suspected_once_and_then_given_up(pair):
     end, _ = pair
     assert end.suspected.get(timeout=10) > 0.3
-    assert "nothing has been heard of it" in end.lost.get(timeout=10)
+    assert "it has been silent" in end.lost.get(timeout=10)
     assert end.suspected.empty() and end.lost.empty()
 
 
 def test_what_is_no_message_of_ours_ends_the_connection(pair):
     end, there = pair
     there.sendall(b"GET / HTTP/1.1\r\n\r\n")
-    assert "is none of ours" in end.lost.get(timeout=10)
+    assert "is too long" in end.lost.get(timeout=10)
 
 
 def test_who_closes_is_told_of_nothing_more(pair):
@@ -99,7 +99,7 @@ def test_who_closes_is_told_of_nothing_more(pair):
         end.lost.get(timeout=0.8)
 
 
-@pytest.mark.parametrize("which", ["_hear", "_suspect"])
+@pytest.mark.parametrize("which", ["_on_message", "_on_silence"])
 def test_an_end_that_fails_itself_gives_the_other_up_and_says_why(pair, which):
     end, there = pair
 
@@ -107,11 +107,11 @@ def test_an_end_that_fails_itself_gives_the_other_up_and_says_why(pair, which):
         raise KeyError("say")
 
     setattr(end.wire, which, fail)
-    if which == "_hear":
+    if which == "_on_message":
         other = End(there)
-        other.wire.begin()
-        other.wire.say({"x": 1})
+        other.wire.start()
+        other.wire.send({"x": 1})
     assert end.lost.get(timeout=10) == "its connection failed at this end: KeyError: 'say'"
-    if which == "_hear":
+    if which == "_on_message":
         assert other.lost.get(timeout=10) == "it has closed the connection"
         other.wire.close()

@@ -6,34 +6,34 @@ from select import POLLIN, poll
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 
 
-def wires():
+def connections():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dialled = socket.create_connection(listener.getsockname())
         return FramedConnection(dialled, 1), FramedConnection(listener.accept()[0], 1)
 
 
-def words(wire):
+def words(connection):
     """All that come, until the other end is closed."""
     looking = poll()
-    looking.register(wire, POLLIN)
-    while wire.is_open:
+    looking.register(connection, POLLIN)
+    while connection.is_open:
         assert looking.poll(60_000)
-        yield from wire.read()
+        yield from connection.read()
 
 
 def test_numbers_go_straight_to_where_the_word_before_them_says():
-    wire, other = wires()
+    connection, other = connections()
     targets = [memoryview(bytearray(3)) for _ in range(4)]
     for number in range(4):
-        other.tell(FIRST_OTHER_KIND + number, b"next")
-        other.send(memoryview(bytes([number] * 3)))
+        other.send_frame(FIRST_OTHER_KIND + number, b"next")
+        other.send_data(memoryview(bytes([number] * 3)))
     other.close()
     came = []
-    for kind, said in words(wire):
-        assert said == b"next" and not wire.is_receiving, "those before are there"
-        wire.receive(targets[kind - FIRST_OTHER_KIND])
+    for kind, said in words(connection):
+        assert said == b"next" and not connection.is_receiving, "those before are there"
+        connection.receive_data(targets[kind - FIRST_OTHER_KIND])
         came.append(kind - FIRST_OTHER_KIND)
-    assert came == [0, 1, 2, 3] and wire.received == 12 and not wire.is_receiving
+    assert came == [0, 1, 2, 3] and connection.received == 12 and not connection.is_receiving
     assert [bytes(target) for target in targets] == [bytes([number] * 3) for number in range(4)]
-    assert not wire._inbox, "nothing was kept elsewhere meanwhile"
-    wire.close()
+    assert not connection._inbox, "nothing was kept elsewhere meanwhile"
+    connection.close()

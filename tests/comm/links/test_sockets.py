@@ -110,7 +110,7 @@ def test_of_ranks_that_wait_for_each_other_the_one_is_named_that_does_not(listen
             others_are_done.wait(60)
             return None
         if link.rank == 0:
-            link._lookout._hang_s = 0.1
+            link._monitor._hang_s = 0.1
         with pytest.raises(PeerSilentError) as caught:
             link.receive(torch.empty(1), link.rank + 1)
         others_are_done.wait(60)
@@ -139,7 +139,7 @@ def test_ranks_that_get_on_with_something_long_are_waited_for(listeners):
 
     def job(link):
         if link.rank == 0:
-            link._lookout._hang_s = 0.1
+            link._monitor._hang_s = 0.1
             link.receive(torch.empty(1), 1)
             return 0
         other = 3 - link.rank
@@ -157,7 +157,7 @@ def test_a_rank_that_waits_elsewhere_for_somebody_slow_is_waited_for(listeners, 
     monkeypatch.setattr("gmi_drl.comm.links.liveness._ANSWER_S", 0.3)
 
     def job(link):
-        link._lookout._hang_s, heard = 0.7, []
+        link._monitor._hang_s, heard = 0.7, []
         if link.rank == 1:
             for _ in range(150):
                 time.sleep(0.02)
@@ -180,14 +180,14 @@ def test_strangers_are_turned_away(listeners):
 
 
 def test_who_does_not_come_is_named(listeners):
-    with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not come for 0\.1 s"):
+    with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not connected for 0\.1 s"):
         connect_ranks(apart(0, hang_s=0.1), meeting_at(listeners), listeners[0].fileno())
 
 
 def test_who_has_ended_before_it_came_is_named(listeners):
     meeting = meeting_at(listeners)
     listeners[1].close()
-    with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 met it: Connection refused"):
+    with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 connected to it: Connection refused"):
         connect_ranks(apart(2), meeting, listeners[2].fileno())
 
 
@@ -197,12 +197,12 @@ def test_who_dies_before_it_answers_is_named(listeners):
         waits = pool.submit(connect_ranks, apart(1), meeting, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         accepted.close()
-        with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 met it"):
+        with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 connected to it"):
             waits.result(60)
 
 
 def test_a_meeting_is_for_its_ranks(listeners):
-    with pytest.raises(UsageError, match="a group of 2 needs as many addresses, not 3"):
+    with pytest.raises(UsageError, match="a group of 2 ranks needs as many addresses, not 3"):
         connect_ranks(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
     assert "token" not in repr(meeting_at(listeners))
 
@@ -212,5 +212,5 @@ def test_a_meeting_is_inherited_by_descriptor(listeners):
     with open(meeting.to_descriptor(), "rb+") as paper:
         assert RankAddresses.from_descriptor(paper.fileno()) == meeting
         paper.truncate(10)
-        with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} is no meeting"):
+        with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} has no rank addresses"):
             RankAddresses.from_descriptor(paper.fileno())

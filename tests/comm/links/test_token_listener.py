@@ -34,7 +34,7 @@ def knock(made, said=b""):
 def next_guest(made):
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        for guest in made.look(0.1):
+        for guest in made.poll(0.1):
             return guest
     raise AssertionError("nobody was let in")
 
@@ -44,7 +44,7 @@ def is_turned_away(made, connection):
     connection.settimeout(0.02)
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        assert not made.look(0.02)
+        assert not made.poll(0.02)
         try:
             return connection.recv(1) == b""
         except ConnectionResetError:  # what it had said was not read to its end
@@ -57,7 +57,7 @@ def is_turned_away(made, connection):
 def test_who_has_the_token_comes_in_with_what_it_says_and_nothing_behind_that_is_read():
     with door() as made, knock(made, greeting(TOKEN, b"it is me") + b"later") as guest:
         let_in = next_guest(made)
-        assert let_in.said == b"it is me" and let_in.connection.recv(99) == b"later"
+        assert let_in.payload == b"it is me" and let_in.connection.recv(99) == b"later"
         let_in.connection.sendall(b"welcome")
         assert guest.recv(99) == b"welcome"
         let_in.connection.close()
@@ -78,21 +78,21 @@ def test_a_greeting_may_come_byte_by_byte():
     with door() as made, knock(made) as guest:
         for one in said[:-1]:
             guest.sendall(bytes([one]))
-            assert not made.look(0.001)
+            assert not made.poll(0.001)
         guest.sendall(said[-1:])
-        assert next_guest(made).said == b"slow"
+        assert next_guest(made).payload == b"slow"
 
 
 def test_silent_strangers_neither_delay_nor_displace_who_has_the_token(monkeypatch):
     monkeypatch.setattr(module, "PLACES", 8)
     with door() as made:
         early = knock(made)
-        assert not made.look(DEADLINE_S)
+        assert not made.poll(DEADLINE_S)
         strangers = [knock(made, b"x"[: n % 2]) for n in range(7)]
         early.sendall(greeting(TOKEN, b"early"))
         more = [knock(made) for _ in range(20)]
         late = knock(made, greeting(TOKEN, b"late"))
-        came = {next_guest(made).said, next_guest(made).said}
+        came = {next_guest(made).payload, next_guest(made).payload}
         assert came == {b"early", b"late"}
         for one in (early, late, *strangers, *more):
             one.close()
@@ -104,7 +104,7 @@ def test_of_more_silent_ones_than_there_are_places_the_oldest_go_first(monkeypat
         strangers = []
         for _ in range(5):
             strangers.append(knock(made))
-            assert not made.look(DEADLINE_S)
+            assert not made.poll(DEADLINE_S)
         assert all(is_turned_away(made, one) for one in strangers[:2])
         for one in strangers[2:]:
             one.settimeout(0.01)
@@ -122,7 +122,7 @@ def test_who_says_nothing_has_its_time(monkeypatch):
 def test_a_door_that_is_closed_refuses_who_comes():
     with door() as made:
         with knock(made) as stranger:
-            made.look(DEADLINE_S)
+            made.poll(DEADLINE_S)
             made.close()
             assert stranger.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
@@ -143,8 +143,8 @@ def test_without_descriptors_it_says_so(monkeypatch):
 
         with knock(made):
             made._listener = Full()
-            with pytest.raises(MachineError, match=r"nobody can connect: Too many open files \(ulimit -n\)"):
-                made.look(DEADLINE_S)
+            with pytest.raises(MachineError, match=r"no connection can be accepted: Too many open files \(ulimit -n\)"):
+                made.poll(DEADLINE_S)
 
 
 def test_a_token_has_32_letters():

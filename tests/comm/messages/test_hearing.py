@@ -54,20 +54,20 @@ def test_who_waits_for_a_gmi_that_hears_others_waits_on_and_tells_so(each_second
 
         def step():
             simulator.send("step", AGENT)
-            agent.hear(SIMULATOR)
+            agent.recv_while_active(SIMULATOR)
 
         each_second += [step] * LONG + [lambda: agent.send("rollout", TRAINER)]
-        assert trainer.hear(AGENT, patience=2) == "rollout"
+        assert trainer.recv_while_active(AGENT, patience=2) == "rollout"
         assert len(told) == LONG + 1, "once for each step, of which the trainer has learnt, and for the rollout"
 
 
 def test_a_gmi_that_hears_nothing_any_more_is_silent(each_second):
     with ends() as (simulator, agent, trainer):
         simulator.send("step", AGENT)
-        agent.hear(SIMULATOR)
+        agent.recv_while_active(SIMULATOR)
         each_second += [nothing] * LONG
         with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message for 2 s \(2 x hang_s\)"):
-            trainer.hear(AGENT, patience=2)
+            trainer.recv_while_active(AGENT, patience=2)
         assert len(each_second) == LONG - 3
 
 
@@ -82,7 +82,7 @@ def test_what_one_learns_of_goes_on_to_those_that_wait_for_it(each_second):
         known = [simulator._memory.activity_ns(AGENT)]
         each_second += [rank_renews, lambda: known.append(simulator._memory.activity_ns(AGENT))] * LONG
         each_second += [lambda: trainer.send("collect", AGENT)]
-        assert agent.hear(TRAINER, patience=2) == "collect"
+        assert agent.recv_while_active(TRAINER, patience=2) == "collect"
         assert known == sorted(set(known)) and len(known) == LONG + 1, "newer after each renewal"
 
 
@@ -95,7 +95,7 @@ def test_who_only_receives_tells_nobody_of_it(each_second):
 
         each_second += [step] * LONG
         with pytest.raises(PeerSilentError):
-            trainer.hear(AGENT, patience=2)
+            trainer.recv_while_active(AGENT, patience=2)
 
 
 def test_gmis_that_wait_for_each_other_renew_no_wait_for_ever():
@@ -105,9 +105,9 @@ def test_gmis_that_wait_for_each_other_renew_no_wait_for_ever():
         lost = []
 
         def wait(end, peer):
-            end.hear(SIMULATOR)
+            end.recv_while_active(SIMULATOR)
             try:
-                end.hear(peer)
+                end.recv_while_active(peer)
             except PeerSilentError as error:
                 lost.append(str(error))
 

@@ -168,14 +168,14 @@ def test_what_is_no_message_names_its_sender(mailboxes, monkeypatch):
     here, there = opened(mailboxes), opened(mailboxes, 1)
     monkeypatch.setattr("gmi_drl.comm.messages.messages.encode", lambda data: (b'{"tensor":["load",[]]}', []))
     here.send(None, 1)
-    with pytest.raises(GmiError, match=r"GMI 0 has sent GMI 1 what is no message: .* unknown dtype 'load'"):
+    with pytest.raises(GmiError, match=r"GMI 0 has sent GMI 1 bytes that are no message: .* unknown dtype 'load'"):
         there.recv(0)
     with pytest.raises(GmiError, match="left half-way"):
         there.recv(0)
     monkeypatch.undo()
     monkeypatch.setattr("gmi_drl.comm.messages.messages.MAX_HEADER_BYTES", 10)
     there.send("a long text", 0)
-    with pytest.raises(GmiError, match="GMI 1 has sent GMI 0 what is no message: its header has 13 bytes"):
+    with pytest.raises(GmiError, match="GMI 1 has sent GMI 0 bytes that are no message: its header has 13 bytes"):
         here.recv(1)
 
 

@@ -265,5 +265,5 @@ def test_what_is_missing_to_open_a_group_is_said():
         open_group(MPR_SHM, member, Rendezvous())
     with pytest.raises(UsageError, match="MPR-gloo needs the segment and the store where its ranks meet"):
         open_group(MPR_GLOO, member, Rendezvous())
-    with pytest.raises(UsageError, match="HAR needs the listener and the meeting where its ranks meet"):
+    with pytest.raises(UsageError, match="HAR needs a rendezvous with listener and addresses"):
         open_group(HAR, member, Rendezvous(segment=0))

@@ -142,7 +142,7 @@ def losing(fate, lost):
         started_s = time.monotonic()
         try:
             reduction.group.barrier()  # in which one that leaves late may hear of the loss
-            reduction.group.link._lookout._hang_s = HANG_S
+            reduction.group.link._monitor._hang_s = HANG_S
             if reduction.group.rank == lost:
                 fate(reduction.group)
             reduction.reduce(torch.ones(50_000))

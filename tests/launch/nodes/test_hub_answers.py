@@ -60,12 +60,12 @@ def _until(is_so):
 
 
 def test_what_was_asked_for_is_answered(node):
-    node.ours.say({"say": "opened", "drains": True})
+    node.ours.send({"say": "opened", "drains": True})
     assert node.its.answer("opened", WAIT_S) == {"say": "opened", "drains": True}
 
 
 def test_what_went_wrong_there_is_told_with_its_node_and_exit_code(node):
-    node.ours.say({"say": "failed", "message": "no such device", "exit_code": 4})
+    node.ours.send({"say": "failed", "message": "no such device", "exit_code": 4})
     error = node.error()
     assert (str(error), error.exit_code) == ("node a: no such device", 4)
 
@@ -77,7 +77,7 @@ def test_who_does_not_answer_is_named_with_what_it_was_asked_for(node):
 
 def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_answered(node, monkeypatch):
     monkeypatch.setattr(remote_hosts, "ENDED_S", 0.1)
-    node.ours.say({"say": "opened"})
+    node.ours.send({"say": "opened"})
     node.lose()
     for _ in range(3):
         error = node.error()

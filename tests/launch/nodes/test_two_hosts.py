@@ -54,7 +54,7 @@ def test_a_host_that_cannot_be_reached_is_lost_and_named(tmp_path):
             hosts.link("b", "down")
 
     with two_hosts() as hosts:
-        with pytest.raises(GmiError, match=r"node b: nothing has been heard of it for [89] s\) was lost with its node"):
+        with pytest.raises(GmiError, match=r"node b: it has been silent for [89] s\) was lost with its node"):
             trained(tmp_path / "run", over("a", "b"), hosts, config=config(iterations=10**6), on_row=cut)
         assert time.monotonic() - cut_at[0] < 60
     assert before and gone(before), "what runs there ends, too"

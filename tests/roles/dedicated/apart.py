@@ -28,7 +28,7 @@ class Mail:
         return self.messages.recv(GMI_id, "cpu")
 
     def hear(self, GMI_id, patience):
-        return self.messages.hear(GMI_id, "cpu", patience)
+        return self.messages.recv_while_active(GMI_id, "cpu", patience)
 
 
 def tensor_bytes(tree):
