@@ -34,7 +34,7 @@ class ReductionMethod:
         group: `module:class` of the `comm.group.Group` that its ranks form, made of a `Membership` and a `Spot`.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
         meets_in: What the ranks are given to meet in: a segment of shared memory for all, a table for all with a file
-            for a store of torch's, or links between all with a segment for each device (`comm.spots`).
+            for a store of torch's, or links between all with a segment for each device (`comm.rendezvous`).
         legs: What it does on a mapping list, for `seconds`.
         refuses: Which mapping lists it is not for.
         architectures: Processors on which it is right, as `uname -m` says; None for all.
