@@ -95,7 +95,7 @@ def test_whichever_agents_are_killed_everything_is_trained_on_once_or_counted(dr
         kill(run, killed)
         said = [run.said(gmi) for gmi in sizes.trainers]
         for gmi, error in errors_of_agents(run, killed).items():
-            assert error is None or (gmi in far and gmi in killed and "stand-in" in str(error))
+            assert error is None or (gmi in far and gmi in killed and "proxy" in str(error))
         assert max(lag for lag, _, _ in said) <= sizes.channels.max_lag
         dropped = sum((dropped for _, dropped, _ in said), Counter())
         assert set(dropped) <= {"experience ended", *(f"GMI {gmi} ended" for gmi in killed)}

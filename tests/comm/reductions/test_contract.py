@@ -261,9 +261,9 @@ def test_what_is_missing_to_open_a_group_is_said():
         open_group(NONE, member, Rendezvous())
     with pytest.raises(MachineError, match=r"needs no-such-package, which is not installed: pip install 'gmi-drl\[no-"):
         open_group(replace(MPR_SHM, package="no-such-package"), member, Rendezvous())
-    with pytest.raises(UsageError, match="MPR-shm needs the segment where its ranks meet"):
+    with pytest.raises(UsageError, match="MPR-shm needs a rendezvous with segment"):
         open_group(MPR_SHM, member, Rendezvous())
-    with pytest.raises(UsageError, match="MPR-gloo needs the segment and the store where its ranks meet"):
+    with pytest.raises(UsageError, match="MPR-gloo needs a rendezvous with segment and store"):
         open_group(MPR_GLOO, member, Rendezvous())
     with pytest.raises(UsageError, match="HAR needs a rendezvous with listener and addresses"):
         open_group(HAR, member, Rendezvous(segment=0))
