@@ -1,4 +1,4 @@
-"""The command line. Importing this costs click and rich; torch and pydantic come with the command that needs them."""
+"""The command line. It imports click and rich; a command imports torch and pydantic when it needs them."""
 
 import atexit
 import os
@@ -13,14 +13,14 @@ import rich_click as click
 from gmi_drl import __version__
 from gmi_drl.cli import bench, play, profile, serve, status
 from gmi_drl.cli.doctor.command import doctor
-from gmi_drl.cli.output import say, tell
+from gmi_drl.cli.output import report_error, say
 from gmi_drl.cli.plan.command import plan
 from gmi_drl.cli.train.command import train
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.process_signals import ENDING
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
-OTHERS = warnings.showwarning
+DEFAULT_SHOWWARNING = warnings.showwarning
 _received: list[int] = []
 """The signal that ended the program, if one has."""
 
@@ -49,22 +49,22 @@ for command in COMMANDS:
 
 
 def main() -> None:
-    """Run the command line; what is wrong ends in a message and an exit code, never in a traceback."""
+    """Run the command line. An error ends in a message and an exit code, never in a traceback."""
     _received.clear()
     for number in ENDING:
-        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as by `nohup`
-            signal.signal(number, _leave)
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # `nohup` ignores it
+            signal.signal(number, _exit_by_signal)
     atexit.register(_ignore_signals)
     warnings.showwarning = _show_warning
     sys.stdout, sys.stderr = (stream or open(os.devnull, "w") for stream in (sys.stdout, sys.stderr))  # noqa: SIM115
     try:
         cli(prog_name="gmi-drl")
     except Exception as error:
-        if _received:  # a library whose import is cut off may turn the exit into an error of its own, as numpy does
+        if _received:  # numpy turns an exit during its import into an ImportError
             sys.exit(128 + _received[0])
         if os.environ.get("GMI_DRL_DEBUG") and not isinstance(error, GmiError | OSError):
             raise
-        sys.exit(tell(error))
+        sys.exit(report_error(error))
 
 
 def _show_warning(
@@ -75,26 +75,26 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Ours are for people, who need no line of code."""
+    """Print a warning of ours in one line, without the line of code that raised it."""
     if issubclass(category, GmiWarning):
         say(f"gmi-drl: warning: {message}")
     else:
-        OTHERS(message, category, filename, lineno, file, line)
+        DEFAULT_SHOWWARNING(message, category, filename, lineno, file, line)
 
 
 def _ignore_signals() -> None:
-    """How this ends is known: while the interpreter ends, which takes a while, no signal gives another exit code."""
+    """Ignore signals while the interpreter ends, which takes a while: the exit code is decided by then."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """Ctrl-C or SIGTERM while there is nothing to save; `with` blocks end what they began. Trainings catch it.
+def _exit_by_signal(number: int, frame: FrameType | None) -> NoReturn:
+    """Exit on Ctrl-C or SIGTERM; `with` blocks clean up. Trainings replace this handler, as they save a checkpoint.
 
-    A second one cuts that short; the exit code is that of the first.
+    A second signal cuts the clean-up short. The exit code is that of the first.
     """
     _received.append(number)
     for other in ENDING:
-        if signal.getsignal(other) is _leave:
+        if signal.getsignal(other) is _exit_by_signal:
             signal.signal(other, lambda *_: sys.exit(128 + number))
     raise SystemExit(128 + number)

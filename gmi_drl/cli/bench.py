@@ -18,17 +18,27 @@ GUARD_REPEATS = 3
 @click.command()
 @click.argument("case", metavar="[CASE]", required=False)
 @click.option("--list", "listed", is_flag=True, help="Show the cases, and which of them this machine can run.")
-@click.option("--stale", is_flag=True, help="Show results whose code has changed since; exit with 6 if there are any.")
-@click.option("--guard", is_flag=True, help="Run all cases with a bound (or CASE), small; exit with 6 below a bound.")
 @click.option(
-    "--repeats", type=click.IntRange(1, 1000), help=f"Rounds.  [default: the case's; {GUARD_REPEATS} for --guard]"
+    "--stale",
+    is_flag=True,
+    help="Show results whose code has changed since; exit with 6 if there are any.",
+)
+@click.option(
+    "--guard",
+    is_flag=True,
+    help="Run small cases, all with a bound or CASE; exit with 6 below a bound.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    help=f"Rounds.  [default: the case's; {GUARD_REPEATS} for --guard]",
 )
 @click.option("--fail-below", type=click.FloatRange(min=0), metavar="R", help="Exit with 6 if a ratio is below R.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the result there as JSON, and a plot beside it as PNG.",
+    help="Write the result to this JSON file, and a plot beside it as PNG.",
 )
 @format_option
 def bench(
@@ -41,9 +51,9 @@ def bench(
     output: Path | None,
     format: str,
 ) -> None:
-    """Measure a CASE: its sides by turns, as ratios with their intervals, or their range of fewer than five rounds.
+    """Measure a CASE: run what it compares in turn, and show the ratios.
 
-    Without a CASE the cases are listed.
+    A ratio has a 95 % interval, or after fewer than five rounds its range. Without a CASE the cases are listed.
     """
     from gmi_drl.benchmarks.cases import CASES, find_case
 
@@ -65,7 +75,7 @@ def bench(
 
 
 def _measure(case: "Case", repeats: int | None, fail_below: float | None, output: Path | None, format: str) -> None:
-    """One case in full."""
+    """Measure one case at its full size, print the result and write it."""
     if output is not None:
         require_folder(output)
         if output.suffix != ".json":
@@ -81,11 +91,14 @@ def _measure(case: "Case", repeats: int | None, fail_below: float | None, output
     for path in written:
         say(f"Wrote {path}")
     if fail_below is not None:
-        _refuse(result.below(fail_below))
+        _fail_if_any(result.below(fail_below))
 
 
 def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
-    """Every case with a bound that this machine can run. A fall counts unless others kept the cores meanwhile."""
+    """Run every case that has a bound and that this machine can run.
+
+    A result below its bound is a failure, unless other programs kept the cores busy meanwhile.
+    """
     results: list[Result] = []
     skipped, unjudged, below = {}, {}, []
     for case in cases:
@@ -99,25 +112,25 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
         results.append(result)
         fallen = result.below(case.guard) + (result.below_floor(case.floor) if case.floor is not None else [])
         if fallen and result.machine.is_too_busy:
-            unjudged[case.name] = f"others took {result.machine.busy:.0%} of the cores"
-            say(f"{case.name}: below its bound, but not judged: {unjudged[case.name]}")
+            unjudged[case.name] = f"other programs took {result.machine.busy:.0%} of the cores"
+            say(f"{case.name}: below its bound, which is not counted: {unjudged[case.name]}")
         else:
             below += fallen
     if not results:
         if not skipped:
             raise UsageError(f"--guard: {', '.join(case.name for case in cases)} has no bound")
-        raise MachineError("nothing was guarded: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
+        raise MachineError("no case could be run: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
     if format == "json":
         told = {"skipped": skipped, "unjudged": unjudged, "below": below}
         print_json("guard", {"results": [result.document() for result in results], **told})
     else:
         for result in results:
             _print(result)
-    _refuse(below)
+    _fail_if_any(below)
 
 
 def _stale(format: str) -> None:
-    """The results of the repository whose figures may no longer be those of its code."""
+    """List the results of the repository that were measured with other code than it has now."""
     from gmi_drl.benchmarks.report import load_results
     from gmi_drl.benchmarks.stale import ROOT, stale
 
@@ -129,17 +142,17 @@ def _stale(format: str) -> None:
     if format == "json":
         print_json("stale", {"results": len(results), "stale": reasons})
     else:
-        say(f"{len(results) - len(reasons)} of {len(results)} results are of the code as it is")
-    _refuse([f"{name} is stale: {reason}" for name, reason in reasons.items()])
+        say(f"{len(results) - len(reasons)} of {len(results)} results were measured with the code as it is")
+    _fail_if_any([f"{name} is stale: {reason}" for name, reason in reasons.items()])
 
 
-def _refuse(below: list[str]) -> None:
+def _fail_if_any(below: list[str]) -> None:
     if below:
         raise ComparisonFailedError("\n  ".join(below))
 
 
 def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
-    """Measure, telling of each sample as it comes."""
+    """Measure a case, and print each sample as it comes."""
     from gmi_drl.benchmarks.runner import run_case
     from gmi_drl.units import human_value
 
@@ -159,7 +172,7 @@ def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
 
 
 def _write(result: "Result", output: Path) -> list[Path]:
-    """The result, and its picture where matplotlib is."""
+    """Write the result, and its plot if matplotlib is installed. Returns the files written."""
     from gmi_drl.benchmarks.plot import plot
     from gmi_drl.benchmarks.result import write_result
 
@@ -190,7 +203,7 @@ def _list(cases: list["Case"], format: str) -> None:
 
 
 def _print(result: "Result") -> None:
-    """A table for people."""
+    """Print a result as a table."""
     from rich.markup import escape
 
     from gmi_drl.units import human_value

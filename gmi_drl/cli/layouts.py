@@ -1,4 +1,4 @@
-"""The layouts of the commands that run one: from a file, or of this machine cut evenly."""
+"""Layouts for the commands that run one: read from a file, or made by cutting this machine evenly."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,37 +23,37 @@ def make_layout(
     backend: str | None = None,
     learner: "LearnerConfig | None" = None,
 ) -> "Layout":
-    """Cut this machine evenly.
+    """Cut this machine evenly into GMIs.
 
     Args:
-        task: What is run.
+        task: Its name.
         num_env: Environments of each GMI.
-        gmis_per_gpu: None for the usual number.
-        template: What a GMI does.
-        backend: What cuts its devices; None for the usual one. One that is for GPUs alone is refused on cores where
-            the layout is opened.
-        learner: What learns; None for the template's usual one.
+        gmis_per_gpu: None for the default.
+        template: Decides the roles of the GMIs.
+        backend: Cuts the devices; None for the default. One that cuts GPUs only is refused on cores later, when the
+            layout is opened.
+        learner: Its settings; None for the template's default.
     """
     node, name = node_of(None), named_backend(backend)
     by = name if node.num_gpus else PROCESS.name
-    return cut_by(even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout, name)
+    return with_backend(even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout, name)
 
 
-def tell_untried(layout: "Layout") -> None:
-    """Say that GMIs reduce in a way of which nobody knows that this machine can."""
+def warn_untried(layout: "Layout") -> None:
+    """Warn that the GMIs sum gradients over IPC, if the plan could not try whether this machine can."""
     from gmi_drl.layout.reductions import IPC
     from gmi_drl.templates.cost import UNTRIED
 
-    by_ipc = any(group.reduction == IPC.name for group in layout.groups.values())  # reasons stay when that is edited
+    by_ipc = any(group.reduction == IPC.name for group in layout.groups.values())  # a file may be edited
     if by_ipc and UNTRIED in layout.reasons:
-        say(f"gmi-drl: gradients meet in the memory of the GPU (IPC); {UNTRIED}")
+        say(f"gmi-drl: gradients are summed in GPU memory (IPC); {UNTRIED}")
 
 
-def cut_by(layout: "Layout", backend: str | None) -> "Layout":
-    """A layout with the backend that `--backend` names, or its own.
+def with_backend(layout: "Layout", backend: str | None) -> "Layout":
+    """The layout with the backend that `--backend` names; unchanged for None.
 
     Raises:
-        UsageError: if there is none of this name, or it does not enforce what the layout asks for.
+        UsageError: if no backend has this name, or it cannot enforce what the layout asks for.
     """
     from pydantic import ValidationError
 
@@ -66,9 +66,12 @@ def cut_by(layout: "Layout", backend: str | None) -> "Layout":
 
 
 def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
-    """A layout file, which options that would decide the same must not contradict.
+    """Read a layout file, and print how this machine differs from the one that it was made for.
 
-    What differs here from the machine that it was made for is told; whether it can run is found out where it starts.
+    Whether the layout can run is found out where it starts.
+
+    Raises:
+        UsageError: if one of `overrides`, options that say what the file says, is not None.
     """
     from gmi_drl.files import load_yaml
     from gmi_drl.hardware.signature import differences, signature_of
@@ -76,17 +79,17 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
 
     given = [name for name, value in overrides.items() if value is not None]
     if given:
-        raise UsageError(f"{', '.join(given)}: the layout file decides that, edit {path} or leave it out")
+        raise UsageError(f"{', '.join(given)}: the layout file decides that: edit {path}, or leave the option out")
     layout = load_yaml(Layout, path)
     if layout.made_for and (differing := differences(layout.made_for, signature_of(node_of(None)))):
         say(f"gmi-drl: {path} {differing}")
     return layout
 
 
-def wants_applied(layout: "Layout", *, here: bool) -> bool:
-    """Whether whoever runs a layout has to give `--apply-mig`; what this machine cannot run as it is now is told.
+def needs_apply_mig(layout: "Layout", *, here: bool) -> bool:
+    """Whether `--apply-mig` is needed to run a layout. Warns if this machine cannot run it as it is now.
 
-    A machine that is elsewhere is taken to have no MIG instances yet.
+    With `here` false the layout is for another machine, which is taken to have no MIG instances yet.
     """
     from gmi_drl.gmi import refusals
 
@@ -100,7 +103,7 @@ def wants_applied(layout: "Layout", *, here: bool) -> bool:
     return bool(now) and can_apply
 
 
-def check_applied(layout: "Layout", apply_mig: bool) -> None:
-    """Refuse `--apply-mig` for a layout that has no MIG instances, before anything is made."""
+def check_apply_mig(layout: "Layout", apply_mig: bool) -> None:
+    """Refuse `--apply-mig` for a layout without MIG instances, before anything is created."""
     if apply_mig:
         require_applied(layout.backend)

@@ -1,4 +1,4 @@
-"""The live view of a training: a table that stays in place on a terminal, a line now and then elsewhere."""
+"""The progress of a training: a table redrawn in place on a terminal, elsewhere a line every ten seconds."""
 
 import time
 from collections.abc import Mapping
@@ -32,11 +32,11 @@ USAGE_TEXTS = {
     "power_w": "{:.0f} W",
 }
 CHROME_LINES = 9
-"""Lines of the view beside the rows of GMIs."""
+"""Lines of the view that are not rows of GMIs."""
 
 
 class TrainingView:
-    """Shows rows as they come, on stderr: stdout is for the result."""
+    """Shows rows of metrics on stderr as they come; stdout is for the result."""
 
     def __init__(self, layout: Layout, config: RunConfig, folder: RunFolder, *, quiet: bool) -> None:
         self.layout, self.config, self.folder = layout, config, folder
@@ -46,10 +46,10 @@ class TrainingView:
         )
         self.live = Live(console=self.console, auto_refresh=False) if has_room and not quiet else None
         self.is_lost = False
-        self.started = self.shown = 0.0  # the first row sets them: what goes before is not training
+        self.started = self.shown = 0.0  # set by the first row, as starting up is no training
 
     def announce(self) -> None:
-        """Say what has begun; a training that is refused has not."""
+        """Print that the training has begun; it may have been refused before."""
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
         where = f"{self.layout.num_env} environments in {self.folder.path}"
         say(f"Training {self.layout.task} on {gmis} with {where}")
@@ -67,14 +67,14 @@ class TrainingView:
                 self.live.stop()
 
     def show(self, row: Row) -> None:
-        """Take in one row of the metrics. That nobody can see it any more is no reason to stop training."""
+        """Show one row of metrics. A terminal that is gone does not stop the training."""
         try:
             self._show(row)
         except OSError:
             self.is_lost = True
 
     def warn(self, text: str) -> None:
-        """Tell of something that does not end the training."""
+        """Print a warning, which does not end the training."""
         with suppress(OSError):
             self.console.print(f"Warning: {text}", markup=False, soft_wrap=True)
 
@@ -100,7 +100,7 @@ class TrainingView:
         summary.add_row("iteration", f"{row['iteration']} of {self.config.iterations}", "time", elapsed + limit)
         summary.add_row("env steps", human_count(row["env_steps"]), "steps/s", human_count(row["steps_per_second"]))
         summary.add_row("return", _or_dash(row["return_mean"]), "episode length", _or_dash(row["episode_length_mean"]))
-        summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad worlds", f"{row['bad_worlds']:.0f}")
+        summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad environments", f"{row['bad_worlds']:.0f}")
         if "lag_mean" in row:
             lag = f"{row['lag_mean']:.1f} versions, {row['lag_max']:.0f} at most"
             summary.add_row("predictions/s", human_count(row["predictions_per_second"]), "lag", lag)
@@ -114,7 +114,7 @@ class TrainingView:
 
 
 def gmi_table(row: Row, layout: Layout, lines: int) -> Table:
-    """Milliseconds per phase for each GMI; if they are more than `lines`, for each device and the slowest GMIs."""
+    """Milliseconds per phase of each GMI; with more than `lines` GMIs, of each device and the slowest GMIs."""
     table = Table("", *(phase.label for phase in PHASES), box=None, padding=(0, 2), header_style="dim")
     gmis = {f"GMI {gmi_id}": phases for gmi_id, phases in row["gmis"].items()}
     shown = gmis if len(gmis) <= lines else _devices(gmis, layout) | _slowest(gmis, lines - len(layout.devices))
@@ -124,7 +124,7 @@ def gmi_table(row: Row, layout: Layout, lines: int) -> Table:
 
 
 def _devices(gmis: dict[str, Phases], layout: Layout) -> dict[str, Phases]:
-    """Means over the GMIs of each device."""
+    """The phases of each device, as means over its GMIs."""
     means = {}
     for device in layout.devices:
         members = [gmis[f"GMI {gmi.id}"] for gmi in device.gmis if f"GMI {gmi.id}" in gmis]
@@ -135,7 +135,7 @@ def _devices(gmis: dict[str, Phases], layout: Layout) -> dict[str, Phases]:
 
 
 def _slowest(gmis: dict[str, Phases], count: int) -> dict[str, Phases]:
-    """Those that wait least: the others wait for them."""
+    """The `count` slowest GMIs: those that wait least, as the others wait for them."""
     return dict(sorted(gmis.items(), key=lambda item: item[1][WAIT.name])[: max(0, count)])
 
 
@@ -151,7 +151,7 @@ def plain_line(row: Row, iterations: int) -> str:
         f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
         f"length {_or_dash(row['episode_length_mean'])}"
         + (f"  lag {row['lag_mean']:.1f}" if "lag_mean" in row else "")
-        + (f"  bad worlds {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
+        + (f"  bad environments {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""Plans as `gmi-drl plan` makes them: of an even cut, of a profile, of what is measured here."""
+"""Make the plan that the options of `gmi-drl plan` ask for: an even cut, from a profile, or by measuring here."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ GPU_BUDGET_S = 300
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The options of `gmi-drl plan` that decide what is planned, as they were given."""
+class PlanOptions:
+    """The options of `gmi-drl plan` that decide what is planned, as given."""
 
     task: str
     template: "Template"
@@ -46,26 +46,26 @@ class Asked:
     cluster: Path | None = None
 
     @property
-    def goes_by_points(self) -> bool:
-        """Whether something is measured, or was: else devices are cut evenly."""
-        return self.profile is not None or (self.is_here and self.budget != 0) or self.measures_a_node
+    def uses_measurements(self) -> bool:
+        """Whether the plan goes by measurements, made now or read from a profile. If not, devices are cut evenly."""
+        return self.profile is not None or (self.is_here and self.budget != 0) or self.measures_for_cluster
 
     @property
-    def measures_a_node(self) -> bool:
-        """Whether this machine is measured for a cluster of such: what no profile tells, where time is given for it."""
+    def measures_for_cluster(self) -> bool:
+        """Whether this machine is measured in place of a cluster's nodes: a template's planner does with --budget."""
         return bool(self.template.planner and self.cluster and self.budget)
 
     @property
     def is_here(self) -> bool:
-        """Whether it is this machine that is planned for."""
+        """Whether the plan is for this machine."""
         return self.node is None and self.cluster is None
 
     @cached_property
     def nodes(self) -> "Cluster":
-        """The cluster that was named.
+        """The cluster of --cluster.
 
         Raises:
-            UsageError: if it is none, or there is a node beside it.
+            UsageError: if the file describes none, or --node or --gpus is given, too.
         """
         from gmi_drl.hardware.cluster import load_cluster
 
@@ -78,8 +78,8 @@ class Asked:
         return load_cluster(self.cluster)
 
 
-def made(asked: Asked, here: "Node") -> "Plan":
-    """The plan that was asked for, on this node.
+def make_plan(options: PlanOptions, here: "Node") -> "Plan":
+    """Make the plan for the node `here`.
 
     Raises:
         UsageError: if options contradict each other.
@@ -87,97 +87,97 @@ def made(asked: Asked, here: "Node") -> "Plan":
     from gmi_drl.scheduler.backend_choice import unmeasured_choice
     from gmi_drl.templates import usual_gmis_per_gpu
 
-    if asked.template.purpose != "training":
-        learnt = {"--algo": asked.algo, "--keep-batch": asked.keep_batch, "--objective": asked.objective}
-        refuse("nothing is learnt", learnt)
-        refuse(
-            f"the points of a profile are of trainings, not of {asked.template.purpose}", {"--profile": asked.profile}
-        )
-    if asked.template.planner:
-        fixed = {"--keep-batch": asked.keep_batch, "--objective": asked.objective, "--profile": asked.profile}
-        refuse(f"GMIs of {asked.template.name} are not alike, so each side is measured by itself", fixed)
-    require_measurable(asked)
-    if asked.keep_batch is not None:
-        refuse("with --keep-batch all updates have as many samples", {"--objective": asked.objective})
-    if asked.profile is not None:
-        return plan_from_profile(asked, here, profile_of(asked))
-    shares_cores = {"--share-cores": asked.share_cores or None}
-    if asked.goes_by_points:
-        refuse("speeds of GMIs that take turns say nothing (--budget 0)", shares_cores)
-        return measured_plan(asked, node_of(None) if asked.measures_a_node else here)
-    refuse("nothing is measured, so nothing can be held", {"--keep-batch": asked.keep_batch})
-    refuse("nothing is measured, so nothing is measured anew", {"--fresh": asked.fresh or None})
-    same_for_all = {"--algo": asked.algo, "--objective": asked.objective}
+    if options.template.purpose != "training":
+        learnt = {"--algo": options.algo, "--keep-batch": options.keep_batch, "--objective": options.objective}
+        refuse(f"--template {options.template.name} learns nothing", learnt)
+        refuse(f"a profile measures training, not {options.template.purpose}", {"--profile": options.profile})
+    if options.template.planner:
+        fixed = {"--keep-batch": options.keep_batch, "--objective": options.objective, "--profile": options.profile}
+        refuse(f"the GMIs of {options.template.name} differ, so agents and trainers are measured separately", fixed)
+    require_measurable(options)
+    if options.keep_batch is not None:
+        refuse("with --keep-batch every layout has the same samples per update", {"--objective": options.objective})
+    if options.profile is not None:
+        return plan_from_profile(options, here, profile_of(options))
+    shares_cores = {"--share-cores": options.share_cores or None}
+    if options.uses_measurements:
+        refuse("the speed of GMIs that share cores says nothing (try --budget 0)", shares_cores)
+        return measured_plan(options, node_of(None) if options.measures_for_cluster else here)
+    refuse("nothing is measured, so no batch size can be kept", {"--keep-batch": options.keep_batch})
+    refuse("nothing is measured, so nothing is measured anew", {"--fresh": options.fresh or None})
+    same_for_all = {"--algo": options.algo, "--objective": options.objective}
     refuse("nothing is measured, and an even cut is the same for all", same_for_all)
-    elsewhere = {} if asked.is_here else {"--budget": asked.budget or None}
-    refuse(f"the machine of {asked.node or asked.cluster} cannot be measured here", elsewhere)
-    backend = named_backend(asked.backend)
+    elsewhere = {} if options.is_here else {"--budget": options.budget or None}
+    refuse(f"the machine of {options.node or options.cluster} cannot be measured here", elsewhere)
+    backend = named_backend(options.backend)
     remarks: tuple[str, ...] = ()
-    if backend == AUTO.name and not asked.is_here:  # here GMIs find out when they start
-        gmis = asked.gmis_per_gpu or usual_gmis_per_gpu(here)
-        backend, why = unmeasured_choice(here, asked.template.purpose, gmis)
+    if backend == AUTO.name and not options.is_here:  # on this machine GMIs find out when they start
+        gmis = options.gmis_per_gpu or usual_gmis_per_gpu(here)
+        backend, why = unmeasured_choice(here, options.template.purpose, gmis)
         remarks = (why,)
-    template = asked.template
-    if asked.cluster is not None:
+    template = options.template
+    if options.cluster is not None:
         from gmi_drl.templates.over_nodes import OverNodes
 
-        template = OverNodes(template, asked.nodes)
-    return even_plan(asked.task, here, template, asked.num_env, asked.gmis_per_gpu, backend, asked.share_cores, remarks)
+        template = OverNodes(template, options.nodes)
+    return even_plan(
+        options.task, here, template, options.num_env, options.gmis_per_gpu, backend, options.share_cores, remarks
+    )
 
 
-def require_measurable(asked: Asked) -> None:
-    """Refuse to choose by what one GMI does where GMIs are unlike.
+def require_measurable(options: PlanOptions) -> None:
+    """Check that measuring one GMI tells how fast a layout of the template is.
 
     Raises:
-        UsageError: with how a layout by the template is made.
+        UsageError: if its GMIs differ, with the command that plans without measuring.
     """
     from gmi_drl.config.learners import OUR_PPO
 
-    if asked.goes_by_points and asked.template.probe(OUR_PPO) is None and not asked.template.planner:
-        name = asked.template.name
+    if options.uses_measurements and options.template.probe(OUR_PPO) is None and not options.template.planner:
+        name = options.template.name
         raise UsageError(
-            f"the GMIs of {name} are unlike, so that none tells by itself how fast a layout is: plan it unmeasured "
+            f"the GMIs of {name} differ, so measuring one does not tell how fast a layout is: plan without measuring "
             f"(--template {name} --budget 0 --gmis-per-gpu K --num-env N), then run it"
         )
 
 
-def node_for(asked: Asked) -> "Node":
-    """The node that was asked for, of which as many GPUs are used as were asked for.
+def planned_node(options: PlanOptions) -> "Node":
+    """The node that is planned for, with as many of its GPUs as --gpus says.
 
     Raises:
-        UsageError: if it has fewer.
+        UsageError: if it has fewer GPUs.
     """
     from gmi_drl.scheduler.gpu_choice import with_gpus
 
-    if asked.cluster is not None:
-        return asked.nodes.whole
-    node = node_of(asked.node)
-    return node if asked.gpus is None else with_gpus(node, asked.gpus)
+    if options.cluster is not None:
+        return options.nodes.whole
+    node = node_of(options.node)
+    return node if options.gpus is None else with_gpus(node, options.gpus)
 
 
-def profile_of(asked: Asked) -> "Profile":
-    """The profile that was named; options that it decides are refused.
+def profile_of(options: PlanOptions) -> "Profile":
+    """Read the profile of --profile.
 
     Raises:
-        UsageError: if some are given, or the file is none.
+        UsageError: if it is no profile, or options are given that it decides.
     """
     from gmi_drl.scheduler.profile import load_profile
 
-    assert asked.profile is not None
-    refuse("--profile measures nothing", {"--budget": asked.budget, "--fresh": asked.fresh or None})
-    restricted = {"--num-env": asked.num_env, "--gmis-per-gpu": asked.gmis_per_gpu}
+    assert options.profile is not None
+    refuse("--profile measures nothing", {"--budget": options.budget, "--fresh": options.fresh or None})
+    restricted = {"--num-env": options.num_env, "--gmis-per-gpu": options.gmis_per_gpu}
     refuse("the --profile decides that", restricted)
-    refuse("what was measured had cores of its own", {"--share-cores": asked.share_cores or None})
-    return load_profile(asked.profile)
+    refuse("GMIs of a --profile had cores of their own", {"--share-cores": options.share_cores or None})
+    return load_profile(options.profile)
 
 
-def refuse(why: str, options: Mapping[str, object]) -> None:
-    """Options that contradict another one.
+def refuse(why: str, excluded: Mapping[str, object]) -> None:
+    """Refuse options that contradict another one.
 
     Raises:
-        UsageError: if one of them is not None.
+        UsageError: if the value of one of them is not None.
     """
-    given = [name for name, value in options.items() if value is not None]
+    given = [name for name, value in excluded.items() if value is not None]
     if given:
         raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
@@ -205,7 +205,7 @@ def even_plan(
     remarks: Sequence[str] = (),
     learner: "LearnerConfig | None" = None,
 ) -> "Plan":
-    """Nothing is measured: every device is cut alike. How GMIs reduce is decided by what was measured here before."""
+    """Cut every device alike, without measuring. The reduction is chosen by what was measured here before."""
     from gmi_drl import scheduler
     from gmi_drl.config.run_config import default_config
     from gmi_drl.launch.task_info import task_spec
@@ -229,48 +229,48 @@ def even_plan(
     )
 
 
-def plan_from_profile(asked: Asked, node: "Node", profile: "Profile") -> "Plan":
-    """The best of what was measured elsewhere that fits this node."""
+def plan_from_profile(options: PlanOptions, node: "Node", profile: "Profile") -> "Plan":
+    """The plan of the profile's best point that fits the node."""
     from gmi_drl import scheduler
     from gmi_drl.config.run_config import default_config
     from gmi_drl.launch.task_info import require_learnable, task_spec
 
-    spec, learns = task_spec(asked.task), profile.noise is not None and asked.template.purpose == "training"
-    objective = asked.objective or ("learning" if learns and asked.keep_batch is None else "steps")
+    spec, learns = task_spec(options.task), profile.noise is not None and options.template.purpose == "training"
+    objective = options.objective or ("learning" if learns and options.keep_batch is None else "steps")
     if objective == "learning" and profile.noise is None:
         remedy = "measure it with `gmi-drl profile --noise`, or take --objective steps"
-        raise UsageError(f"{asked.profile} has no gradient noise scale: {remedy}")
-    learner = default_config(spec, asked.algo or profile.learner).learner
-    require_learnable(learner, asked.task)  # but what it needs is looked for where it shall train
-    backend = None if asked.backend in (None, AUTO.name) else named_backend(asked.backend)
-    which = (profile, node, learner.horizon, asked.keep_batch, backend)
+        raise UsageError(f"{options.profile} has no gradient noise scale: {remedy}")
+    learner = default_config(spec, options.algo or profile.learner).learner
+    require_learnable(learner, options.task)  # the machine that trains needs its packages, not this one
+    backend = None if options.backend in (None, AUTO.name) else named_backend(options.backend)
+    which = (profile, node, learner.horizon, options.keep_batch, backend)
     if none := scheduler.why_no_grid(*which):
         raise NoFeasiblePlanError(none)
-    if asked.cluster is not None:
+    if options.cluster is not None:
         return scheduler.plan_cluster(
             spec,
             learner,
-            asked.nodes,
+            options.nodes,
             profile,
-            template=asked.template,
-            keep_batch=asked.keep_batch,
+            template=options.template,
+            keep_batch=options.keep_batch,
             backend=backend,
             objective=objective,
         )
     grid, remarks = scheduler.profile_grid(*which), list[str]()
-    if asked.node is None and backend is None and node.num_gpus:
+    if options.node is None and backend is None and node.num_gpus:
         from gmi_drl.profiler.backends_here import backends_here
 
         known = list(dict.fromkeys(cut.backend for cut in grid))
         possible, remarks = backends_here(known, spec, node)
         grid = tuple(cut for cut in grid if cut.backend in possible)
     return scheduler.plan_measured(
-        spec, learner, node, profile, grid, template=asked.template, remarks=remarks, objective=objective
+        spec, learner, node, profile, grid, template=options.template, remarks=remarks, objective=objective
     )
 
 
-def measured_plan(asked: Asked, node: "Node") -> "Plan":
-    """The best of what is measured on this machine now."""
+def measured_plan(options: PlanOptions, node: "Node") -> "Plan":
+    """Measure this machine and plan the best of what was tried."""
     from gmi_drl import scheduler
     from gmi_drl.launch.task_info import usual_config
     from gmi_drl.profiler.backends_here import backends_here
@@ -279,37 +279,37 @@ def measured_plan(asked: Asked, node: "Node") -> "Plan":
     from gmi_drl.registry import class_at
     from gmi_drl.scheduler.backend_choice import backends_to_try
 
-    spec, config = usual_config(asked.task, asked.algo or asked.template.usual_learner)
-    if asked.objective == "learning":
+    spec, config = usual_config(options.task, options.algo or options.template.usual_learner)
+    if options.objective == "learning":
         require_noise_probe(config)
-    backends, remarks = backends_here(backends_to_try(asked.backend, node), spec, node)
+    backends, remarks = backends_here(backends_to_try(options.backend, node), spec, node)
     grid = scheduler.search_grid(
         node,
         config.learner.horizon,
-        gmis_per_gpu=asked.gmis_per_gpu,
-        num_env=asked.num_env,
-        keep_batch=asked.keep_batch,
+        gmis_per_gpu=options.gmis_per_gpu,
+        num_env=options.num_env,
+        keep_batch=options.keep_batch,
         backends=backends,
     )
     for remark in remarks:
         say(remark)
-    seconds = asked.budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
-    learns = f" by {config.learner.kind}" if asked.template.purpose == "training" else ""
+    seconds = options.budget or (GPU_BUDGET_S if node.num_gpus else CPU_BUDGET_S)
+    learns = f" by {config.learner.kind}" if options.template.purpose == "training" else ""
     say(f"Measuring {spec.name}{learns} on {node.name}, about {seconds:.0f} s at most (--budget)")
-    if asked.template.planner:
-        plan_by: Callable[..., scheduler.Plan] = class_at(asked.template.planner)
-        nodes = asked.nodes if asked.measures_a_node else None
-        more = {"seconds": seconds, "fresh": asked.fresh, "tell": say, "remarks": remarks, "cluster": nodes}
+    if options.template.planner:
+        plan_by: Callable[..., scheduler.Plan] = class_at(options.template.planner)
+        nodes = options.nodes if options.measures_for_cluster else None
+        more = {"seconds": seconds, "fresh": options.fresh, "tell": say, "remarks": remarks, "cluster": nodes}
         return plan_by(spec, config, node, grid, **more)
     return plan_here(
         spec,
         config,
         node,
         grid,
-        template=asked.template,
+        template=options.template,
         seconds=seconds,
-        fresh=asked.fresh,
+        fresh=options.fresh,
         tell=say,
         remarks=remarks,
-        objective=asked.objective,
+        objective=options.objective,
     )

@@ -1,18 +1,18 @@
-"""A table whose numbers are whole however narrow the terminal is."""
+"""A table that never cuts a number, however narrow the terminal is."""
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
 
 class NumberTable(Table):
-    """A table of columns with a `min_width`, that of their longest cell.
+    """A table whose columns have as `min_width` the width of their longest cell; in a narrow terminal titles wrap.
 
-    Rich narrows the widest columns alike, then widens those that are too narrow for their `min_width`, so that the
-    last one lies beyond the edge and is cut. Here titles alone give way.
+    Rich alone narrows the widest columns, then widens those below their `min_width`, so that the last column lies
+    beyond the edge and is cut.
     """
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Keep columns whose cells are as wide as any word of the title out of the narrowing."""
+        """Fix the width of columns whose cells are at least as wide as each word of the title, then render."""
         natural = self.__rich_measure__(console, options.update(max_width=10**4)).maximum
         for column in self.columns:
             cells = column.min_width or 0

@@ -1,4 +1,4 @@
-"""How results are shown: `--format table` for people, `--format json` alone on stdout for programs."""
+"""Options that commands share, messages on stderr, and results on stdout as tables or as one JSON document."""
 
 import json
 import os
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 PLAIN_WIDTH = 120
 
-CLOSER = 9
-"""Columns from which on they stand closer."""
+MANY_COLUMNS = 9
+"""A table of this many columns or more has less space between them."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def format_option(function: Function) -> Function:
-    """`--format table|json`."""
+    """Add `--format table|json`."""
     kinds = click.Choice(["table", "json"])
     return click.option("--format", type=kinds, default="table", help="For people or for programs.")(function)
 
 
 def simulator_option(function: Function) -> Function:
-    """`--simulator-python`; see `use_simulator`."""
+    """Add `--simulator-python`; see `use_simulator`."""
     return click.option(
         "--simulator-python",
         type=click.Path(exists=True, dir_okay=False, executable=True),
-        help=f"The interpreter that has Isaac Gym, for isaacgym:TASK.  [default: ${SIMULATOR_PYTHON}]",
+        help=f"The Python in which Isaac Gym is installed, for isaacgym:TASK.  [default: ${SIMULATOR_PYTHON}]",
     )(function)
 
 
 def use_simulator(python: str | None, task: str, *, is_here: bool = True) -> None:
-    """Take the interpreter of `--simulator-python`, if it is given, here and in GMIs: they inherit the variable.
+    """Set the variable that names the interpreter of `--simulator-python`, if given; GMIs inherit it.
 
     Raises:
-        UsageError: if the task runs in no other interpreter, or the GMIs are not started by this machine.
+        UsageError: if the task needs no other interpreter, or the GMIs start on other machines.
     """
     if python is None:
         return
@@ -59,57 +59,63 @@ def use_simulator(python: str | None, task: str, *, is_here: bool = True) -> Non
 
 
 def env_arg_option(function: Function) -> Function:
-    """`--env-arg`: becomes a part of the task's name, see `task_names.with_arguments`."""
+    """Add `--env-arg`, which becomes a part of the task's name: see `task_names.with_arguments`."""
     words = (
-        "What the constructor of the environments of --task is told (gymnasium:, envpool:), such as "
-        "urdf_path=/path/to/robot.urdf; a relative path is taken from the folder in which each command, and each node, "
-        "runs. Repeatable."
+        "An argument for the constructor of the --task's environments (gymnasium:, envpool:), such as "
+        "urdf_path=/path/to/robot.urdf. A relative path starts at the folder where the command, and each node, runs. "
+        "Repeatable."
     )
     return click.option("--env-arg", multiple=True, metavar="KEY=VALUE", help=words)(function)
 
 
+def algo_option(default: str = "ppo") -> Callable[[Function], Function]:
+    """Add `--algo`. `default` describes the default."""
+    words = f"The algorithm: ppo (ours), a3c, rsl_rl, or one of another package.  [default: {default}]"
+    return click.option("--algo", metavar="NAME", help=words)
+
+
 def backend_option(usual: str = PROCESS.name) -> Callable[[Function], Function]:
-    """`--backend`; see `named_backend`. `usual` says in words what it is where nobody says."""
+    """Add `--backend`; see `named_backend`. `usual` describes the default."""
     names = ", ".join(entry.name for entry in BACKENDS.own)
-    words = f"How devices are cut: {names}, or a package's.  [default: {usual}]"
+    words = f"What cuts devices into GMIs: {names}, or one of another package.  [default: {usual}]"
     return click.option("--backend", metavar="NAME", help=words)
 
 
 def apply_mig_option(command: Function) -> Function:
-    """`--apply-mig`."""
+    """Add `--apply-mig`."""
     words = (
-        "Make the MIG instances of a layout by mig or mig-ci (a LAYOUT file's, or with --backend mig equal ones),"
-        " turning MIG mode on, and restore what was there afterwards (needs root)."
+        "Create the MIG instances of a layout with the backend mig or mig-ci (without a LAYOUT file equal ones), and"
+        " turn MIG mode on. Afterwards restore what was there. Needs root."
     )
     return click.option("--apply-mig", is_flag=True, help=words)(command)
 
 
 def launcher_option(command: Function) -> Function:
-    """`--launcher local|ray`."""
+    """Add `--launcher local|ray`."""
     words = (
-        "Who starts the GMIs: this machine, or agents on a Ray cluster: that of RAY_ADDRESS, else the one that runs"
+        "Start the GMIs on this machine, or on the nodes of a Ray cluster: that of RAY_ADDRESS, else one that runs"
         " here, else a new one."
     )
     return click.option("--launcher", type=click.Choice(["local", "ray"]), default="local", help=words)(command)
 
 
 def named_backend(name: str | None) -> str:
-    """What `--backend` says, or the usual one.
+    """The name of the backend of `--backend`, or of the default one.
 
     Raises:
-        UsageError: if there is none of this name.
+        UsageError: if no backend has this name.
     """
     return BACKENDS.find(name or PROCESS.name).name
 
 
 def say(message: str) -> None:
-    """Tell people something on stderr. A terminal that is gone is no error."""
+    """Print a message on stderr. A terminal that is gone is no error."""
     with suppress(OSError):
         click.echo(message, err=True)
 
 
-def tell(error: BaseException) -> int:
-    """Say why a command fails. Returns its exit code. SystemExit has one and says nothing."""
+def report_error(error: BaseException) -> int:
+    """Print why a command fails, and return its exit code. Nothing is printed for SystemExit, which has a code."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if isinstance(error, GmiError):
@@ -117,7 +123,7 @@ def tell(error: BaseException) -> int:
         return error.exit_code
     if isinstance(error, OSError):
         _close_output()
-        if not isinstance(error, BrokenPipeError):  # with which the reader of our output has left
+        if not isinstance(error, BrokenPipeError):  # raised when the reader of our output has closed it
             say(f"gmi-drl: {error.filename or 'the output'}: {error.strerror or error}")
         return 1
     say(f"gmi-drl: unexpected {type(error).__name__}: {error}")
@@ -126,38 +132,46 @@ def tell(error: BaseException) -> int:
 
 
 def _close_output() -> None:
-    """Drop what is still buffered and cannot be written, or the interpreter complains at its end."""
+    """Drop buffered output that cannot be written; else the interpreter complains when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def console() -> Console:
-    """Standard output for people; plain text where it is not a terminal."""
+    """A console on stdout; 120 columns of plain text where that is not a terminal."""
     return Console(highlight=False, width=None if sys.stdout and sys.stdout.isatty() else PLAIN_WIDTH)
 
 
 def plain_table(*titles: str) -> "Table":
-    """A table without lines in which nothing is cut: what is too wide for the terminal goes on below."""
+    """A table without lines. Text that is too wide is wrapped, never cut."""
     from rich.table import Column, Table
 
     columns = [Column(title, overflow="fold") for title in titles]
-    return Table(*columns, box=None, padding=(0, 2 if len(titles) < CLOSER else 1, 0, 0))
+    return Table(*columns, box=None, padding=(0, 2 if len(titles) < MANY_COLUMNS else 1, 0, 0))
 
 
 def print_json(schema: str, document: dict[str, Any]) -> None:
-    """One JSON document on stdout."""
+    """Print a JSON document on stdout, with the name of its schema."""
     click.echo(json.dumps({"schema": f"gmi-drl/{schema}/1", **document}, indent=2))
 
 
 def require_folder(path: Path) -> None:
-    """Refuse a result that cannot be written before it is measured."""
+    """Refuse a file that cannot be written, before its content is measured.
+
+    Raises:
+        UsageError: if it is a folder, or its folder does not exist.
+    """
     if path.is_dir():
         raise UsageError(f"{path} is a folder: name a file")
     if not path.parent.is_dir():
-        raise UsageError(f"{path}: there is no folder {path.parent} to write it to: make it first")
+        raise UsageError(f"{path}: the folder {path.parent} does not exist: make it first")
 
 
 def write_file(path: Path, content: str) -> None:
-    """Write a result where the user asked for it."""
+    """Write a result to the file that the user named.
+
+    Raises:
+        MachineError: if that fails.
+    """
     from gmi_drl.files import write_atomically
 
     try:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from gmi_drl.cli.local_task import open_task
 from gmi_drl.cli.output import console, format_option, plain_table, print_json, say, simulator_option, use_simulator
-from gmi_drl.cli.own_worlds import worlds
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
@@ -26,21 +26,21 @@ SHOWN = 20
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Video to write: FILE.mp4 or FILE.gif.")
-@click.option("--num-env", type=click.IntRange(1, 4096), default=4, help="Worlds; a video shows them as tiles.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The video to write: FILE.mp4 or FILE.gif.")
+@click.option("--num-env", type=click.IntRange(1, 4096), default=4, help="Environments; a video shows them as tiles.")
 @click.option("--steps", type=click.IntRange(min=1), help="Control steps.  [default: one episode, or a video of 10 s]")
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Simulated time instead of --steps.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
-@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
-@click.option("--untrained", is_flag=True, help="Play what the run began with.")
-@click.option("--camera", help="A camera of the model.  [default: its first]")
-@click.option("--size", metavar="WxH", help=f"Of the whole picture, pixels.  [default: {SIZE}]")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of the environments and the noise.")
+@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean action.")
+@click.option("--untrained", is_flag=True, help="Play the untrained policy that the run began with.")
+@click.option("--camera", help="The model's camera that films.  [default: its first]")
+@click.option("--size", metavar="WxH", help=f"Pixels of the whole picture.  [default: {SIZE}]")
 @simulator_option
 @format_option
 def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, **options: Any) -> None:
-    """Play what a RUN has learnt: returns of its episodes, and a video.
+    """Play the policy of a RUN: show the returns of its episodes, and write a video with -o.
 
-    Takes the newest checkpoint, also while the training goes on. Without -o nothing is drawn, and no OpenGL is needed.
+    The newest checkpoint is played, also while the training goes on. Without -o no OpenGL is needed.
     """
     from gmi_drl.roles.serving.player import Player, initial_agent, load_agent, require_policy
     from gmi_drl.run.folder import RunFolder
@@ -50,11 +50,11 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     layout, config = folder.read_setup()
     task_name = require_policy(folder, layout, config)
     if output is None and not (options["camera"] is options["size"] is None):
-        raise UsageError("--camera and --size are for pictures: name a file with -o")
+        raise UsageError("--camera and --size are for a video: name its file with -o")
     use_simulator(options["simulator_python"], task_name)
-    with worlds(task_name, num_env, seed) as task:
+    with open_task(task_name, num_env, seed) as task:
         if output is not None and not isinstance(task, SimTask):
-            raise UsageError(f"{task.spec.name} is drawn by its own simulator: leave out -o")
+            raise UsageError(f"{task.spec.name} cannot be drawn, as another simulator runs it: leave out -o")
         steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
         agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
         player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
@@ -62,7 +62,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
             _play(player, steps)
         else:
             _film(player, steps, output, _size(options["size"] or SIZE), options["camera"])
-        _tell(folder, agent, player, steps, output, format)
+        _report(folder, agent, player, steps, output, format)
 
 
 def _play(player: "Player", steps: int) -> None:
@@ -106,7 +106,7 @@ def _steps(spec: "TaskSpec", steps: int | None, seconds: float | None, is_video:
         return steps
     if seconds is None and not is_video:
         if spec.episode_steps >= UNLIMITED_STEPS:
-            raise UsageError(f"episodes of {spec.name} have no limit: say how long with --steps")
+            raise UsageError(f"episodes of {spec.name} have no limit: give a number of --steps")
         return spec.episode_steps
     if not spec.step_s:
         raise UsageError(f"{spec.name} does not say how long a step is: give --steps, not --seconds")
@@ -121,8 +121,10 @@ def _size(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _tell(folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str) -> None:
-    """The episodes, and what was written."""
+def _report(
+    folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str
+) -> None:
+    """Print the episodes and the name of the video."""
     spec, running = player.task.spec, player.running()
     whole = [episode for episode in player.finished if episode.ended != "bad"]
     mean = _mean([episode.total for episode in whole]), _mean([float(episode.length) for episode in whole])
@@ -137,7 +139,7 @@ def _tell(folder: "RunFolder", agent: "Agent", player: "Player", steps: int, out
             "episodes": len(player.finished),
             "return_mean": mean[0],
             "episode_length_mean": mean[1],
-            "worlds": [_world(player.finished, episode) for episode in running],
+            "worlds": [_environment(player.finished, episode) for episode in running],
         }
         print_json("play", document)
         return
@@ -147,10 +149,10 @@ def _tell(folder: "RunFolder", agent: "Agent", player: "Player", steps: int, out
     if whole:
         console().print(f"Mean of {len(whole)} finished: return {mean[0]:.1f}, length {mean[1]:.1f}")
     if output is not None:
-        say(f"Done: {output} shows it.")
+        say(f"Wrote {output}")
 
 
-def _world(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
+def _environment(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
     mine = [episode for episode in finished if episode.world == running.world]
     return {
         "finished": [{"return": e.total, "length": e.length, "ended": e.ended} for e in mine],
@@ -159,9 +161,8 @@ def _world(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
 
 
 def _print(finished: list["Episode"], running: list["Episode"]) -> None:
-
     episodes = sorted([*finished, *(episode for episode in running if episode.length)], key=lambda e: e.world)
-    table = plain_table("world", "return", "length", "ended")
+    table = plain_table("environment", "return", "length", "ended")
     for episode in episodes[:SHOWN]:
         table.add_row(str(episode.world), f"{episode.total:.1f}", str(episode.length), episode.ended)
     console().print(table)

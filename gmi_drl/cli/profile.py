@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from gmi_drl.cli.output import (
+    algo_option,
     backend_option,
     console,
     env_arg_option,
@@ -34,7 +35,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
     name = "n,n,..."
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
-        """The numbers, ascending, each once."""
+        """Parse the text into ascending numbers without duplicates."""
         words = str(value).split(",")
         if not all(word.strip().isdecimal() and 1 <= int(word) <= MOST_ENVIRONMENTS for word in words):
             self.fail(f"{value!r} is not a list of numbers from 1 on, such as 128,256", param, ctx)
@@ -42,23 +43,36 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 
 
 @click.command()
-@click.option("--task", metavar="NAME", default="ant", help=f"What is measured: {known_tasks()}.")
+@click.option("--task", metavar="NAME", default="ant", help=f"The task that is measured: {known_tasks()}.")
 @env_arg_option
-@click.option("--algo", metavar="NAME", help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: ppo]")
-@click.option("--gmis-per-gpu", type=Numbers(), help="GMIs of each device.  [default: 1 and up to 10, as cores allow]")
+@algo_option()
 @click.option(
-    "--num-env", type=Numbers(), help="Environments of each GMI.  [default: 128 to 16384, doubling; on a GPU to 65536]"
+    "--gmis-per-gpu",
+    type=Numbers(),
+    help="Numbers of GMIs per device to measure.  [default: from 1 up to 10, as cores allow]",
+)
+@click.option(
+    "--num-env",
+    type=Numbers(),
+    help="Numbers of environments per GMI to measure.  [default: 128 to 16384, doubling; on a GPU to 65536]",
 )
 @backend_option()
-@click.option("--budget", type=click.FloatRange(min=1), metavar="SECONDS", help="Leave out what takes longer.")
-@click.option("--noise", is_flag=True, help="Measure the gradient noise scale, too, for plan --objective learning.")
-@click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=1),
+    metavar="SECONDS",
+    help="Time for measuring; what does not fit is left out.  [default: no limit]",
+)
+@click.option(
+    "--noise", is_flag=True, help="Measure the gradient noise scale, too, which `plan --objective learning` needs."
+)
+@click.option("--fresh", is_flag=True, help="Measure again what was measured before.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("profile.json"),
-    help="The profile file.",
+    help="The profile file to write.",
 )
 @simulator_option
 @format_option
@@ -76,10 +90,10 @@ def profile(
     simulator_python: str | None,
     format: str,
 ) -> None:
-    """Measure how a training runs on this machine, for every number of GMIs and environments, into a profile file.
+    """Measure the speed of a training on this machine with many numbers of GMIs and environments; write a profile file.
 
-    `gmi-drl plan --profile` chooses from it, here or elsewhere. What was measured is remembered at once: a profile that
-    was interrupted goes on where it was.
+    `gmi-drl plan --profile` chooses from it, here or on another machine. Each measurement is remembered at once: after
+    an interruption the same command continues.
     """
     from gmi_drl import scheduler
     from gmi_drl.config.learners import OUR_PPO
@@ -106,11 +120,11 @@ def profile(
     found = explore(spec, config, node, wanted, limit, speeds, exhaustive=True, fresh=fresh, tell=say)
     known = {"speeds": speeds or None, "noise": scale}
     write_file(output, dump_profile(found.profile.model_copy(update=known)))
-    _tell(found, output, format)
+    _report(found, output, format)
 
 
-def _tell(found: "Exploration", output: Path, format: str) -> None:
-    """What was measured, what was not, and what to do next."""
+def _report(found: "Exploration", output: Path, format: str) -> None:
+    """Print what was measured, what was left out, and the next command."""
     if format == "json":
         points = [point.model_dump(mode="json") for point in found.profile.points]
         capped, uncapped = (

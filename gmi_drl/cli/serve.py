@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_applied, cut_by, make_layout, read_layout
+from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
 from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
 from gmi_drl.cli.output import (
     apply_mig_option,
@@ -35,7 +35,7 @@ SHOWN = 16
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
-@click.option("--steps", type=click.IntRange(min=1), required=True, help="Control steps of every world.")
+@click.option("--steps", type=click.IntRange(min=1), required=True, help="Control steps of each environment.")
 @click.option(
     "--num-env",
     type=click.IntRange(1, MOST_ENVIRONMENTS),
@@ -43,13 +43,13 @@ SHOWN = 16
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @backend_option("the layout's")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Of the worlds and the noise.")
-@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of the environments and the noise.")
+@click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean action.")
 @click.option(
     "--experience",
     type=click.Path(path_type=Path),
     metavar="FOLDER",
-    help="Write what all GMIs see, do and get into a new folder: safetensors, to be read back as a dataset.",
+    help="Write observations, actions and rewards of all GMIs to this new folder: safetensors files, a dataset.",
 )
 @launcher_option
 @apply_mig_option
@@ -67,12 +67,12 @@ def serve(
     format: str,
     **options: Any,
 ) -> None:
-    """Let what a RUN has learnt act on all GMIs of a LAYOUT file, or of this machine cut evenly.
+    """Run the policy of a RUN on all GMIs of a LAYOUT file, or of this machine cut evenly, without learning.
 
-    `gmi-drl plan --template serving` makes such a layout. Nobody learns, and nothing is written into the run. It tells
-    steps/s, returns, and how long a control step took. Ctrl-C ends it with what was done so far.
+    `gmi-drl plan --template serving` makes such a layout. The result has steps/s, returns, and the time of a control
+    step. The run is not changed. Ctrl-C ends early and prints the result of what was done so far.
     """
-    from gmi_drl.cli.train.checks import tell_physics
+    from gmi_drl.cli.train.checks import warn_physics
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
     from gmi_drl.launch.serving import require_one_machine
@@ -92,12 +92,12 @@ def serve(
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
         chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
-    chosen = layout_for(launcher, cut_by(chosen, backend))
+    chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
-    check_applied(chosen, options["apply_mig"])
+    check_apply_mig(chosen, options["apply_mig"])
     require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:
-        tell_physics(chosen, config)
+        warn_physics(chosen, config)
         require_room(chosen, config, task_spec(task), this_node(), tell=say)
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
@@ -106,7 +106,7 @@ def serve(
     except EndedAtOnce:
         say("gmi-drl: ended at once")
         raise
-    _tell(served, folder, task, format)
+    _report(served, folder, task, format)
     if experience is not None and format == "table":
         say(f"Wrote {experience}. Read it with gmi_drl.replay.ExperienceDataset({str(experience)!r}).")
     if served.signal is not None:
@@ -114,14 +114,14 @@ def serve(
 
 
 def _announce(layout: "Layout", *, is_usual: bool) -> None:
-    """Say what has begun, and how to have other numbers where nobody has chosen them."""
+    """Print that serving has begun, and which option sets the number of environments if none did."""
     each = f": {DEFAULT_NUM_ENV} each (--num-env)" if is_usual else ""
     gmis = counted(len(layout.gmis), "GMI")
     say(f"Serving {layout.task} on {gmis} with {counted(layout.num_env, 'environment')}{each}")
 
 
-def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
-    """Speed and episodes of all GMIs, and of each."""
+def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
+    """Print speed and episodes, of all GMIs together and of each."""
     from gmi_drl.cli.live import usage_text
 
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
@@ -153,7 +153,7 @@ def _tell(served: "Served", folder: "RunFolder", task: str, format: str) -> None
     _print(served)
     if latency := served.latencies.milliseconds():
         times = ", ".join(f"{name} {ms:.3g}" for name, ms in latency.items())
-        console().print(f"A control step of all worlds of a GMI took, in ms: {times}", markup=False)
+        console().print(f"A control step of all environments of a GMI took, in ms: {times}", markup=False)
     if episodes:
         console().print(
             f"Mean of {episodes} finished: return {returns / episodes:.1f}, length {lengths / episodes:.1f}"
@@ -179,7 +179,6 @@ def _document(gmi: "ServedGMI") -> dict[str, Any]:
 
 
 def _print(served: "Served") -> None:
-
     waits = any(gmi.sync_s for gmi in served.gmis.values())
     phases = (f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else [])))
     times = ("p50 ms", "p95", "p99", "max")

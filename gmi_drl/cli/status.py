@@ -13,17 +13,17 @@ RUNS = Path("runs")
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
-@click.option("--runs-dir", type=click.Path(path_type=Path), help=f"Where to look for runs.  [default: {RUNS}]")
+@click.option("--runs-dir", type=click.Path(path_type=Path), help=f"The folder that holds the runs.  [default: {RUNS}]")
 @format_option
 def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
-    """Show how a RUN stands, or all runs below the runs folder."""
+    """Show the state of a RUN, or of all runs in the runs folder."""
     from gmi_drl.run.folder import RunFolder
 
     if run is not None and runs_dir is not None:
-        raise UsageError("RUN names one run, --runs-dir a folder of some: give one of them")
+        raise UsageError("RUN names one run, --runs-dir a folder of runs: give one of them")
     where = runs_dir or RUNS
     if run is not None:
-        RunFolder(run).read_setup()  # refuses what is no run
+        RunFolder(run).read_setup()  # raises if this is no run
         folders = [run]
     else:
         folders = sorted((file.parent for file in where.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime)

@@ -84,13 +84,13 @@ def test_the_guard_names_every_ratio_that_fell(command_line, cases, own_cores):
     [
         (["tyo"], 2, "there is no case 'tyo'; did you mean 'toy'?"),
         (["gpu"], 4, "gpu cannot run on this machine: it needs a GPU"),
-        (["gpu", "--guard"], 4, "nothing was guarded: gpu: it needs a GPU"),
+        (["gpu", "--guard"], 4, "no case could be run: gpu: it needs a GPU"),
         (["alone", "--guard"], 2, "--guard: alone has no bound"),
         (["alone", "--fail-below", "1"], 2, "alone compares nothing"),
         (["--guard", "--fail-below", "1"], 2, "leave out"),
         (["--repeats", "3"], 2, "name it"),
         (["toy", "--stale"], 2, "leave out everything but --format"),
-        (["toy", "-o", "nowhere/toy.json"], 2, "there is no folder nowhere"),
+        (["toy", "-o", "nowhere/toy.json"], 2, "the folder nowhere does not exist"),
         (["toy", "-o", "toy.png"], 2, "a result is a .json file"),
     ],
 )
@@ -126,7 +126,7 @@ def test_the_guard_judges_no_fall_where_others_kept_the_cores(command_line, case
     monkeypatch.setattr("gmi_drl.benchmarks.machine.TOO_BUSY", 0.0)
     cases["slow"] = toy_case({"ours": (1.0,), "theirs": (4.0,)}, name="slow", guard=0.5)
     code, out, err = command_line("bench", "--guard", "--format", "json")
-    assert code == 0 and "slow: below its bound, but not judged: others took" in err
+    assert code == 0 and "slow: below its bound, which is not counted: other programs took" in err
     assert [*json.loads(out)["unjudged"]] == ["slow"] and json.loads(out)["below"] == []
 
 

@@ -34,7 +34,7 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "--run-dir", "/dev/null/run"], 4, "cannot be written"),
         (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),
         (["plan", "--node", "missing.yaml"], 2, "missing.yaml: no such file"),
-        (["plan", "-o", "/dev/null/layout.yaml"], 2, "there is no folder /dev/null"),
+        (["plan", "-o", "/dev/null/layout.yaml"], 2, "the folder /dev/null does not exist"),
         (["plan", "-o", ""], 2, "is a folder"),
         (["plan", "--num-env", "many"], 2, "many"),
         (["plan", "--num-env", "1000000000000"], 2, "1048576"),

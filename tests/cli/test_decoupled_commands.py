@@ -28,7 +28,7 @@ def test_a_plan_measures_both_sides_and_is_trained_played_and_resumed(command_li
     code, out, _ = command_line("train", "layout.yaml", "--iterations", 2, "--run-dir", "run", "--format", "json")
     assert code == 0 and json.loads(out)["state"] == "done"
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3)
-    assert code == 0 and "Agents of decoupled save no worlds: worlds begin anew" in err
+    assert code == 0 and "A checkpoint of decoupled holds no environments: environments start anew" in err
     code, _, err = command_line("train", "--resume", "run", "--iterations", 4, "--num-env", 8)
     assert code == 2 and "gmi-drl plan --template decoupled" in err
     assert command_line("play", "run", "--steps", 3, "--format", "json")[0] == 0
@@ -50,7 +50,7 @@ def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command
         (["train", "--template", "decoupled", "--algo", "ppo"], 2, "take --algo a3c"),
         (["train", "--template", "decoupled", "--gmis-per-gpu", 1], 3, "needs 2 GMIs at least"),
         (["train", "--template", "decoupled", "--set", "channels.max_lag=-1"], 2, "as `channels: {max_lag: 2}`"),
-        (["plan", "--template", "decoupled", "--explain"], 2, "--explain: formulas are of GMIs that are alike"),
+        (["plan", "--template", "decoupled", "--explain"], 2, "--explain: its formulas are for equal GMIs"),
         (["train", "--template", "none"], 2, "there is no template 'none'"),
         (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
         (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),

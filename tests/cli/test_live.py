@@ -25,7 +25,7 @@ ROW = {
 
 def test_a_line_of_text():
     assert plain_line(ROW, 10) == "iteration 5/10  steps 123.5k  23.5k steps/s  return -  length 12.0"
-    assert plain_line(ROW | {"bad_worlds": 3.0}, 10).endswith("length 12.0  bad worlds 3")
+    assert plain_line(ROW | {"bad_worlds": 3.0}, 10).endswith("length 12.0  bad environments 3")
 
 
 def test_how_busy_a_gpu_was_is_named_for_what_it_is():

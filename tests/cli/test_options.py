@@ -19,7 +19,7 @@ IDLE = {
     "train": {
         "--task": [("layout.yaml --task ant", "--task: the layout file decides that")],
         "--env-arg": [
-            ("--env-arg a=1", "--env-arg is for the environments of a --task"),
+            ("--env-arg a=1", "--env-arg needs a --task"),
             ("--task ant --env-arg a=1", "ant is a task of gmi-drl and takes no arguments"),
         ],
         "--algo": [("--resume RUN --algo a3c", "the run learns by ppo: another --algo")],
@@ -52,11 +52,14 @@ IDLE = {
     "plan": {
         "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
         "--template": [
-            ((*WHAT_IF, "--template", "serving"), "--template TCG: points of a profile are of trainings"),
-            ((*WHAT_IF, "--template", "decoupled"), "--template decoupled: points of a profile are of trainings"),
+            ((*WHAT_IF, "--template", "serving"), "--template TCG: a profile measures training by GMIs that are alike"),
+            (
+                (*WHAT_IF, "--template", "decoupled"),
+                "--template decoupled: a profile measures training by GMIs",
+            ),
         ],
         "--algo": [
-            ("--template serving --algo ppo", "--algo: nothing is learnt"),
+            ("--template serving --algo ppo", "--algo: --template TCG learns nothing"),
             ((*EVENLY, "--algo", "rsl_rl"), "--algo: nothing is measured, and an even cut is the same for all"),
         ],
         "--num-env": [((*POINTS, "--num-env", 8), "--num-env: the --profile decides that")],
@@ -66,18 +69,21 @@ IDLE = {
         ],
         "--gmis-per-gpu": [((*POINTS, "--gmis-per-gpu", 2), "--gmis-per-gpu: the --profile decides that")],
         "--share-cores": [
-            ("--share-cores", "--share-cores: speeds of GMIs that take turns say nothing"),
-            ((*POINTS, "--share-cores"), "--share-cores: what was measured had cores of its own"),
+            ("--share-cores", "--share-cores: the speed of GMIs that share cores says nothing"),
+            ((*POINTS, "--share-cores"), "--share-cores: GMIs of a --profile had cores of their own"),
         ],
         "--keep-batch": [
-            ("--template serving --keep-batch 64", "--keep-batch: nothing is learnt"),
-            ("--template decoupled --keep-batch 64", "--keep-batch: GMIs of decoupled are not alike"),
+            ("--template serving --keep-batch 64", "--keep-batch: --template TCG learns nothing"),
+            ("--template decoupled --keep-batch 64", "--keep-batch: the GMIs of decoupled differ"),
             ((*EVENLY, "--keep-batch", 64), "--keep-batch: nothing is measured"),
         ],
         "--objective": [
-            ("--template serving --objective steps", "--objective: nothing is learnt"),
-            ("--template decoupled --objective steps", "--objective: GMIs of decoupled are not alike"),
-            ("--keep-batch 64 --objective steps", "--objective: with --keep-batch all updates have as many samples"),
+            ("--template serving --objective steps", "--objective: --template TCG learns nothing"),
+            ("--template decoupled --objective steps", "--objective: the GMIs of decoupled differ"),
+            (
+                "--keep-batch 64 --objective steps",
+                "--objective: with --keep-batch every layout has the same samples",
+            ),
             ((*EVENLY, "--objective", "steps"), "--objective: nothing is measured"),
             ((*WHAT_IF, "--objective", "steps"), "--objective: --what-if compares steps/s"),
         ],
@@ -90,8 +96,8 @@ IDLE = {
             ((*EVENLY, "--fresh"), "--fresh: nothing is measured, so nothing is measured anew"),
         ],
         "--profile": [
-            ((*POINTS, "--template", "serving"), "--profile: the points of a profile are of trainings"),
-            ((*POINTS, "--template", "decoupled"), "--profile: GMIs of decoupled are not alike"),
+            ((*POINTS, "--template", "serving"), "--profile: a profile measures training, not serving"),
+            ((*POINTS, "--template", "decoupled"), "--profile: the GMIs of decoupled differ"),
         ],
         "--node": [
             ((*NODE, "--cluster", "cluster.yaml"), "--node: --cluster names the nodes"),
@@ -108,7 +114,7 @@ IDLE = {
         ],
         "--explain": [
             ((*EVENLY, "--explain"), "--explain: nothing is measured"),
-            ("--template decoupled --explain", "--explain: formulas are of GMIs that are alike"),
+            ("--template decoupled --explain", "--explain: its formulas are for equal GMIs"),
             ((*WHAT_IF, "--explain"), "--explain: --what-if compares and plans nothing"),
             ("--explain --format env", "--explain: --format env is one layout"),
         ],
@@ -123,8 +129,8 @@ IDLE = {
     "play": {
         "--steps": [("RUN --steps 3 --seconds 3", "--steps and --seconds cannot be given together")],
         "--seconds": [("RUN --steps 3 --seconds 3", "--steps and --seconds cannot be given together")],
-        "--camera": [("RUN --camera side", "--camera and --size are for pictures: name a file with -o")],
-        "--size": [("RUN --size 640x480", "--camera and --size are for pictures: name a file with -o")],
+        "--camera": [("RUN --camera side", "--camera and --size are for a video: name its file with -o")],
+        "--size": [("RUN --size 640x480", "--camera and --size are for a video: name its file with -o")],
         "--simulator-python": [(("RUN", *PYTHON), "not for ant")],
     },
     "serve": {
@@ -136,7 +142,7 @@ IDLE = {
         "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
         "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
     },
-    "status": {"--runs-dir": [("RUN --runs-dir runs", "RUN names one run, --runs-dir a folder of some")]},
+    "status": {"--runs-dir": [("RUN --runs-dir runs", "RUN names one run, --runs-dir a folder of runs")]},
     "doctor": {"--remove-stale": [("--remove-stale --cluster ray", "--remove-stale is for this machine")]},
     "bench": {
         "--list": [

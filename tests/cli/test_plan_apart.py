@@ -32,10 +32,13 @@ def test_serving_takes_two_cores(command_line, node):
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (("--template", "TDG_EX"), "unlike, so that none tells by itself how fast a layout is: plan it unmeasured"),
+        (
+            ("--template", "TDG_EX"),
+            "differ, so measuring one does not tell how fast a layout is: plan without",
+        ),
         (("--template", "TDG", "--budget", "5"), "--template TDG --budget 0 --gmis-per-gpu K"),
-        (("--template", "TDG_EX", "--profile", "p.json"), "plan it unmeasured"),
-        (("--template", "TDG_EX", "--profile", "p.json", "--what-if", "node.yaml"), "plan it unmeasured"),
+        (("--template", "TDG_EX", "--profile", "p.json"), "plan without measuring"),
+        (("--template", "TDG_EX", "--profile", "p.json", "--what-if", "node.yaml"), "plan without measuring"),
     ],
 )
 def test_nothing_is_measured_of_gmis_that_are_unlike(command_line, node, asked, message):

@@ -149,12 +149,18 @@ def test_too_many_environments_are_refused_before_they_are_started(command_line,
     [
         (["--profile", "points.json", "--budget", 5], "--budget: --profile measures nothing: leave it out"),
         (["--node", "node.yaml", "--budget", 5], "cannot be measured here"),
-        (["--share-cores"], "--share-cores: speeds of GMIs that take turns say nothing (--budget 0): leave it out"),
-        (["--profile", "points.json", "--share-cores"], "--share-cores: what was measured had cores of its own"),
-        (["--budget", 0, "--keep-batch", 8192], "nothing is measured, so nothing can be held"),
+        (
+            ["--share-cores"],
+            "the speed of GMIs that share cores says nothing (try --budget 0): leave it out",
+        ),
+        (["--profile", "points.json", "--share-cores"], "--share-cores: GMIs of a --profile had cores of their own"),
+        (["--budget", 0, "--keep-batch", 8192], "nothing is measured, so no batch size can be kept"),
         (["--budget", 0, "--algo", "rsl_rl"], "--algo: nothing is measured, and an even cut is the same for all"),
-        (["--template", "serving", "--algo", "rsl_rl"], "--algo: nothing is learnt: leave it out"),
-        (["--template", "serving", "--objective", "learning"], "--objective: nothing is learnt: leave it out"),
+        (["--template", "serving", "--algo", "rsl_rl"], "--algo: --template TCG learns nothing: leave it out"),
+        (
+            ["--template", "serving", "--objective", "learning"],
+            "--objective: --template TCG learns nothing",
+        ),
         (["--budget", 0, "--fresh"], "--fresh: nothing is measured, so nothing is measured anew"),
         (["--budget", 0, "--objective", "steps"], "--objective: nothing is measured, and an even cut is the same"),
         (["--keep-batch", 8192, "--objective", "learning"], "--objective: with --keep-batch all updates have as many"),
@@ -324,7 +330,7 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
     def stopped(*args):
         raise SystemExit(130)
 
-    monkeypatch.setattr("gmi_drl.cli.plan.command.made", stopped)
+    monkeypatch.setattr("gmi_drl.cli.plan.command.make_plan", stopped)
     code, _, err = command_line("plan")
     assert code == 130 and "stopped before layout.yaml was written; what has been measured is remembered" in err
 

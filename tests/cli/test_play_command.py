@@ -43,7 +43,7 @@ def test_the_seed_decides_and_people_get_a_table(command_line, run):
 def test_a_video_shows_every_second_step(command_line, run, tmp_path, opengl, name):
     arguments = ("--num-env", 2, "--steps", 6, "--size", "64x32", "--camera", "side")
     code, _, err = command_line("play", run, "-o", name, *arguments)
-    assert (code, err) == (0, f"Done: {name} shows it.\n")
+    assert (code, err) == (0, f"Wrote {name}\n")
     assert frames_of(tmp_path / name) == (3, (64, 32))
 
 
@@ -103,7 +103,7 @@ class Foreign:
 def test_tasks_that_draw_themselves_are_not_drawn(run, monkeypatch, command_line):
     monkeypatch.setattr("gmi_drl.tasks.make", Foreign)
     code, _, err = command_line("play", run, "-o", "a.gif", "--steps", 2)
-    assert code == 2 and "drawn by its own simulator: leave out -o" in err
+    assert code == 2 and "as another simulator runs it: leave out -o" in err
     assert command_line("play", run, "--steps", 2)[0] == 0
 
 

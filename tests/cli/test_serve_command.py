@@ -60,7 +60,7 @@ def test_programs_get_numbers(command_line, run, tmp_path):
 def test_experience_is_written_and_told_where(command_line, run, tmp_path):
     serve = ("serve", run, "--steps", 30, "--num-env", 4, "--gmis-per-gpu", 1, "--experience", "seen")
     code, out, err = command_line(*serve)
-    assert code == 0 and "A control step of all worlds of a GMI took, in ms: p50 " in out
+    assert code == 0 and "A control step of all environments of a GMI took, in ms: p50 " in out
     assert "Serving ball_balance on 1 GMI with 4 environments\n" in err
     assert err.splitlines()[-1] == "Wrote seen. Read it with gmi_drl.replay.ExperienceDataset('seen')."
     read = ExperienceDataset(tmp_path / "seen")
@@ -92,10 +92,10 @@ def test_a_run_of_another_learner_is_refused(command_line, tmp_path):
         (("serve", "nowhere", "--steps", 1), "nowhere is not a run folder"),
         (("serve", "nowhere"), "Missing option '--steps'"),
         (("plan", "--template", "TCGG"), "no template 'TCGG'; did you mean 'TCG'"),
-        (("plan", "--template", "serving", "--keep-batch", 64), "--keep-batch: nothing is learnt"),
+        (("plan", "--template", "serving", "--keep-batch", 64), "--keep-batch: --template TCG learns nothing"),
         (
             ("plan", "--template", "serving", "--profile", "x.json"),
-            "--profile: the points of a profile are of trainings",
+            "--profile: a profile measures training, not serving",
         ),
     ],
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import environment, tiny_layout, two_cores
 
-from gmi_drl.cli.train.checks import tell_physics
+from gmi_drl.cli.train.checks import warn_physics
 from gmi_drl.config import physics
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.files import dump_yaml
@@ -65,7 +65,7 @@ def test_a_run_goes_on_and_says_so_in_json(finished, command_line):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--resume", "run"], 2, "the run has done 2 of 2 iterations: give more with --iterations"),
+        (["--resume", "run"], 2, "the run has done 2 of 2 iterations: raise them with --iterations"),
         (
             ["--resume", "run", "--iterations", 4, "--num-env", 9],
             2,
@@ -109,7 +109,7 @@ def test_the_learning_rate_of_the_checkpoint_is_refused_though_a_resumption_that
     assert code == 2 and "learner.learning_rate: the run began with 0.001 and goes on with" in err
     (path / "metrics.jsonl").unlink()
     code, _, err = command_line(*resume)
-    assert code == 2 and "and may have adapted it, which its metrics do not tell" in err
+    assert code == 2 and "and may have adapted it: its metrics do not show that" in err
 
 
 def test_a_corrupt_checkpoint_is_refused(finished, command_line):
@@ -145,18 +145,18 @@ def test_a_run_of_an_earlier_version_has_noted_no_task_and_is_played(finished, c
 def test_a_run_is_resized_with_as_many_environments(finished, command_line, tmp_path):
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3, "--gmis-per-gpu", 2)
     assert code == 0 and "on 2 GMIs with 8 environments" in err
-    told = "The layout is not the one of the checkpoint (1 GMI, now 2): worlds begin anew\n"
+    told = "The layout is not that of the checkpoint (1 GMI, now 2): environments start anew\n"
     assert err.index(told) < err.index("Training ant")
     layout, _ = RunFolder(tmp_path / "run").read_setup()
     assert [gmi.num_env for gmi in layout.gmis] == [4, 4]
 
 
-def test_a_checkpoint_whose_digest_an_earlier_version_made_goes_on_with_new_worlds_and_says_so(finished, command_line):
+def test_a_checkpoint_with_the_digest_of_an_earlier_version_resumes_with_new_environments(finished, command_line):
     path, _, _ = finished
     file = path / "checkpoints/000002/checkpoint.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"schema": UNSEALED, "layout": "0123456789abcdef"}))
     code, _, err = command_line("train", "--resume", "run", "--iterations", 3)
-    assert code == 0 and "(or it is of an earlier version of gmi-drl): worlds begin anew\n" in err
+    assert code == 0 and "(or it is of an earlier version of gmi-drl): environments start anew\n" in err
 
 
 @pytest.mark.parametrize(
@@ -174,14 +174,14 @@ def test_a_layout_that_cannot_be_trained_is_refused(command_line, tmp_path, chan
     assert code == 2 and message in err
 
 
-def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line, tmp_path):
+def test_a_task_of_gymnasium_is_trained_and_resumed_with_new_environments(command_line, tmp_path):
     task, name = ("--task", "gymnasium:Pendulum-v1", "--env-arg", "g=9.5"), 'gymnasium:Pendulum-v1{"g": 9.5}'
     code, _, err = command_line("train", *task, *TINY, "--gmis-per-gpu", 1)
     (path,) = (tmp_path / "runs").glob("gymnasium-Pendulum-v1-*")
     layout, _ = RunFolder(path).read_setup()
     assert code == 0 and layout.task == name and f"Training {name} on 1 GMI" in err
     code, _, err = command_line("train", "--resume", path, "--iterations", 3)
-    assert code == 0 and f"The simulator of {name} gives no state away: worlds begin anew\n" in err
+    assert code == 0 and f"The simulator of {name} cannot save its state: environments start anew\n" in err
     rows = read_metrics(path / "metrics.jsonl")
     assert [row["iteration"] for row in rows] == [1, 2, 3] and all(row["reward_mean"] < 0 for row in rows)
 
@@ -189,7 +189,7 @@ def test_a_task_of_gymnasium_is_trained_and_goes_on_with_new_worlds(command_line
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train"], "is for the environments of a --task"),
+        (["train"], "--env-arg needs a --task"),
         (["plan", "--task", "ant"], "ant is a task of gmi-drl and takes no arguments"),
         (["profile", "--task", "AT"], "AT is a task of gmi-drl and takes no arguments"),
     ],
@@ -224,11 +224,11 @@ def test_a_layout_for_more_cores_does_not_match(command_line, tmp_path):
         ("mujoco:Ant-v5", "gpu", False, False),
     ],
 )
-def test_a_gpu_whose_worlds_are_simulated_on_the_cores_is_told(task, kind, installed, is_told, monkeypatch, capsys):
+def test_a_hint_is_printed_if_a_gpu_layout_simulates_on_cores(task, kind, installed, is_told, monkeypatch, capsys):
     monkeypatch.setattr(physics, "has_warp", lambda: installed)
     layout = tiny_layout()
     devices = tuple(device.model_copy(update={"kind": kind}) for device in layout.devices)
-    tell_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
+    warn_physics(layout.model_copy(update={"task": task, "devices": devices}), RunConfig())
     assert ("pip install 'gmi-drl[warp]'" in capsys.readouterr().err) == is_told
 
 

@@ -72,7 +72,7 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
         (["--set", "learner.runner.actor.hidden_dims=[9]"], "learner.runner.actor: the run has another: its networks"),
         (["--rsl-rl-config", "agent.yaml"], "is for a new run"),
         (["--set", "learner.gamma=0.9"], "learner.gamma: unknown key"),
-        (["--task", "humanoid"], "the run trains ant: another task is another run"),
+        (["--task", "humanoid"], "the run trains ant: for another task start a new run"),
     ):
         code, _, err = command_line("train", "--resume", "run", "--iterations", 5, *arguments)
         assert code == 2 and message in err
@@ -145,7 +145,7 @@ def test_what_does_not_go_together_is_refused(command_line, tmp_path):
         (["--rsl-rl-config", "agent.yaml"], "--rsl-rl-config is for --algo rsl_rl, not for ppo"),
         (["--algo", "rsl-rl"], "there is no learner 'rsl-rl'; did you mean 'rsl_rl'?"),
         (["--algo", "rsl_rl", "--set", "learner.gamma=0.9"], "learner.gamma: unknown key; known: kind"),
-        (["--set", "learner.kind=rsl_rl"], "--set learner.kind: --algo says what learns"),
+        (["--set", "learner.kind=rsl_rl"], "--set learner.kind: --algo chooses the algorithm"),
         (
             [*RSL_RL, "--rsl-rl-config", "agent.yaml", "--set", MANY_MINI_BATCHES],
             "99 mini-batches",

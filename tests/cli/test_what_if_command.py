@@ -50,7 +50,7 @@ def test_programs_get_the_same(command_line, files):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["plan", "--what-if", "one-h100.yaml"], "--what-if goes by what was measured: add --profile FILE"),
+        (["plan", "--what-if", "one-h100.yaml"], "--what-if compares by a profile: add --profile FILE"),
         ([*GIVEN, "--node", "two-a30.yaml"], "--node: --what-if names every machine that is compared"),
         ([*GIVEN, "--gpus", 1], "--gpus: --what-if names every machine that is compared"),
         ([*GIVEN, "--cluster", "c.yaml"], "--cluster: --what-if names every machine that is compared"),

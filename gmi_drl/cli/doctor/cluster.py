@@ -1,4 +1,4 @@
-"""What `gmi-drl doctor --cluster ray` finds on each node of a cluster."""
+"""Checks of `gmi-drl doctor --cluster ray`: one for each node of a Ray cluster."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -8,10 +8,10 @@ if TYPE_CHECKING:
 
 
 def look() -> list[dict[str, str]]:
-    """A row for each node of the Ray cluster, as the checks of one machine have them.
+    """Check each node of the Ray cluster. Returns a row per node, like those of `doctor`'s checks of one machine.
 
     Raises:
-        GmiError: if there is no cluster to be had.
+        GmiError: if no cluster can be reached.
     """
     from gmi_drl.launch.ray.cluster import connected, nodes
     from gmi_drl.launch.ray.report import report
@@ -21,7 +21,7 @@ def look() -> list[dict[str, str]]:
 
 
 def rows_of(reports: Sequence["NodeReport"]) -> list[dict[str, str]]:
-    """The first is the launcher's node, by which the others are judged."""
+    """A row for each report. The first is of the launcher's node, with which the others are compared."""
     return [_row(report, reports[0]) for report in reports]
 
 
@@ -47,11 +47,11 @@ def _seen(report: "NodeReport") -> str:
 def _remedy(report: "NodeReport", first: "NodeReport") -> str:
     node = report.node
     if report.fault:
-        return "`ray status` there; gmi-drl must be installed for the Python that runs `ray start`"
+        return "look at `ray status` there; the Python that runs `ray start` needs gmi-drl"
     if not report.reaches:
         return f"let {node.address} open TCP connections to {first.node.address}, to any port"
     if node.cpus > report.cores:
-        return f"Ray gives away {node.cpus} CPUs where it may use {report.cores} cores: ray start --num-cpus"
+        return f"Ray offers {node.cpus} CPUs but may use only {report.cores} cores: ray start --num-cpus {report.cores}"
     if others := [name for name, has in report.versions.items() if has != first.versions.get(name, has)]:
         wanted = ", ".join(f"{name} {first.versions[name] or '(none)'}" for name in others)
         return f"install what {first.node.name} has: {wanted}"

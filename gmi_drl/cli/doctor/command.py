@@ -16,7 +16,10 @@ SEE_MESSAGE = "see the message"
 
 
 class Check(NamedTuple):
-    """One thing that a training needs (or, if not `is_needed`, can use); what is wrong with it is `fault`."""
+    """A check of something that a training needs, or only can use if `is_needed` is false.
+
+    `look` returns what is there and the remedy. `fault` is the verdict if something that is not needed has a fault.
+    """
 
     name: str
     look: Callable[[], Finding]
@@ -29,11 +32,11 @@ class Check(NamedTuple):
 @click.option("--cluster", type=click.Choice(["ray"]), help="Check the nodes of the Ray cluster instead.")
 @format_option
 def doctor(remove_stale: bool, cluster: str | None, format: str) -> None:
-    """Check what this machine has and lacks; exit with 4 if a training could not run."""
+    """Check what this machine has and lacks for a training; exit with 4 if none could run."""
     if cluster is not None:
         if remove_stale:
             raise UsageError("--remove-stale is for this machine, not for a --cluster: give one of them")
-        _look_at_cluster(format)
+        _check_cluster(format)
         return
     if remove_stale:
         _remove_stale()
@@ -48,7 +51,7 @@ def doctor(remove_stale: bool, cluster: str | None, format: str) -> None:
         raise MachineError(f"this machine cannot train: {', '.join(failed)}")
 
 
-def _look_at_cluster(format: str) -> None:
+def _check_cluster(format: str) -> None:
     from gmi_drl.cli.doctor.cluster import look
 
     rows = look()
@@ -57,7 +60,7 @@ def _look_at_cluster(format: str) -> None:
     else:
         _print(rows)
     if failed := [row["check"] for row in rows if row["verdict"] != "ok"]:
-        raise MachineError(f"the cluster cannot train as it is: {', '.join(failed)}")
+        raise MachineError(f"this cluster cannot train: {', '.join(failed)}")
 
 
 def _remove_stale() -> None:
@@ -67,7 +70,7 @@ def _remove_stale() -> None:
     found = stale()
     left = shutdown.remove_stale()
     removed = ", ".join(str(folder) for folder in found if folder not in stale())
-    say(f"Removed what killed runs had left: {removed}" if removed else "Killed runs have left nothing to remove")
+    say(f"Removed what killed runs had left: {removed}" if removed else "Killed runs have left nothing")
     if left:
         raise MachineError("; ".join(left))
 
@@ -75,7 +78,7 @@ def _remove_stale() -> None:
 def _hardware() -> dict[str, Any]:
     try:
         return gpus.document()
-    except GmiError:  # which the checks tell
+    except GmiError:  # the checks report it
         return {}
 
 
@@ -93,7 +96,7 @@ def _print(rows: list[dict[str, str]]) -> None:
     from rich.table import Table
 
     table = Table("check", "", box=None, padding=(0, 2, 0, 0))
-    table.add_column("seen", overflow="fold")  # a UUID that is cut says nothing
+    table.add_column("seen", overflow="fold")  # wrapped, so that UUIDs stay whole
     table.add_column("what to do", overflow="fold")
     first: dict[str, str] = {}
     for row in rows:
@@ -126,7 +129,7 @@ def _cores() -> Finding:
 
     cores, quota = allowed_cores(), cgroup_quota()
     limit = "" if quota is None else f", cgroup quota {quota:g}"
-    most = f"for {counted(len(cores), 'GMI')} at most: more would take turns (share_cores)"
+    most = f"for {counted(len(cores), 'GMI')} at most: more would share cores (share_cores)"
     return f"{len(cores)} ({ranges(cores)}){limit}, {most}", ""
 
 

@@ -1,4 +1,4 @@
-"""What `gmi-drl doctor` finds about GPUs: the driver, each GPU, what links them, CUDA, and what each backend needs."""
+"""The checks of `gmi-drl doctor` that look at GPUs: driver, GPUs, links, CUDA, Warp, and what each backend needs."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -12,17 +12,17 @@ if TYPE_CHECKING:  # imported where they are used: other commands' help needs no
     from gmi_drl.layout.layout import Layout
 
 Finding = tuple[str, str]
-"""What was seen, and the remedy if that is a fault (else empty)."""
+"""What was found, and the remedy; the remedy is empty if nothing is wrong."""
 
 NO_GPU = "none is needed: the cores are cut into GMIs"
 OWN_ORDER = (
-    "CUDA alone may number unlike GPUs otherwise than nvidia-smi, whose indices count here: "
+    "CUDA may number GPUs of several models in another order than nvidia-smi, whose indices gmi-drl takes: "
     "name UUIDs (nvidia-smi -L), or set CUDA_DEVICE_ORDER=PCI_BUS_ID"
 )
 
 
 def driver() -> Finding:
-    """NVIDIA's driver, and the newest CUDA that it runs."""
+    """The version of NVIDIA's driver, and the newest CUDA that it runs."""
     from gmi_drl.gmi import inventory
 
     found = inventory.driver()
@@ -32,7 +32,7 @@ def driver() -> Finding:
 
 
 def gpus() -> Finding:
-    """Those that may be used, alike ones in one line, and what is odd about CUDA_VISIBLE_DEVICES."""
+    """The GPUs that may be used, equal ones in one line, and what is wrong with CUDA_VISIBLE_DEVICES."""
     from gmi_drl.gmi.inventory import visible_gpus_report
     from gmi_drl.gmi.mig.apply.restore import left_behind
 
@@ -44,7 +44,7 @@ def gpus() -> Finding:
 
 
 def described(gpus: "Sequence[VisibleGpu]") -> list[str]:
-    """A line for GPUs that are alike, and one for each MIG device on them."""
+    """A line for each group of equal GPUs, and one for each MIG device on them."""
     indices: dict[str, list[int]] = {}
     for index, gpu in enumerate(gpus):
         indices.setdefault(_facts(gpu), []).append(index)
@@ -67,7 +67,7 @@ def links() -> Finding:
     with gpus_open() as (nvml, seen):
         found = topology(nvml, seen.gpus)
     if len(seen.gpus) < 2:
-        return "there are not two GPUs", ""
+        return "fewer than two GPUs", ""
     lines = [f"GPUs {ranges(links.gpus)}: {links.kind}" for links in found.links]
     lines.append(f"{'the rest' if lines else 'all'}: {found.link}")
     lines += [
@@ -78,7 +78,7 @@ def links() -> Finding:
 
 
 def cuda() -> Finding:
-    """Whether torch can use the GPUs: its CUDA against the driver's, and its NCCL."""
+    """Whether torch can use the GPUs: compares its CUDA with the driver's, and reports its NCCL."""
     import torch
 
     from gmi_drl.gmi import inventory
@@ -93,11 +93,11 @@ def cuda() -> Finding:
     seen = f"torch's is {has}, NCCL {nccl}"
     if known is None or known.cuda is None or int(has.partition(".")[0]) <= known.cuda[0]:
         return seen, ""
-    return seen, f"the driver {known.version} runs CUDA {known.cuda[0]} at most: update it, or take another torch"
+    return seen, f"the driver {known.version} runs at most CUDA {known.cuda[0]}: update it, or install another torch"
 
 
 def registering() -> Finding:
-    """Whether CUDA registers memory that processes share, for copies by DMA."""
+    """Whether CUDA can register memory that processes share, which makes copies by DMA possible."""
     from gmi_drl.comm.memory.rank_slots import Rows
     from gmi_drl.comm.memory.segment import create_segment
     from gmi_drl.gmi import inventory
@@ -110,13 +110,13 @@ def registering() -> Finding:
     (slot,) = Rows(segment, 1).slots
     os.close(segment)
     if refused := try_to_register(slot):
-        return refused, "some virtual machines refuse; gmi-drl copies without, which is slower"
+        return refused, "some virtual machines refuse it; gmi-drl then copies without DMA, which is slower"
     unregister(slot)
     return "CUDA registers memory that processes share, for copies by DMA", ""
 
 
 def warp() -> Finding:
-    """MuJoCo Warp, the physics on GPUs."""
+    """The versions of MuJoCo Warp and Warp, for physics on GPUs."""
     from importlib.metadata import version
     from importlib.util import find_spec
 
@@ -126,7 +126,7 @@ def warp() -> Finding:
 
 
 def backend(entry: BackendEntry) -> Finding:
-    """Whether a backend could cut GPUs into two, one of each that are alike, or the cores, and what it lacks."""
+    """Whether a backend could make two GMIs of a GPU of each kind, or of cores, and what it lacks for that."""
     from gmi_drl.errors import LayoutMismatchError
     from gmi_drl.gmi import backend_for
     from gmi_drl.gmi.inventory import this_node, visible_gpus
@@ -148,7 +148,7 @@ def backend(entry: BackendEntry) -> Finding:
 
 
 def document() -> dict[str, Any]:
-    """All of it for programs."""
+    """Driver, GPUs and links, for `--format json`."""
     from gmi_drl.gmi.inventory import gpus_open, topology
 
     with gpus_open() as (nvml, seen):
@@ -178,7 +178,7 @@ def _on(mode: bool | None) -> str:
 
 
 def _order(gpus: "Sequence[VisibleGpu]") -> str:
-    """A remedy where indices in CUDA_VISIBLE_DEVICES may mean other GPUs to CUDA itself."""
+    """The remedy if CUDA may take indices in CUDA_VISIBLE_DEVICES for other GPUs; else empty."""
     indices = os.environ.get("CUDA_VISIBLE_DEVICES", "GPU-")[:1].isdigit()
     unlike = len({gpu.model for gpu in gpus}) > 1
     return OWN_ORDER if indices and unlike and os.environ.get("CUDA_DEVICE_ORDER") != "PCI_BUS_ID" else ""
@@ -189,7 +189,7 @@ def _numbered(indices: Sequence[int]) -> str:
 
 
 def _where(table: Mapping[tuple[int, int], Any], order: Sequence[Any]) -> list[tuple[Any, str]]:
-    """What pairs have, in an order, each with the groups of GPUs of which every two have it."""
+    """For each kind of link in `order` that some pair has: the groups of GPUs in which every pair has it."""
     from gmi_drl.gmi.inventory.topology import islands
 
     had = [what for what in order if what in table.values()]
@@ -212,12 +212,12 @@ def ranges(numbers: Sequence[int]) -> str:
 
 
 def _kind(gpu: "VisibleGpu") -> tuple[Any, ...]:
-    """What matters to a backend."""
+    """What a backend cares about: GPUs with the same key are checked once."""
     return gpu.model, gpu.mig, gpu.compute_mode, tuple(device.profile for device in gpu.mig_devices)
 
 
 def _in_two(entry: BackendEntry, gpus: Sequence[int]) -> "Layout":
-    """Two GMIs on each of these GPUs, or on cores; all on one core, as it is never opened."""
+    """A layout of two GMIs on each of these GPUs, or on cores. All name core 0, as it is never opened."""
     from gmi_drl.layout.layout import GMI, Device, Layout
 
     kind: Literal["cpu", "gpu"] = "gpu" if gpus else "cpu"

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import wants_applied
-from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, Asked, made, node_for, refuse
+from gmi_drl.cli.layouts import needs_apply_mig
+from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, PlanOptions, make_plan, planned_node, refuse
 from gmi_drl.cli.output import (
+    algo_option,
     backend_option,
     console,
     env_arg_option,
@@ -41,89 +42,91 @@ LAYOUT = Path("layout.yaml")
 
 
 @click.command()
-@click.option("--task", metavar="NAME", default="ant", help=f"What is trained: {known_tasks()}.")
+@click.option("--task", metavar="NAME", default="ant", help=f"The task to plan for: {known_tasks()}.")
 @env_arg_option
 @click.option(
     "--template",
     metavar="NAME",
     default="training",
-    help="What GMIs do: training, serving (a policy that has been learnt), or a template's name.",
+    help="What the GMIs do: training, serving (a trained policy), or the name of a template.",
 )
+@algo_option("the --profile's, or ppo")
 @click.option(
-    "--algo",
-    metavar="NAME",
-    help="What learns: ppo (ours), a3c, rsl_rl, or a package's.  [default: the --profile's, or ppo]",
+    "--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Try only this number of environments per GMI."
 )
-@click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Look at this number only, of each GMI.")
 @click.option(
     "--gpus",
     type=click.IntRange(min=1),
     metavar="N",
-    help="Use so many GPUs, those that are linked best.  [default: all]",
+    help="Use N GPUs, those with the best links.  [default: all]",
 )
-@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Look at this number of GMIs per device only.")
-@backend_option(f"with a --profile all of it, on GPUs {AUTO.name}: what is measured best, on cores {PROCESS.name}")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="Try only this number of GMIs per device.")
+@backend_option(f"all in the --profile; else on GPUs {AUTO.name}, the fastest measured, on cores {PROCESS.name}")
 @click.option(
     "--share-cores",
     is_flag=True,
-    help="Let GMIs take turns on cores where there are not enough, to try a layout (with --budget 0 or --node).",
+    help="Let GMIs share cores if there are too few, to try out a layout (with --budget 0 or --node).",
 )
 @click.option(
     "--keep-batch",
     type=click.IntRange(min=1),
     metavar="SAMPLES",
-    help="Samples per update (all environments x learner.horizon) that the layout must have.",
+    help="Plan only layouts with this many samples per update (all environments x learner.horizon).",
 )
 @click.option(
     "--objective",
     type=click.Choice(["steps", "learning"]),
-    help="Most steps/s, or most of what steps teach: many environments are fast and learn little from each."
-    "  [default: learning where it can be told, else steps]",
+    help="Maximise steps/s, or learning per second: with many environments steps are fast but each teaches less."
+    "  [default: learning if the gradient noise scale is known, else steps]",
 )
 @click.option(
     "--budget",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="For measuring, beside what kernels take to compile; 0 cuts evenly, unmeasured."
+    help="Time for measuring, without the compiling of kernels. 0 cuts evenly without measuring."
     f"  [default: {CPU_BUDGET_S}, with a GPU {GPU_BUDGET_S}]",
 )
-@click.option("--fresh", is_flag=True, help="Measure anew what was measured before.")
-@click.option("--profile", type=click.Path(path_type=Path), help="Measure nothing, choose by this profile file.")
+@click.option("--fresh", is_flag=True, help="Measure again what was measured before.")
+@click.option(
+    "--profile",
+    type=click.Path(path_type=Path),
+    help="Choose by the measurements in this profile file, and measure nothing.",
+)
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
     "--cluster",
     type=click.Path(path_type=Path),
     metavar="FILE|ray",
-    help="Plan for the nodes in this cluster file, or of the Ray cluster, by a --profile or evenly; decoupled with"
-    " a --budget by what is measured on this machine, if it is like all nodes.",
+    help="Plan for the nodes in this cluster file, or of the Ray cluster, by a --profile or evenly. With the template"
+    " decoupled and a --budget this machine is measured, if all nodes are like it.",
 )
 @click.option(
     "--what-if",
     multiple=True,
     type=click.Path(path_type=Path),
     metavar="NODE",
-    help="Compare the machines in these node files (give it for each) by the --profile; plans nothing.",
+    help="Compare the machine in this node file with others by the --profile, and plan nothing. Repeatable.",
 )
 @click.option(
     "--price-per-gpu-hour",
     "prices",
     multiple=True,
     metavar="[MODEL=]PRICE",
-    help="Tell what a billion steps cost; for several models of GPU more than once (H100=2.5).",
+    help="Show what a billion steps cost. Repeatable for several models of GPU (H100=2.5).",
 )
-@click.option("--explain", is_flag=True, help="Show every formula of the plan with its numbers.")
+@click.option("--explain", is_flag=True, help="Show each formula of the plan with its numbers.")
 @click.option(
     "--output",
     "-o",
     type=click.Path(dir_okay=False, path_type=Path),
-    help=f"The layout file.  [default: {LAYOUT}]",
+    help=f"The layout file to write.  [default: {LAYOUT}]",
 )
 @simulator_option
 @click.option(
     "--format",
     type=click.Choice(["table", "json", *FORMATS]),
     default="table",
-    help="For people, for programs, or what another tool takes; on stdout, alone.",
+    help="For people, for programs, or input for another tool; nothing else is on stdout.",
 )
 def plan(
     task: str,
@@ -138,14 +141,14 @@ def plan(
     output: Path | None,
     simulator_python: str | None,
     format: str,
-    **options: Any,
+    **others: Any,
 ) -> None:
-    """Find out which GMIs a training (or serving) should get, and write them to a layout file.
+    """Choose the GMIs for a training (or serving) and write them to a layout file.
 
-    On this machine by measuring: it tries how one GMI runs for several numbers of GMIs and ever more environments,
-    until more no longer pay (two times running, where Algorithm 2 of the paper stops at once), then runs the best
-    layouts, each by turns with one GMI that has the whole device. What was measured is remembered. For a machine that
-    is elsewhere (--node) by a --profile measured there: the best of its points that fits.
+    On this machine by measuring. For several numbers of GMIs it runs one of them with more and more environments, until
+    two increases in a row do not pay (Algorithm 2 of the paper stops at the first). Then it runs the best layouts, each
+    in turn with one GMI that has the whole device. Measurements are remembered. For another machine (--node) it takes
+    the best point that fits of a --profile measured there.
     """
     from gmi_drl.files import dump_yaml
     from gmi_drl.scheduler.price import price_per_hour, prices_of
@@ -153,43 +156,47 @@ def plan(
 
     priced = prices_of(prices)
     use_simulator(simulator_python, task)
-    asked = Asked(
+    options = PlanOptions(
         task=with_arguments(task, env_arg),
         template=template_named(template),
         backend=backend,
         node=node,
         cluster=cluster,
-        **options,
+        **others,
     )
     if format in FORMATS:
-        told = {"--explain": explain or None, "--price-per-gpu-hour": prices or None, "--what-if": what_if or None}
-        refuse(f"--format {format} is one layout for another tool", {**told, "--cluster": cluster})
+        excluded = {
+            "--explain": explain or None,
+            "--price-per-gpu-hour": prices or None,
+            "--what-if": what_if or None,
+        }
+        refuse(f"--format {format} is one layout for another tool", {**excluded, "--cluster": cluster})
     if what_if:
         refuse("--what-if compares and plans nothing", {"--output": output, "--explain": explain or None})
-        show_what_if(asked, what_if, priced, format)
+        show_what_if(options, what_if, priced, format)
         return
     output = output or LAYOUT
     require_folder(output)
     verb = "Replaced" if output.is_file() else "Wrote"
-    if not asked.goes_by_points:
+    if not options.uses_measurements:
         refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
         refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
-    if asked.template.planner:
-        refuse(f"formulas are of GMIs that are alike, those of {template} are not", {"--explain": explain or None})
-    with _no_garbage(), _leave_told(output):
-        here = node_for(asked)
+    if options.template.planner:
+        refuse(f"its formulas are for equal GMIs, and those of {template} differ", {"--explain": explain or None})
+    with _without_gc(), _say_if_stopped(output):
+        here = planned_node(options)
         if format in FORMATS:
-            decided = None if asked.goes_by_points and backend in (None, AUTO.name) else named_backend(backend)
+            decided = None if options.uses_measurements and backend in (None, AUTO.name) else named_backend(backend)
             require_sayable(format, decided, on_gpus=here.num_gpus > 0)
         hourly = price_per_hour(here, priced) if priced else None
-        chosen = made(asked, here)
+        chosen = make_plan(options, here)
         write_file(output, dump_yaml(chosen.layout))
-    apply_mig = wants_applied(chosen.layout, here=node is None and cluster is None)
+    apply_mig = needs_apply_mig(chosen.layout, here=node is None and cluster is None)
     if format == "json":
         print_json("plan", {"layout_file": str(output), **plan_document(chosen, hourly, explain)})
         return
     if format in FORMATS:
-        say(f"{verb} {output}")  # also where the format cannot say the layout: it was paid for
+        say(f"{verb} {output}")  # said first: exporting may fail, and the layout was paid for by measuring
         click.echo(export(format, chosen.layout, here, [] if node else _gpus_here(here)), nl=False)
         return
     _show(chosen, here, hourly, explain)
@@ -197,17 +204,17 @@ def plan(
     over_nodes = chosen.layout.nodes != (None,)
     if cluster and not over_nodes and chosen.layout.made_for:
         where = f", on {chosen.layout.made_for.name}"
-    other = chosen.learner not in (None, asked.template.usual_learner)
+    other = chosen.learner not in (None, options.template.usual_learner)
     train = f"train {output}" + (f" --algo {chosen.learner}" if other else "")
-    command = train if asked.template.purpose == "training" else f"serve RUN {output} --steps 1000"
+    command = train if options.template.purpose == "training" else f"serve RUN {output} --steps 1000"
     command += " --launcher ray" if over_nodes else ""
     command += " --apply-mig" if apply_mig else ""
     console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
 
 
 @contextmanager
-def _leave_told(output: Path) -> Iterator[None]:
-    """Say what Ctrl-C leaves."""
+def _say_if_stopped(output: Path) -> Iterator[None]:
+    """Print what is kept if a signal ends the `with` block."""
     try:
         yield
     except SystemExit:
@@ -216,7 +223,7 @@ def _leave_told(output: Path) -> Iterator[None]:
 
 
 def _gpus_here(node: "Node") -> list["Known"]:
-    """What this machine calls those GPUs that a plan for it may use."""
+    """UUID and index of the GPUs of this machine that a plan may use."""
     from gmi_drl.gmi.inventory import visible_gpus
     from gmi_drl.layout.cut_gpus import Known
 
@@ -224,8 +231,8 @@ def _gpus_here(node: "Node") -> list["Known"]:
 
 
 @contextmanager
-def _no_garbage() -> Iterator[None]:
-    """A plan of 80,000 GMIs makes a million objects and no cycles; looking for cycles costs a third of its time."""
+def _without_gc() -> Iterator[None]:
+    """Switch off garbage collection: in the million objects of a plan of 80,000 GMIs it takes a third of the time."""
     gc.disable()
     try:
         yield

@@ -10,7 +10,7 @@ COST = "cost_per_billion_steps"
 
 
 def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str, object]:
-    """A plan with its candidates; `hourly` is the price of the node's GPUs, `explain` adds the formulas."""
+    """A plan with its candidates. `hourly` is the price of the node's GPUs in an hour; `explain` adds the formulas."""
     from dataclasses import asdict
 
     from gmi_drl.scheduler.explain.explain import explain as explained
@@ -39,7 +39,7 @@ def plan_document(plan: "Plan", hourly: float | None, explain: bool) -> dict[str
 
 
 def _division(way: "Division", hourly: float | None) -> dict[str, object]:
-    """Speeds of all GMIs of a division between agents and trainers."""
+    """A division into agents and trainers, with the speeds of all its GMIs together."""
     from dataclasses import asdict
 
     from gmi_drl.scheduler.price import cost_per_billion_steps

@@ -1,4 +1,4 @@
-"""How `gmi-drl plan --explain` shows formulas: one below the other, in a terminal of 100 columns and wider."""
+"""What `gmi-drl plan --explain` prints: formulas one below the other, in lines of up to 100 columns."""
 
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
@@ -12,7 +12,7 @@ WIDTH = 100
 
 
 def explained_lines(candidates: "Sequence[Explained]") -> Iterator[str]:
-    """Each candidate with its formulas, filled in: what is equal stands below each other."""
+    """The lines of each candidate: its formulas with symbols, then numbers, then results, and the verdict."""
     for candidate in candidates:
         yield candidate.title
         for formula in candidate.formulas:

@@ -1,4 +1,4 @@
-"""How divisions between agents and trainers are shown: what was expected of both sides beside what they did at once."""
+"""Tables of divisions into agents and trainers: the speed expected of each side, and that of both together."""
 
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from gmi_drl.scheduler import Plan
     from gmi_drl.scheduler.agent_trainer_split import Division
 
-ERROR = "error: expected, by the rates of each side while the other rested, over ran together, less 1"
+ERROR = "error: expected, by the rates of each side running alone, over ran together, less 1"
 
 
 def division_table(plan: "Plan", hourly: float | None = None) -> "Table":
-    """The best divisions, as `candidate_table` shows candidates: what each side does, and what both do together."""
+    """The best divisions, laid out like `candidate_table`."""
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     several = len({way.cut.backend for way in plan.divisions}) > 1
@@ -43,7 +43,7 @@ def division_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
 
 def division_notes(plan: "Plan", node: "Node", hourly: float | None) -> list[str]:
-    """Cores, what the error is, and what the choice costs, in a line each."""
-    foretold = any(way.error is not None for way in plan.divisions)
+    """A line each on the cores, the meaning of the error, and the cost of the choice."""
+    has_errors = any(way.error is not None for way in plan.divisions)
     cost = [] if hourly is None else [cost_line(plan.divisions[0].steps_per_second, node, hourly)]
-    return [cores_taken(plan.layout, node), *([ERROR] if foretold else []), *cost]
+    return [cores_taken(plan.layout, node), *([ERROR] if has_errors else []), *cost]

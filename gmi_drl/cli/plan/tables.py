@@ -1,4 +1,4 @@
-"""How a plan is shown: candidates as a table, the layout as a tree."""
+"""Tables of a plan's candidates and points, notes below them, and the layout as a tree."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gmi_drl.scheduler.profile import Profile
 
 MANY_COLUMNS = 9
-"""From so many on columns stand closer."""
+"""A table of this many columns or more has less space between them."""
 
 SHOWN_CANDIDATES = 8
 SHOWN_INFEASIBLE = 4
@@ -25,9 +25,9 @@ SHOWN_GMIS = 16
 
 
 def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
-    """The best candidates: what each promises for all GMIs together, and costs where the node has a price per hour.
+    """The best candidates: the speed of all GMIs together, and with a price per hour the cost.
 
-    Where some ran, what equation 2 or 3 expects stands beside, with its error. Prices aside, 80 columns are enough.
+    If some were run, what equation 2 or 3 expected stands beside, with its error. Without costs 80 columns are enough.
     """
     from gmi_drl.scheduler.price import cost_per_billion_steps
     from gmi_drl.templates import template_of
@@ -42,7 +42,7 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
         *(["samples per update"] if learns else []),
         "memory of a GMI",
         *(["expected", "ran together"] if ran else ["projected", *(["with communication"] if learns else [])]),
-        *(["error"] if _foretold(plan) else []),
+        *(["error"] if _has_errors(plan) else []),
         *(["useful"] if plan.knows_what_pays else []),
         *(["cost of 1G steps"] if hourly is not None else []),
     )
@@ -55,13 +55,13 @@ def candidate_table(plan: "Plan", hourly: float | None = None) -> "Table":
 
 
 def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
-    """A table of steps/s whose first row is the choice; how many rows it leaves out stands below."""
+    """A table of steps/s whose first row is the choice. The caption says how many rows were left out."""
     from gmi_drl.cli.number_table import NumberTable
 
     padding = (0, 1) if len(titles) < MANY_COLUMNS else (0, 1, 0, 0)
     table = NumberTable(box=None, title="steps/s of all GMIs", title_justify="left", pad_edge=False, padding=padding)
     shown = rows[:SHOWN_CANDIDATES]
-    for title, cells in zip(titles, zip(*shown, strict=True), strict=True):  # a number that is cut says nothing
+    for title, cells in zip(titles, zip(*shown, strict=True), strict=True):
         table.add_column(title, justify="right", overflow="fold", min_width=max(map(len, cells)))
     for place, row in enumerate(shown):
         table.add_row(*row, style="bold" if place == 0 else None)
@@ -71,7 +71,7 @@ def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
 
 
 def point_table(profile: "Profile") -> "Table":
-    """What was measured: speed, memory and phases of one GMI."""
+    """The points of a profile: speed, memory and phases of one GMI."""
     from rich.table import Table
 
     table = Table(box=None, title="one GMI", title_justify="left", pad_edge=False)
@@ -91,7 +91,7 @@ def point_table(profile: "Profile") -> "Table":
 
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
-    """Memory of the sizes in the table, cores, what the error is, and what could not run, in a line each."""
+    """A line each on memory, by size in the table, on cores, on the meaning of the error, and on what could not run."""
     from gmi_drl.scheduler.memory import host_bytes_of
 
     chosen = plan.candidates[0]
@@ -105,7 +105,7 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_gib(node.cpu.memory_gib)} host memory" if host else ""
     lines.append(f"{cores_taken(plan.layout, node)}{of_host}")
-    if _foretold(plan):
+    if _has_errors(plan):
         lines.append(f"error: expected, by equation {3 if plan.learner else 2}, over ran together, less 1")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]
     if len(plan.infeasible) > SHOWN_INFEASIBLE:
@@ -114,13 +114,13 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
 
 
 def cores_taken(layout: "Layout", node: "Node") -> str:
-    """How many cores a layout has of those of a node, or of all nodes."""
+    """How many of a node's cores a layout takes, or of the cores of all nodes."""
     cores = {(device.node, core) for device in layout.devices for gmi in device.gmis for core in gmi.cores}
     return f"the layout takes {len(cores)} of {node.cpu.cores} cores"
 
 
 def cost_note(plan: "Plan", node: "Node", hourly: float) -> str:
-    """What a billion steps cost with and without GMIs, in a line."""
+    """A line on what a billion steps cost, with GMIs and with one GMI per device."""
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     best, solo = plan.candidates[0], plan.best_solo
@@ -134,7 +134,7 @@ def cost_note(plan: "Plan", node: "Node", hourly: float) -> str:
 
 
 def cost_line(steps_per_second: float, node: "Node", hourly: float) -> str:
-    """What a billion steps cost at such a speed."""
+    """A line on what a billion steps cost at a speed."""
     from gmi_drl.scheduler.price import cost_per_billion_steps
 
     cost = human_money(cost_per_billion_steps(hourly, steps_per_second))
@@ -142,7 +142,7 @@ def cost_line(steps_per_second: float, node: "Node", hourly: float) -> str:
 
 
 def layout_tree(layout: "Layout") -> "Tree":
-    """Devices and their GMIs as a tree, with the reasons; a line for each device where the GMIs are many."""
+    """Devices and their GMIs as a tree, with the reasons. Many GMIs are summed up in a line per device."""
     from rich.markup import escape
     from rich.tree import Tree
 
@@ -175,23 +175,23 @@ def _cells(candidate: "Candidate", plan: "Plan", learns: bool, ran: bool) -> lis
         *([] if ran else [human_count(candidate.projected)]),
         *([human_count(candidate.expected)] if ran or learns else []),
         *([together] if ran else []),
-        *(["" if candidate.error is None else f"{candidate.error:+.1%}"] if _foretold(plan) else []),
+        *(["" if candidate.error is None else f"{candidate.error:+.1%}"] if _has_errors(plan) else []),
         *([human_count(candidate.useful_steps_per_second or 0.0)] if plan.knows_what_pays else []),
     ]
 
 
-def _foretold(plan: "Plan") -> bool:
-    """Whether something stands beside what equation 2 or 3 expected of it."""
+def _has_errors(plan: "Plan") -> bool:
+    """Whether the error of equation 2 or 3 is known for some candidate."""
     return any(candidate.error is not None for candidate in plan.candidates)
 
 
 def _of_each(candidate: "Candidate", name: str) -> str:
-    """A number of a cut; of those of unlike GPUs each."""
+    """A number of the candidate's cut; on GPUs of several models one for each."""
     return " / ".join(str(getattr(point, name)) for point in candidate.points)
 
 
 def _summary(device: "Device") -> str:
-    """What a device holds, in one line."""
+    """The GMIs of a device in one line."""
     ids = human_ranges([gmi.id for gmi in device.gmis])
     cores = _cores([core for gmi in device.gmis for core in gmi.cores])
     num_env = sum(gmi.num_env for gmi in device.gmis)

@@ -1,10 +1,10 @@
-"""`gmi-drl plan --what-if`: machines beside each other, by what was measured of one workload."""
+"""`gmi-drl plan --what-if`: compare machines by a profile of one workload."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.make_plan import Asked, node_of, profile_of, refuse, require_measurable
+from gmi_drl.cli.make_plan import PlanOptions, node_of, profile_of, refuse, require_measurable
 from gmi_drl.cli.output import console, named_backend, print_json
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.layout.backends import AUTO
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gmi_drl.scheduler.what_if import Case
 
 
-def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", format: str) -> None:
+def show_what_if(options: PlanOptions, files: Sequence[Path], prices: "Prices | None", format: str) -> None:
     """Print the comparison as a table, or as JSON.
 
     Raises:
@@ -29,24 +29,26 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.scheduler.what_if import MEASURED, compare
 
-    machines = {"--node": asked.node, "--gpus": asked.gpus, "--cluster": asked.cluster}
+    machines = {"--node": options.node, "--gpus": options.gpus, "--cluster": options.cluster}
     refuse("--what-if names every machine that is compared", machines)
-    refuse("--what-if compares steps/s", {"--objective": asked.objective})
-    if asked.profile is None:
-        raise UsageError("--what-if goes by what was measured: add --profile FILE, as `gmi-drl profile` writes it")
+    refuse("--what-if compares steps/s", {"--objective": options.objective})
+    if options.profile is None:
+        raise UsageError("--what-if compares by a profile: add --profile FILE, which `gmi-drl profile` writes")
     if format not in ("table", "json"):
-        raise UsageError(f"--format {format} tells of one layout, and --what-if makes none: take table or json")
-    if asked.template.purpose != "training" or asked.template.planner:
-        known = "points of a profile are of trainings by GMIs that are alike"
-        raise UsageError(f"--what-if --template {asked.template.name}: {known}: leave --template out")
-    require_measurable(asked)
-    profile = profile_of(asked)
-    spec = task_spec(asked.task)
-    learner = default_config(spec, asked.algo or profile.learner).learner
+        raise UsageError(f"--format {format} exports a layout, and --what-if makes none: take table or json")
+    if options.template.purpose != "training" or options.template.planner:
+        known = "a profile measures training by GMIs that are alike"
+        raise UsageError(f"--what-if --template {options.template.name}: {known}: leave --template out")
+    require_measurable(options)
+    profile = profile_of(options)
+    spec = task_spec(options.task)
+    learner = default_config(spec, options.algo or profile.learner).learner
     nodes = [node_of(file) for file in files]
-    cases = compare(spec, learner, nodes, profile, prices=prices, keep_batch=asked.keep_batch, template=asked.template)
-    if asked.backend not in (None, AUTO.name):
-        only = named_backend(asked.backend)
+    cases = compare(
+        spec, learner, nodes, profile, prices=prices, keep_batch=options.keep_batch, template=options.template
+    )
+    if options.backend not in (None, AUTO.name):
+        only = named_backend(options.backend)
         known = ", ".join(dict.fromkeys(case.backend for case in cases))
         cases = [case for case in cases if case.backend == only]
         if not cases:
@@ -54,11 +56,11 @@ def show_what_if(asked: Asked, files: Sequence[Path], prices: "Prices | None", f
     if not any(case.best for case in cases):
         raise NoFeasiblePlanError("; ".join(f"{case.node.name}, {case.backend}: {case.known_by}" for case in cases))
     if format == "json":
-        print_json("what-if", {"profile": str(asked.profile), "cases": [_document(case) for case in cases]})
+        print_json("what-if", {"profile": str(options.profile), "cases": [_document(case) for case in cases]})
         return
     console().print(_table(cases, priced=prices is not None))
     if any(case.best and case.known_by != MEASURED for case in cases):
-        console().print(f"projected: each GMI is taken to run as it did on {profile.node}", markup=False)
+        console().print(f"projected: assumes that each GMI runs as fast as on {profile.node}", markup=False)
     if profile.note:
         console().print(f"the profile says of itself: {profile.note}", markup=False)
     for line in _verdicts(cases):
@@ -91,7 +93,7 @@ def _table(cases: "Sequence[Case]", *, priced: bool) -> "Table":
 
 
 def _verdicts(cases: "Sequence[Case]") -> list[str]:
-    """Which does most, and which does a billion steps for the least."""
+    """A line each on the fastest machine, and on the cheapest for a billion steps."""
     fastest, cheapest = _fastest(cases), _cheapest(cases)
     lines = []
     if fastest is not None and fastest.best is not None:

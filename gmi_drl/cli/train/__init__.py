@@ -1,1 +1,1 @@
-"""`gmi-drl train`, and what it refuses."""
+"""`gmi-drl train`: its options, its checks, and how it resumes a run."""

@@ -1,10 +1,10 @@
-"""What `gmi-drl train` makes of its options, and what it refuses before anything starts."""
+"""The options of `gmi-drl train`, the configuration that they make, and the checks before anything starts."""
 
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.layouts import tell_untried
+from gmi_drl.cli.layouts import warn_untried
 from gmi_drl.cli.output import say, use_simulator
 from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Given:
-    """What a command line says of the training that it begins or resumes, as the options of `gmi-drl train`."""
+class TrainOptions:
+    """The options of `gmi-drl train` that decide what is trained or resumed, as given."""
 
     layout: Path | None
     task: str | None
@@ -37,7 +37,7 @@ class Given:
 
     @property
     def decided(self) -> dict[str, object]:
-        """Options that say what a layout file says."""
+        """Options that decide what a layout file decides, by their names."""
         return {
             "--task": self.task,
             "--template": self.template,
@@ -47,23 +47,27 @@ class Given:
 
     @property
     def settings(self) -> list[str]:
-        """Options that are short for settings, then the settings themselves."""
+        """KEY=VALUE of options that set a value of the configuration, then of --set."""
         short = {"iterations": self.iterations, "seed": self.seed}
         return [f"{key}={value}" for key, value in short.items() if value is not None] + list(self.set)
 
 
-def configured(base: "RunConfig", given: Given) -> "RunConfig":
-    """The configuration with what the command line sets, also within a file of rsl_rl's."""
+def apply_options(base: "RunConfig", options: TrainOptions) -> "RunConfig":
+    """The configuration `base` with what --rsl-rl-config and --set change in it.
+
+    Raises:
+        UsageError: if a setting is unknown, does not fit the learner, or has no effect.
+    """
     from gmi_drl.config.learners import RslRlConfig
     from gmi_drl.config.learners.rsl_rl import read_over
     from gmi_drl.config.run_config import apply_settings, values_of
     from gmi_drl.config.settings import places_of, without_effect
 
-    settings, file = given.settings, given.rsl_rl_config
+    settings, file = options.settings, options.rsl_rl_config
     if any(setting.partition("=")[0].strip() in ("learner", "learner.kind") for setting in settings):
-        raise UsageError("--set learner.kind: --algo says what learns, and learner.KEY=VALUE sets one of its values")
+        raise UsageError("--set learner.kind: --algo chooses the algorithm, learner.KEY=VALUE sets one of its values")
     if isinstance(base.learner, RslRlConfig):
-        settings = [_of_the_run(setting) for setting in settings]
+        settings = [_with_our_key(setting) for setting in settings]
     elif file is not None:
         raise UsageError(f"--rsl-rl-config is for --algo rsl_rl, not for {base.learner.kind}")
     over = read_over(base.learner, file) if isinstance(base.learner, RslRlConfig) and file else {}
@@ -72,36 +76,38 @@ def configured(base: "RunConfig", given: Given) -> "RunConfig":
         raise UsageError(f"--set: {'; '.join(idle)}: leave it out")
     if file is not None and over:
         runner = over["learner"]["runner"]
-        said = {"learner.runner": {key: value for key, value in runner.items() if value not in (None, False, "", [])}}
-        tell_idle(file, without_effect(config, places_of(said)))
+        file_values = {
+            "learner.runner": {key: value for key, value in runner.items() if value not in (None, False, "", [])}
+        }
+        warn_idle(file, without_effect(config, places_of(file_values)))
     return config
 
 
-def _of_the_run(setting: str) -> str:
-    """A setting with the run's own key, where rsl_rl's is given (`learner.runner.max_iterations`)."""
+def _with_our_key(setting: str) -> str:
+    """KEY=VALUE with our key for a key of rsl_rl that means the same, such as `learner.runner.max_iterations`."""
     from gmi_drl.config.learners.rsl_rl_keys import of_the_run
 
     key, is_equal, value = setting.partition("=")
     return of_the_run(key.strip()) + is_equal + value
 
 
-def tell_idle(file: Path, idle: list[str]) -> None:
-    """Say what users of rsl_rl have in their files and no run of ours reads."""
+def warn_idle(file: Path, idle: list[str]) -> None:
+    """Print the lines of a file of rsl_rl's that have no effect here."""
     for line in idle:
         say(f"{file}: no effect here: {line}")
 
 
-def without_learner(given: Given) -> "RunConfig":
-    """What the command line sets, but for the learner's section, which begins with what suits the task."""
+def run_settings(options: TrainOptions) -> "RunConfig":
+    """The default configuration with the options' settings, but not the learner's: its defaults depend on the task."""
     from gmi_drl.config.run_config import RunConfig, apply_settings
 
-    return apply_settings(RunConfig(), [one for one in given.settings if not one.lstrip().startswith("learner")])
+    return apply_settings(RunConfig(), [one for one in options.settings if not one.lstrip().startswith("learner")])
 
 
-def check_early(task: str, kind: str, config: "RunConfig", given: Given) -> None:
-    """Refuse what is known without the sizes of the task: another's simulator takes minutes to start and tell them.
+def check_early(task: str, kind: str, config: "RunConfig", options: TrainOptions) -> None:
+    """Refuse what can be refused without the sizes of the task, as other simulators take minutes to start for them.
 
-    Takes the interpreter of `--simulator-python`, in which that simulator would start.
+    Also sets the interpreter of `--simulator-python`, in which such a simulator would start.
     """
     from gmi_drl.config.learners import LEARNERS
     from gmi_drl.config.task_names import ForeignTask
@@ -109,16 +115,16 @@ def check_early(task: str, kind: str, config: "RunConfig", given: Given) -> None
     from gmi_drl.launch.launchers import LOCAL
 
     LEARNERS.find(kind).require()
-    use_simulator(given.simulator_python, task, is_here=given.launcher == LOCAL)
+    use_simulator(options.simulator_python, task, is_here=options.launcher == LOCAL)
     found = find_task(task) if task else None
-    if isinstance(found, ForeignTask):  # ours are checked with their layout, which says whether there is a GPU
+    if isinstance(found, ForeignTask):  # our own are checked later, with a layout: it may have a GPU
         check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)
 
 
 def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bool, has_run_here: bool = False) -> None:
-    """Refuse what cannot be trained, or on this machine, if that is where it runs; another's agents refuse there.
+    """Refuse what cannot be trained, or not on this machine; with Ray each node checks for itself.
 
-    What has no effect or is untried is told, but not again of a layout that has run here.
+    Prints what has no effect or is untried, but not for a layout that has run here before.
     """
     from gmi_drl.gmi import require_possible
     from gmi_drl.launch.launchers import LOCAL
@@ -130,7 +136,7 @@ def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bo
     if launcher == LOCAL:
         require_possible(layout, apply_mig=apply_mig)
     if not has_run_here:
-        tell_untried(layout)
+        warn_untried(layout)
 
 
 def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) -> None:
@@ -142,14 +148,14 @@ def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) ->
     check_trainable(layout, config)
     if not is_here:
         return
-    tell_physics(layout, config)
+    warn_physics(layout, config)
     require_room(layout, config, task_spec(layout.task or ""), this_node(), tell=say)
 
 
-def tell_physics(layout: "Layout", config: "RunConfig") -> None:
-    """Say so where a GPU stands by while its worlds are simulated on CPU cores."""
+def warn_physics(layout: "Layout", config: "RunConfig") -> None:
+    """Print a hint if the layout has GPUs but its environments are simulated on CPU cores."""
     from gmi_drl.config.task_settings import missing_warp
 
     has_gpu = any(device.kind == "gpu" for device in layout.devices)
-    if told := missing_warp(find_task(layout.task or ""), on_gpu=has_gpu, physics=config.physics):
-        say(told)
+    if hint := missing_warp(find_task(layout.task or ""), on_gpu=has_gpu, physics=config.physics):
+        say(hint)

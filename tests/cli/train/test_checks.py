@@ -2,19 +2,19 @@ import pytest
 import yaml
 from conftest import tiny_layout
 
-from gmi_drl.cli.train.checks import Given, check, configured
+from gmi_drl.cli.train.checks import TrainOptions, apply_options, check
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS
 
-NOTHING = dict.fromkeys(Given.__dataclass_fields__) | {"set": (), "launcher": "local", "apply_mig": False}
+NOTHING = dict.fromkeys(TrainOptions.__dataclass_fields__) | {"set": (), "launcher": "local", "apply_mig": False}
 OURS = default_config(TASK_SPECS["ant"])
 THEIRS = default_config(TASK_SPECS["ant"], "rsl_rl")
 
 
 def given(*settings, **more):
-    return Given(**NOTHING | {"set": settings} | more)
+    return TrainOptions(**NOTHING | {"set": settings} | more)
 
 
 @pytest.fixture
@@ -31,14 +31,14 @@ def agent_file(tmp_path):
 
 def test_settings_of_a_run_by_rsl_rls_names_are_those_of_the_run():
     names = ("max_iterations=2", "seed=7", "save_interval=5")
-    config = configured(THEIRS, given(*(f"learner.runner.{name}" for name in names)))
+    config = apply_options(THEIRS, given(*(f"learner.runner.{name}" for name in names)))
     assert (config.iterations, config.seed, config.checkpoint_every) == (2, 7, 5)
     assert not {"max_iterations", "seed", "save_interval"} & set(config.learner.runner)
 
 
 def test_the_command_line_counts_before_the_file(agent_file):
     path = agent_file(max_iterations=3, seed=5)
-    config = configured(THEIRS, given("learner.runner.max_iterations=2", rsl_rl_config=path))
+    config = apply_options(THEIRS, given("learner.runner.max_iterations=2", rsl_rl_config=path))
     assert (config.iterations, config.seed) == (2, 5)
 
 
@@ -58,7 +58,7 @@ def test_the_command_line_counts_before_the_file(agent_file):
 )
 def test_what_would_be_without_effect_is_refused(base, more, settings, message):
     with pytest.raises(UsageError, match=message):
-        configured(base, given(*settings, **more))
+        apply_options(base, given(*settings, **more))
 
 
 def test_a_setting_for_gpus_is_told_where_there_are_cores_alone(capsys):
@@ -70,7 +70,7 @@ def test_a_setting_for_gpus_is_told_where_there_are_cores_alone(capsys):
 
 def test_what_users_of_rsl_rl_have_in_their_files_without_effect_is_told(agent_file, capsys):
     path = agent_file(device="cuda:0", resume=True, load_run=".*", experiment_name="flat", run_name="", odd=1)
-    configured(THEIRS, given(rsl_rl_config=path))
+    apply_options(THEIRS, given(rsl_rl_config=path))
     said = capsys.readouterr().err.splitlines()
     assert [line.partition("learner.runner.")[2].partition(":")[0] for line in said] == [
         *("resume", "load_run", "device", "experiment_name", "odd")

@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 import psutil
 import pytest
 
-from gmi_drl.cli import own_worlds
+from gmi_drl.cli import local_task
 from gmi_drl.errors import GmiWarning, UsageError
 from gmi_drl.tasks import make
 
@@ -23,7 +23,7 @@ def played(monkeypatch, close):
         return task
 
     monkeypatch.setattr("gmi_drl.tasks.make", make_one)
-    with own_worlds.worlds("gymnasium:Lion-v0", num_env=2, seed=0) as task:
+    with local_task.open_task("gymnasium:Lion-v0", num_env=2, seed=0) as task:
         yield task
     assert programs[0].wait(60) == -9
 
@@ -63,7 +63,7 @@ def test_worlds_that_fail_to_close_are_told(monkeypatch):
 def test_worlds_that_hang_when_they_are_closed_end_with_the_process(monkeypatch, capsys, error, code, message):
     """As the command would have ended without them."""
     codes, has_ended = [], threading.Event()
-    monkeypatch.setattr(own_worlds, "CLOSE_S", 0.1)
+    monkeypatch.setattr(local_task, "CLOSE_S", 0.1)
     monkeypatch.setattr(os, "_exit", lambda code: (codes.append(code), has_ended.set()))
     raised = pytest.raises(type(error)) if error else nullcontext()
     with raised, played(monkeypatch, lambda: has_ended.wait(60)):

@@ -1,4 +1,4 @@
-"""Worlds in the process of a command: made, and closed at its end with all that they have started."""
+"""A task in the process of a command, closed at the end with every process that it has started."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from gmi_drl.cli.output import say, tell
+from gmi_drl.cli.output import report_error, say
 from gmi_drl.config.task_names import CLOSE_S, ForeignTask, find_task
 from gmi_drl.errors import GmiWarning
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def worlds(name: str, num_env: int, seed: int) -> Iterator["Task"]:
-    """Worlds of a task for the time of a `with` block.
+def open_task(name: str, num_env: int, seed: int) -> Iterator["Task"]:
+    """Make the environments of a task for a `with` block, and close them after it.
 
-    They may take `CLOSE_S` to close. Then a warning is told, with the error that the block has raised, and the
-    process ends with that error's exit code: nothing else ends a simulator that hangs.
+    If closing takes longer than `CLOSE_S`, a warning and the error of the block are printed, and this process exits
+    with that error's code: nothing else ends a simulator that hangs.
     """
     from gmi_drl.tasks import make
 
@@ -47,7 +47,7 @@ def _close(task: "Task", others: set[psutil.Process]) -> None:
         say(
             f"gmi-drl: warning: {name} has not closed within {CLOSE_S:g} s: this process and what it started are killed"
         )
-        code = 0 if error is None else tell(error)
+        code = 0 if error is None else report_error(error)
         _kill_all_but(others)
         os._exit(code)
 
@@ -67,7 +67,7 @@ def _children() -> list[psutil.Process]:
 
 
 def _kill_all_but(others: set[psutil.Process]) -> None:
-    """Kill what this process has started, but for some."""
+    """Kill all processes that this one has started, except `others`."""
     for process in _children():
         if process not in others:
             with suppress(psutil.NoSuchProcess):
