@@ -22,10 +22,10 @@ IDLE = {
             ("--env-arg a=1", "--env-arg needs a --task"),
             ("--task ant --env-arg a=1", "ant is a task of gmi-drl and takes no arguments"),
         ],
-        "--algo": [("--resume RUN --algo a3c", "the run learns by ppo: another --algo")],
+        "--algo": [("--resume RUN --algo a3c", "the run learns by ppo: for another --algo")],
         "--template": [
             ("layout.yaml --template decoupled", "--template: the layout file decides that"),
-            ("--resume RUN --template decoupled", "the run is by TCG_EX"),
+            ("--resume RUN --template decoupled", "the layout has the template TCG_EX"),
         ],
         "--iterations": [("--iterations 2 --set iterations=3", "iterations is given twice, as 2 and as 3")],
         "--num-env": [("layout.yaml --num-env 8", "--num-env: the layout file decides that")],
