@@ -1,1 +1,1 @@
-"""Tools for the people who work on gmi-drl."""
+"""Tools for developers of gmi-drl."""

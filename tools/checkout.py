@@ -1,4 +1,4 @@
-"""Commands of another checkout of this repository, in processes of their own."""
+"""Runs commands of another checkout of this repository, each in its own process."""
 
 import json
 import os
@@ -31,7 +31,7 @@ print(json.dumps(texts))
 
 
 def commit(checkout: Path) -> str:
-    """Short, and `-dirty` where the package differs from it."""
+    """The short commit of a checkout, with `-dirty` if its package has uncommitted changes."""
     git = ["git", "-C", str(checkout)]
     changed = subprocess.run([*git, "status", "--porcelain", "gmi_drl"], capture_output=True, text=True, check=True)
     named = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
@@ -39,33 +39,33 @@ def commit(checkout: Path) -> str:
 
 
 def command(checkout: Path, *arguments: str) -> dict[str, Any]:
-    """A `gmi-drl` command of a checkout, whatever folder it is run in: what `subprocess.run` takes."""
+    """The arguments of `subprocess.run` for a `gmi-drl` command of a checkout, run in any folder."""
     return _python(checkout, "-c", _MAIN, *arguments)
 
 
 def run(checkout: Path, line: Sequence[str], folder: Path, cores: Sequence[int] | None = None) -> None:
-    """Run a command of a checkout to its end, with a claim of its own on the cores.
+    """Run a command of a checkout until it ends. Its claims on cores do not exclude other runs.
 
     Args:
         checkout: Its root.
         line: `gmi-drl` and its arguments, or a module of the checkout's `tools` and its arguments.
-        folder: Where it is run.
+        folder: The working directory.
         cores: CPUs that it may use; None for all.
 
     Raises:
-        RuntimeError: if it fails; the message is its last words.
+        RuntimeError: if it fails; the message is its last output.
     """
     program, *arguments = line
     _ended(command(checkout, *arguments) if program == "gmi-drl" else _python(checkout, "-m", *line), folder, cores)
 
 
 def printed(checkout: Path, lines: Sequence[Sequence[str]], folder: Path, cores: Sequence[int]) -> list[str]:
-    """What each of several `gmi-drl` commands prints, with its exit code. All are run in one process.
+    """The output and exit code of each of several `gmi-drl` commands. All run in one process.
 
     Args:
         checkout: Its root.
         lines: The arguments of each command.
-        folder: Where they are run.
+        folder: The working directory.
         cores: CPUs that they may use.
 
     Raises:
@@ -76,7 +76,7 @@ def printed(checkout: Path, lines: Sequence[Sequence[str]], folder: Path, cores:
 
 
 def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Sequence[int] | None = None) -> None:
-    """Run `gmi-drl train` of a checkout to its end.
+    """Run `gmi-drl train` of a checkout until it ends.
 
     Args:
         checkout: Its root.
@@ -85,7 +85,7 @@ def train(checkout: Path, options: Mapping[str, object], folder: Path, cores: Se
         cores: CPUs that it may use; None for all.
 
     Raises:
-        RuntimeError: if it fails; the message is its last words.
+        RuntimeError: if it fails; the message is its last output.
     """
     given = [str(part) for option in {**options, "--run-dir": folder}.items() for part in option]
     run(checkout, ["gmi-drl", "train", *given], folder.parent, cores)
@@ -97,7 +97,7 @@ def _python(checkout: Path, *arguments: str) -> dict[str, Any]:
 
 
 def _ended(asked: dict[str, Any], folder: Path, cores: Sequence[int] | None) -> str:
-    """What it prints on stdout."""
+    """Run a command until it ends. Returns its stdout."""
     pinned = ["taskset", "-c", ",".join(map(str, cores))] if cores else []
     with TemporaryDirectory(prefix="gmi-drl-claims-") as claims:
         ended = subprocess.run(

@@ -1,4 +1,4 @@
-"""Digests of what commands have left in a folder: of each tensor, metric and text, but not of times."""
+"""Digests of the files that commands have left in a folder: of each tensor, metric and text, without times."""
 
 import hashlib
 import json
@@ -12,18 +12,18 @@ OF_A_RUN = frozenset({"state.json", "versions.json", ".lock"})
 """Files that hold times, the process and the machine."""
 
 TIMES = ("_s", "_per_second")
-"""How metrics end that are times or speeds."""
+"""Suffixes of metrics that are times or speeds."""
 
 LEFT_OUT = {
     "metrics.jsonl": ("gmis", "dropped"),  # times of each GMI; rollouts under way when the training ended
-    "checkpoint.json": ("parts", "digest"),  # of whole files: their tensors are looked at
-    "index.json": ("run", "versions"),  # where the run lies, and of the machine
+    "checkpoint.json": ("parts", "digest"),  # digests of whole files, whose tensors are compared
+    "index.json": ("run", "versions"),  # paths of the run, facts of the machine
 }
-"""Keys that are not looked at."""
+"""Keys that are left out."""
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """The digests in a folder, by file and name. Logs and `examples` are not looked at."""
+    """The digests of a folder by file and name. Logs and the folder `examples` are left out."""
     found: dict[str, str] = {}
     for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in OF_A_RUN):
         name = file.relative_to(folder)
@@ -33,12 +33,12 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def digest(content: bytes) -> str:
-    """Twelve letters."""
+    """The first twelve hexadecimal digits of a SHA-256."""
     return hashlib.sha256(content).hexdigest()[:12]
 
 
 def _contents(file: Path) -> Iterator[tuple[str, bytes]]:
-    """The parts of a file, by their names; one without a name where it is looked at as a whole."""
+    """The parts of a file by name; one part with an empty name if the file is compared as a whole."""
     if file.suffix == ".safetensors":
         with safe_open(file, "np") as tensors:
             for name in sorted(tensors.keys()):

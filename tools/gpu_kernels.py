@@ -1,11 +1,11 @@
-"""`python -m tools.gpu_kernels`: compile what MuJoCo Warp asks for on a GPU, on a machine that has none.
+"""`python -m tools.gpu_kernels`: compile MuJoCo Warp's kernels for a GPU, on a machine without one.
 
     WARP_CACHE_PATH=gpu_kernels python -m tools.gpu_kernels              all our tasks, for an H100 or H200
-    WARP_CACHE_PATH=gpu_kernels python -m tools.gpu_kernels --check ant  tells what would still be compiled there
+    WARP_CACHE_PATH=gpu_kernels python -m tools.gpu_kernels --check ant  lists what would still be compiled there
 
-Needs no driver: NVRTC is in Warp's library. The physics of a task is made as in a training, on a CPU, with a stand-in
-for the GPU wherever Warp and MuJoCo Warp ask what they run on. Warp's own code then names the file of each module, by a
-hash of its sources and options, and compiles it. Nothing is launched.
+Needs no driver: NVRTC is in Warp's library. The physics of a task is created as in a training, but on a CPU; Warp and
+MuJoCo Warp see a fake GPU. Warp's own code then names the file of each module, by a hash of its sources and options,
+and compiles it. Nothing is launched.
 """
 
 import argparse
@@ -26,32 +26,32 @@ from gmi_drl.tasks import TASKS, make_sim
 from gmi_drl.tasks.sim import warp_graph  # noqa: F401  (it initialises Warp)
 
 ARCHITECTURE, SMS = 90, 132
-"""Of the H100 SXM and the H200. MuJoCo Warp sizes launches by the number of SMs."""
+"""Architecture and number of SMs of the H100 SXM and the H200. MuJoCo Warp sizes launches by the number of SMs."""
 TASKS_ON_WARP = [name for name, definition in TASKS.items() if not definition.as_stepped]
 
 
 class _NotLoadedError(Exception):
-    """A module has been asked for, and there is no GPU to load it."""
+    """Raised when a module is to be loaded, as there is no GPU."""
 
 
 @dataclass
 class Asked:
-    """Compiled files that a GPU would have loaded, each with what compiles it."""
+    """The compiled files that a GPU would have loaded, each with the function that compiles it."""
 
     files: dict[Path, Callable[[], object]] = field(default_factory=dict)
 
     def missing(self) -> list[Path]:
-        """Those that are not in the cache, or are there without the `.meta` that Warp wants beside them."""
+        """The files that are not in the cache, or lack the `.meta` file that Warp needs beside them."""
         return [file for file in self.files if not (file.exists() and _meta(file).exists())]
 
     def compile(self) -> None:
-        """Compile what is missing, on all cores."""
+        """Compile the missing files on all cores."""
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
             list(pool.map(lambda file: self.files[file](), self.missing()))
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Compile, or look with `--check`; returns 1 if something is missing afterwards."""
+    """Compile the kernels, or with `--check` only list them. Returns 1 if some are missing afterwards."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="*", metavar="TASK", help=f"of {', '.join(TASKS_ON_WARP)} (default: all)")
     parser.add_argument("--arch", type=int, default=ARCHITECTURE, help="compute capability (default: %(default)s)")
@@ -69,7 +69,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def stand_in(architecture: int, sms: int) -> Any:
-    """A GPU as far as Warp looks at one until it loads a module."""
+    """A fake GPU with what Warp reads of one before it loads a module."""
     gpu = object.__new__(context.Device)  # its constructor asks the driver
     gpu.__dict__ |= {
         "runtime": context.runtime,
@@ -84,7 +84,7 @@ def stand_in(architecture: int, sms: int) -> Any:
 
 
 def asked_by(tasks: Sequence[str], gpu: Any, num_env: int = 8) -> Asked:
-    """What the physics of these tasks asks for: stepped, reset, saved and loaded, with CUDA graphs and without."""
+    """The files that the physics of these tasks load for steps, resets, saving and loading, with and without graphs."""
     with on_gpu(gpu) as asked:
         for name in tasks:
             for cuda_graphs in (True, False):
@@ -96,9 +96,9 @@ def asked_by(tasks: Sequence[str], gpu: Any, num_env: int = 8) -> Asked:
 
 @contextmanager
 def on_gpu(gpu: Any) -> Iterator[Asked]:
-    """Whoever asks Warp for the current device gets `gpu`, and a launch ends when its module would be compiled.
+    """In a `with` block, make `gpu` Warp's current device, and end each launch where its module would be compiled.
 
-    Arrays stay on the CPU, and no kernel writes to them. Each loop and each branch on the device is gone through once.
+    Arrays stay on the CPU, and no kernel writes to them. Loops and branches on the device run once each.
     """
     asked, device_of, compile_module = Asked(), wp.get_device, context.Module._compile
 

@@ -1,4 +1,4 @@
-"""`python -m tools.measure`: measure every case that has no result of the code as it is. A stopped one goes on."""
+"""`python -m tools.measure`: measure every case whose result is missing or stale. After a stop it continues."""
 
 import argparse
 import subprocess
@@ -16,7 +16,7 @@ RESULTS = ROOT / "benchmarks" / "results"
 
 
 def main() -> int:
-    """Measure one after the other, each in a process of its own. Returns 1 if one failed."""
+    """Measure the cases one after the other, each in its own process. Returns 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.measure", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="CASE", help="of `gmi-drl bench --list`; all without any")
     asked = parser.parse_args().cases
@@ -31,12 +31,12 @@ def main() -> int:
 
 
 def wanted(names: Collection[str], results: Mapping[str, Result], stale: Collection[str]) -> list[str]:
-    """Those without a result or with one that is stale."""
+    """The cases without a result, or with a stale one."""
     return [name for name in names if name not in results or name in stale]
 
 
 def measured(name: str) -> bool:
-    """Measure a case, unless this machine cannot. Returns whether it went well."""
+    """Measure a case, unless this machine cannot. Returns whether it succeeded."""
     if obstacle := CASES[name].obstacle():
         print(f"{name}: left out: {obstacle}", flush=True)
         return True

@@ -1,4 +1,4 @@
-"""The tables of docs/planning.md of what nodes do over networks.
+"""The tables of docs/planning.md on the speed of nodes over networks.
 
 python -m tools.network_table               # steps/s of many nodes: computed, not run
 python -m tools.network_table --measured    # sums over hosts: as benchmarks/network/network_cost.py has measured them
@@ -32,7 +32,7 @@ NETWORKS = tuple(Network(gbit_per_s=gbit, round_trip_ms=ms) for gbit in (1, 10) 
 
 
 def table() -> str:
-    """Markdown: a row for each number of nodes, a column for each network."""
+    """A table in Markdown: a row for each number of nodes, a column for each network."""
     titles = [f"{network.gbit_per_s:g} Gbit/s, {network.round_trip_ms:g} ms" for network in NETWORKS]
     rows = [["nodes", *titles], ["---:"] * (1 + len(titles))]
     rows += [[f"{count:,}", *(cell(count, network) for network in NETWORKS)] for count in COUNTS]
@@ -40,7 +40,7 @@ def table() -> str:
 
 
 def cell(count: int, network: Network) -> str:
-    """Steps per second of so many nodes, or that one is best."""
+    """The cell of a number of nodes: steps per second, or that one node is best."""
     node, profile = load_yaml(Node, EXAMPLES / "h100-x8.yaml"), load_profile(EXAMPLES / "invented.json")
     task = TASK_SPECS["ant"]
     cluster = Cluster(network=network, nodes=(Nodes(count=count, node=node),))
@@ -49,10 +49,10 @@ def cell(count: int, network: Network) -> str:
 
 
 def measured_table(result: Mapping[str, Any]) -> str:
-    """Markdown: a row for each network that was measured, with the model as it is now beside each sum.
+    """A table in Markdown: a row for each measured network, with the current model's time beside that of each sum.
 
-    A cell is what a sum took, what the model says of the network as it is described, and how many times as long it took
-    as the model says of the network that one connection sees.
+    A cell has the time of a sum, the model's time for the network as described, and the ratio of the time to the
+    model's for the network that a single connection measured.
 
     Args:
         result: As `benchmarks/network/network_cost.py` writes it. Rows without `nodes` are of two.
@@ -75,7 +75,7 @@ def measured_table(result: Mapping[str, Any]) -> str:
 
 
 def times_the_network(result: Mapping[str, Any]) -> list[float]:
-    """How many times as long each sum took as the model says of the network that one connection sees."""
+    """The ratio of each sum's time to the model's for the network that a single connection measured."""
     return [
         one["measured_ms"] / _model_ms(_network(row["bare"]), one["bytes"], row.get("nodes", 2))
         for row in result["networks"]
@@ -102,7 +102,7 @@ def _markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def with_tables(page: str, tables: Sequence[str]) -> str:
-    """The page with these tables in the place of those that it has, of which the first cells are the same."""
+    """The page with these tables in place of its tables with the same first cell."""
     for new in tables:
         first = re.match(r"\| [^|]* \| [^|]* \|", new)
         assert first is not None
@@ -114,7 +114,7 @@ def with_tables(page: str, tables: Sequence[str]) -> str:
 
 
 def main() -> None:
-    """Print both, or write them."""
+    """Print both tables, or write them into the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--result", type=Path, default=MEASURED, help="of benchmarks/network/network_cost.py")
     parser.add_argument("--write", action="store_true", help="put them into docs/planning.md")

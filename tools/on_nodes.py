@@ -1,4 +1,4 @@
-"""`python -m tools.on_nodes LAYOUT FOLDER ITERATIONS`: a training whose nodes are all processes of this machine.
+"""`python -m tools.on_nodes LAYOUT FOLDER ITERATIONS`: a training over nodes that are processes of this machine.
 
 It does what `gmi-drl train LAYOUT --run-dir FOLDER` does on a Ray cluster, without Ray.
 """
@@ -17,7 +17,7 @@ from gmi_drl.templates import template_of
 
 
 def main(layout_file: str, path: str, iterations: str) -> None:
-    """Train on the nodes of a layout, with the usual configuration of its task."""
+    """Train on the nodes of a layout, with the default configuration of its task."""
     layout, folder = load_yaml(Layout, Path(layout_file)), RunFolder(Path(path))
     assert layout.task is not None, "the layout names its task"
     usual = default_config(task_spec(layout.task), template_of(layout).usual_learner)

@@ -1,7 +1,7 @@
-"""`python -m tools.reductions_page`: which reduction is fastest for which groups: measured, by the model, by the paper.
+"""`python -m tools.reductions_page`: write docs/reductions.md, which reductions are fastest.
 
-Reads the results of `gmi-drl bench reductions_1_1` and its like, measures the speeds of the model, and writes
-docs/reductions.md.
+It compares the results of `gmi-drl bench reductions_1_1` and the like with the planner's model, whose speeds it
+measures, and with the paper's Algorithm 1.
 """
 
 import platform
@@ -23,10 +23,10 @@ from tools.checkout import ROOT, commit
 PAGE = ROOT / "docs" / "reductions.md"
 RESULTS = ROOT / "benchmarks" / "results"
 NETWORKS = {"AT": 114_121, "HM": 286_822, "SH": 1_535_765}
-"""Of Table 7: the weights of Ant, Humanoid and Shadow hand."""
+"""The numbers of weights in Table 7: Ant, Humanoid and Shadow hand."""
 
 TABLE_7 = {"2G2T": (2, 2), "2G3T": (2, 3), "4G4T": (4, 4)}
-"""GPUs, and GMIs of each."""
+"""GPUs, and GMIs of each GPU."""
 
 HEAD = """# Which reduction, for which groups
 
@@ -74,7 +74,7 @@ def main() -> int:
 
 
 def speed_table(speeds: Speeds) -> str:
-    """Both numbers of each way."""
+    """A table of the model's two numbers for each way that data go."""
     lines = [
         f"| {way} | {1e6 * one.round_s:.1f} us | {one.bytes_per_second / 1e9:.2f} GB/s |" for way, one in speeds.items()
     ]
@@ -82,7 +82,7 @@ def speed_table(speeds: Speeds) -> str:
 
 
 def section(mapping: MappingList, result: Result, speeds: Speeds) -> str:
-    """What was measured of a shape, what the model says of it, and how good its choice was."""
+    """The section of a shape: the times measured and modelled, and how good the model's choice was."""
     own_cores = size_of(mapping) <= CORES
     times = {name: measured_ms(result, name) for name in result.samples}
     lines = [f"\n## {size_of(mapping)} processes, {mapping}\n"]
@@ -96,24 +96,24 @@ def section(mapping: MappingList, result: Result, speeds: Speeds) -> str:
 
 
 def measured_ms(result: Result, side: str) -> list[float]:
-    """Medians of the rounds, by length."""
+    """The measured milliseconds by length: medians of the rounds."""
     rounds = [sample.details[CURVES]["ms"] for sample in result.samples[side]]
     return [median(column) for column in zip(*rounds, strict=True)]
 
 
 def modelled_ms(name: str, mapping: MappingList, numel: int, speeds: Speeds) -> float | None:
-    """What the model says; None of a way that it knows no speed of."""
+    """The milliseconds of the model; None for a way whose speed is unknown."""
     known = by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())
     return next((1000 * seconds for seconds, method in known if method.name == name), None)
 
 
 def cell(measured: float, modelled: float | None) -> str:
-    """Both."""
+    """Measured and modelled milliseconds."""
     return f"{measured:.3g}" + (f" ({modelled:.3g})" if modelled is not None else "")
 
 
 def judged(times: Mapping[str, Sequence[float]], mapping: MappingList, speeds: Speeds) -> str:
-    """How far the model's choices are from the fastest, and what Algorithm 1 takes."""
+    """How much slower the model's choices are than the fastest, and the choice of Algorithm 1."""
     choices = [by_speed(mapping, 4 * numel, speeds, "cpu", platform.machine())[0][1].name for numel in NUMELS]
     slowest = max(times[name][place] / min(row[place] for row in times.values()) for place, name in enumerate(choices))
     how = "which was the fastest" if slowest == 1 else f"at most {slowest - 1:.0%} slower than the fastest"
@@ -122,7 +122,7 @@ def judged(times: Mapping[str, Sequence[float]], mapping: MappingList, speeds: S
 
 
 def table_7(result: Result, speeds: Speeds) -> str:
-    """What the model says of the paper's layouts."""
+    """The model's times for the paper's layouts."""
     methods = [method.name for method in legal_reductions(even_mapping(2, 2), "cpu", platform.machine())]
     methods = [name for name in methods if modelled_ms(name, even_mapping(2, 2), 1000, speeds) is not None]
     text = "\n" + TABLE_7_HEAD.format(methods=" | ".join(methods), rules="---|" * (len(methods) - 1) + "---")
@@ -135,7 +135,7 @@ def table_7(result: Result, speeds: Speeds) -> str:
 
 
 def table_7_cell(name: str, mapping: MappingList, numel: int, layout: str, result: Result, speeds: Speeds) -> str:
-    """What the model says and, of 2G2T, what was measured."""
+    """The model's time and, for 2G2T, the measured one."""
     modelled = modelled_ms(name, mapping, numel, speeds)
     if modelled is None:
         return "not legal"
@@ -145,7 +145,7 @@ def table_7_cell(name: str, mapping: MappingList, numel: int, layout: str, resul
 
 
 def byte_table() -> str:
-    """Totals of every layout of Table 7."""
+    """A table of the bytes that each layout of Table 7 moves in all."""
     lines = []
     for layout, (devices, gmis) in TABLE_7.items():
         between = 2 * (devices - 1)

@@ -1,7 +1,7 @@
-"""What two checkouts do for `tools.same_numbers`: command lines in a folder, small enough for a few seconds each.
+"""The cases of `tools.same_numbers`: command lines that both checkouts run, a few seconds each.
 
-Nothing is left to chance: agents apart from their trainer act by its newest parameters (`max_lag: 0`), and each host
-has one such trainer, since of several the first that is free takes a rollout.
+All are deterministic. Agents of asynchronous training act by the newest parameters (`max_lag: 0`), and each host has
+one trainer: with several, a rollout goes to the first that is free.
 """
 
 import json
@@ -22,13 +22,13 @@ SIMULATES, ANSWERS = ("simulator",), ("agent",)
 
 @dataclass(frozen=True)
 class Case:
-    """Commands that are run one after the other in a folder of their own.
+    """Commands that run one after the other in their own folder.
 
     Args:
-        name: On the page.
+        name: Its row on the page.
         commands: `gmi-drl` with its arguments, or a module of `tools` with its arguments.
-        files: Texts that lie in the folder before, by their names.
-        is_printed: What the commands print is compared, too. All are `gmi-drl`, and are run in one process.
+        files: Texts that are put into the folder first, by file name.
+        is_printed: Whether the output is compared, too. All its commands are `gmi-drl`, and run in one process.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Case:
 
 
 def cases() -> list[Case]:
-    """All of them."""
+    """All cases."""
     return [*_tasks(), *_learners(), *_roles(), *_nodes(), *_pages(), *_plans()]
 
 
@@ -50,15 +50,15 @@ def layout(
     nodes: Sequence[str] = (),
     max_lag: int | None = None,
 ) -> str:
-    """A layout file whose GMIs share one core: number 0 of the cores that the process may use, which is one.
+    """The text of a layout file whose GMIs share core 0 of the process, which may use one core.
 
     Args:
-        task: What is trained.
+        task: Its name.
         devices: The roles of each GMI of each device.
-        template: Of the roles.
+        template: Its name.
         reduction: Of the trainers.
         nodes: The node of each device; none for one host.
-        max_lag: Of agents apart from their trainer.
+        max_lag: Of agents in asynchronous training.
     """
     gmis = [_gmi(number, roles) for number, roles in enumerate(roles for gmis in devices for roles in gmis)]
     trainers = [number for number, gmi in enumerate(gmis) if "trainer" in str(gmi["roles"])]
@@ -84,7 +84,7 @@ def _trained(name: str, text: str, *more: str) -> Case:
 
 
 def _tasks() -> list[Case]:
-    """Every task, on one GMI and on several, by every reduction of cores."""
+    """Trainings of every task on one GMI, and on several with every reduction for cores."""
     one, two, four = ([WHOLE],), ([WHOLE] * 2,), ([WHOLE] * 2, [WHOLE] * 2)
     ways = [("none", one), ("MPR-shm", two), ("MPR-gloo", two), ("HAR", four), ("SHARD", four), ("MRR", four)]
     found = []
@@ -110,7 +110,7 @@ def _learners() -> list[Case]:
 
 
 def _roles() -> list[Case]:
-    """GMIs that do a part: A3C by `decoupled`, `TDG_EX`, and serving."""
+    """GMIs with one role each: A3C by `decoupled`, `TDG_EX`, and serving."""
     decoupled = layout("ant", [ACTS, LEARNS], template="decoupled", max_lag=0)
     apart = layout("anymal", [SIMULATES, SIMULATES, ANSWERS, LEARNS], template="TDG_EX")
     trained = ("gmi-drl", "train", "--num-env", "8", "--gmis-per-gpu", "1", *FEW, "--run-dir", "run")
@@ -136,7 +136,7 @@ def _nodes() -> list[Case]:
 
 
 def _pages() -> list[Case]:
-    """The commands that pages show."""
+    """The commands of the pages."""
     found = []
     for name in ("plans", "nodes", "planning", "exports"):
         text = (ROOT / "docs" / f"{name}.md").read_text()
@@ -147,7 +147,7 @@ def _pages() -> list[Case]:
 
 
 def _plans() -> list[Case]:
-    """Plans that no page shows: why they are so, clusters, and this machine cut evenly."""
+    """Plans that no page shows: with --explain, for clusters, and of this machine cut evenly."""
     explained = [
         ("--node", f"examples/plans/{name}.yaml", "--profile", f"examples/plans/{name}.json", "--explain")
         for name in ("dgx-a100", "h100-pair", "ten-thousand")

@@ -1,6 +1,6 @@
 """`python -m tools.same_curves OLD NEW -o FILE.png`: learning curves of two checkouts, several seeds each.
 
-For changes that move numbers, such as another order of draws: both learn as well as before, or they do not.
+For changes that alter numbers, such as another order of random draws: it shows whether both learn equally well.
 """
 
 import argparse
@@ -24,7 +24,7 @@ Curve = list[tuple[int, float]]
 
 
 def main() -> int:
-    """Train all, one on each core at a time; write the curves as JSON and as a picture."""
+    """Run all trainings, one per core at a time, and write the curves as JSON and as a picture."""
     parser = argparse.ArgumentParser(prog="python -m tools.same_curves", description=__doc__)
     parser.add_argument("old", type=Path, help="the root of a checkout")
     parser.add_argument("new", type=Path, help="of another one")
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def draw(curves: dict[str, list[Curve]], task: str, path: Path) -> None:
-    """All curves, a colour for each side."""
+    """Draw all curves, with a colour for each checkout."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6, 4), layout="constrained")

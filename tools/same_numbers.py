@@ -1,8 +1,8 @@
-"""`python -m tools.same_numbers CHECKOUT`: whether this checkout computes what another one computes, to the last bit.
+"""`python -m tools.same_numbers CHECKOUT`: check that this checkout computes the same as another, to the last bit.
 
-Both run the commands of `tools.same_cases`: all tasks, learners, templates and reductions of cores, one host and two,
-plans and layouts. What they leave is compared (`tools.fingerprint`): tensors of checkpoints, metrics, experience,
-layouts, texts. Each case has a core of its own. Writes docs/same_numbers.md.
+Both run the commands of `tools.same_cases`: all tasks, learners, templates and reductions on cores, one host and two,
+plans and layouts. The files that they leave are compared (`tools.fingerprint`): tensors of checkpoints, metrics,
+experience, layouts, texts. Each case has its own core. Writes docs/same_numbers.md.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def compared(chosen: Sequence[Case], sides: Sequence[Path]) -> list[str]:
-    """The rows of the table, in the order of the cases. As many cases run at a time as there are cores."""
+    """The rows of the table, in the order of the cases. One case runs on each core at a time."""
     free: Queue[int] = Queue()
     for core in allowed_cores():
         free.put(core)
@@ -80,7 +80,7 @@ def compare(case: Case, sides: Sequence[Path], folder: Path, core: int) -> str:
 
 
 def left_by(case: Case, checkout: Path, folder: Path, core: int) -> dict[str, str]:
-    """What a case leaves with a checkout, by `fingerprint`.
+    """The digests of the files that a case leaves with a checkout, as `fingerprint` has them.
 
     Raises:
         RuntimeError: if a command fails.

@@ -1,7 +1,7 @@
-"""`python -m tools.same_speed CHECKOUT`: whether this checkout is as fast as another one, by turns on the same machine.
+"""`python -m tools.same_speed CHECKOUT`: compare the speed of this checkout and another, measured in turn.
 
-Each round measures our side of a few benchmark cases with one checkout, then with the other, in the opposite order
-every other round; ratios are taken round by round. Writes docs/same_speed.md.
+Each round measures our side of a few benchmark cases with one checkout, then with the other; every other round in the
+opposite order. Ratios are taken within rounds. Writes docs/same_speed.md.
 """
 
 import argparse
@@ -31,7 +31,7 @@ rounds, and their range. Others took up to {busy:.0%} of the cores meanwhile. Ma
 
 
 def main() -> int:
-    """Measure all cases by turns."""
+    """Measure all cases with both checkouts in turn."""
     parser = argparse.ArgumentParser(prog="python -m tools.same_speed", description=__doc__)
     parser.add_argument("checkout", type=Path, help="the root of the other one, e.g. of `git worktree add`")
     parser.add_argument("--case", action="append", help=f"instead of {', '.join(CASES)}; repeatable")
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def measured(checkout: Path, case: str) -> dict[str, Any]:
-    """The result of a case by a checkout."""
+    """Run a case with a checkout. Returns its result."""
     asked = command(checkout, "bench", case, "--repeats", str(REPEATS), "--format", "json")
     ended = subprocess.run(**asked, capture_output=True, text=True, timeout=LIMIT_S, check=True)
     result: dict[str, Any] = json.loads(ended.stdout)
@@ -61,7 +61,7 @@ def measured(checkout: Path, case: str) -> dict[str, Any]:
 
 
 def ours(result: dict[str, Any]) -> float:
-    """The median of the first side, which is ours."""
+    """The median of the case's first side, which is ours."""
     samples = next(iter(result["samples"].values()))
     return float(median(sample["value"] for sample in samples))
 

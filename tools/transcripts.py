@@ -1,7 +1,7 @@
-"""Runs the command lines of pages anew and writes what they print: `python -m tools.transcripts docs/plans.md`.
+"""Runs the commands shown on pages and replaces their output there: `python -m tools.transcripts docs/plans.md`.
 
-Each `$ gmi-drl …` of a block of code is run in a folder of its own that has a copy of `examples/`; its output is what
-stands up to the next `$` or the end of the block. Tests hold the pages: see `tests/pages.py`.
+Each `$ gmi-drl …` in a block of code runs in its own folder with a copy of `examples/`. Its output stands in the block
+up to the next `$` or the end. Tests check the pages: see `tests/pages.py`.
 """
 
 import re
@@ -17,7 +17,7 @@ LINE = re.compile(r"^(\$ gmi-drl (.*)\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
 
 
 def renewed(page: str) -> str:
-    """The text of a page with the outputs of today."""
+    """The text of a page with the current output of its commands."""
     with tempfile.TemporaryDirectory(prefix="gmi-drl-transcripts-") as name:
         folder = Path(name)
         shutil.copytree(ROOT / "examples", folder / "examples")

@@ -1,1 +1,1 @@
-"""Real clients: tasks of other libraries, trained by `gmi-drl train` where these are installed (docs/interop.md)."""
+"""Trials with other libraries: `gmi-drl train` on their tasks, if they are installed (docs/interop.md)."""

@@ -1,4 +1,4 @@
-"""`python -m tools.interop`: try the clients that are installed, write docs/interop.md."""
+"""`python -m tools.interop`: try the libraries that are installed, and write docs/interop.md."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ PAGE, KEPT = ROOT / "docs" / "interop.md", ROOT / "docs" / "interop.json"
 
 
 def main() -> int:
-    """Try what is asked for. Returns 1 if something failed."""
+    """Run the chosen trials. Returns 1 if one failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.interop", description=__doc__)
     parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"of {', '.join(CLIENTS)}; all without any")
     parser.add_argument("--task", action="append", metavar="NAME", help="only this one; repeatable")
@@ -29,7 +29,7 @@ def main() -> int:
 
 
 def _try(client: Client, only: Collection[str] | None, missing: bool, results: Results) -> bool:
-    """Try the tasks of a client. Returns whether all went well."""
+    """Try the tasks of a library. Returns whether all succeeded."""
     versions = client.versions()
     if not versions:
         print(f"{client.name} is not installed: {client.remedy}")

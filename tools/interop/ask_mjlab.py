@@ -1,4 +1,4 @@
-"""In mjlab's own Python: `python -m tools.interop.ask_mjlab FOLDER` dumps what its tasks train with, and names them.
+"""In mjlab's own Python: `python -m tools.interop.ask_mjlab FOLDER` writes the configurations of its tasks.
 
 FOLDER gets `agents/TASK.yaml`, dumped as mjlab's `train` dumps `params/agent.yaml`, and `motion.npz`, in which a G1
 stands still for two seconds: mjlab ships no motion.
@@ -21,8 +21,8 @@ FRAMES, FPS = 100, 50
 
 
 def main(folder: Path) -> None:
-    """Dump, and print which tasks there are and whether each follows a motion, as one line of JSON."""
-    assert mjlab.tasks  # which registers them
+    """Write the files, and print the tasks and whether each follows a motion, as one line of JSON."""
+    assert mjlab.tasks  # registers the tasks
     follows = {}
     for task in list_tasks():
         dump_yaml(folder / "agents" / f"{task}.yaml", asdict(load_rl_cfg(task)))
@@ -33,7 +33,7 @@ def main(folder: Path) -> None:
 
 
 def dump_motion(path: Path) -> None:
-    """The pose of a G1 that has just been put down, in every frame."""
+    """Write a motion whose every frame is the initial pose of a G1."""
     cfg = load_env_cfg(STANDS)
     cfg.scene.num_envs, cfg.seed = 1, 0
     env = ManagerBasedRlEnv(cfg, "cpu")

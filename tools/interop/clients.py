@@ -1,4 +1,4 @@
-"""The clients, each with the Python that has it, and how its tasks are tried."""
+"""The other libraries, each with the Python in which it is installed and its trials."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from tools.interop.runs import ROOT, RunFailedError, Trial, run, train
 
 Row = dict[str, str]
 Trials = dict[str, Callable[[], Row]]
-"""By task, what tries it and tells by column what came of it."""
+"""By task, a function that tries it and returns the row of results."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Client:
     """A library whose tasks gmi-drl trains.
 
     Args:
-        name: Of its section.
-        python: That has it.
-        packages: Whose versions count: what ran with others is run again.
-        remedy: How `python` is made.
-        open: All that can be tried with this Python, for the time of a `with` block.
+        name: Of its section on the page.
+        python: The interpreter in which it is installed.
+        packages: Results are for their versions; with other versions the trials run again.
+        remedy: How to install it.
+        open: A context manager with the trials for this Python.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Client:
     open: Callable[[Path], AbstractContextManager[Trials]]
 
     def versions(self) -> dict[str, str]:
-        """Of its packages; empty where one is not installed."""
+        """The versions of its packages; empty for one that is not installed."""
         if not self.python.exists():
             return {}
         code = f"import json, importlib.metadata as m; print(json.dumps({{p: m.version(p) for p in {self.packages}}}))"
@@ -47,7 +47,7 @@ class Client:
 
 @contextmanager
 def open_mjlab(python: Path) -> Iterator[Trials]:
-    """Its whole registry."""
+    """Trials of every task of mjlab's registry."""
     with TemporaryDirectory(prefix="gmi-drl-interop-") as path:
         folder = Path(path)
         tasks = mjlab.tasks(python, folder)
@@ -58,7 +58,7 @@ def open_mjlab(python: Path) -> Iterator[Trials]:
 
 @contextmanager
 def open_named(tasks: tuple[str, ...], python: Path) -> Iterator[Trials]:
-    """Some tasks by gmi-drl's own PPO."""
+    """Trials of these tasks with our own PPO."""
     with TemporaryDirectory(prefix="gmi-drl-interop-") as path:
         yield {task: partial(_row, python, Trial(task), Path(path)) for task in tasks}
 

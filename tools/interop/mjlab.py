@@ -1,4 +1,4 @@
-"""mjlab: every task of its registry, with its own agent configuration, beside its own training."""
+"""mjlab: trials of every task of its registry with its own configuration, compared with its own training."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ from gmi_drl.errors import UsageError
 from tools.interop.runs import NUM_ENV, RunFailedError, Trial, last_words, run, start, train
 
 ITERATIONS, COMPARED = 2, 5
-"""Of the run on two GMIs, and of those on one and by mjlab itself, whose weights are compared."""
+"""Iterations of the run on two GMIs, and of those on one GMI and by mjlab, whose weights are compared."""
 
 USAGE = UsageError.exit_code
 SEEN_BY = "tools.interop.ask_mjlab"
@@ -20,10 +20,10 @@ Row = dict[str, str]
 
 
 def tasks(python: Path, folder: Path) -> dict[str, bool]:
-    """All tasks, and whether each follows a motion. Leaves `agents/TASK.yaml` and `motion.npz` in the folder.
+    """Find all tasks and whether each follows a motion. Writes `agents/TASK.yaml` and `motion.npz` in the folder.
 
     Raises:
-        RunFailedError: if mjlab cannot be asked.
+        RunFailedError: if mjlab fails.
     """
     asked = run(python, ["-m", SEEN_BY, str(folder)], folder)
     if asked.returncode != 0:
@@ -33,7 +33,7 @@ def tasks(python: Path, folder: Path) -> dict[str, bool]:
 
 
 def row(python: Path, task: str, *, follows: bool, folder: Path) -> Row:
-    """What came of a task; `folder` is that of `tasks`."""
+    """Try a task and return its row; `folder` is that of `tasks`."""
     motion = folder / "motion.npz"
     agent = ("--algo", "rsl_rl", "--rsl-rl-config", str(folder / "agents" / f"{task}.yaml"))
     name = f"mjlab:{task}:{motion}" if follows else f"mjlab:{task}"
@@ -61,14 +61,14 @@ def row(python: Path, task: str, *, follows: bool, folder: Path) -> Row:
 
 
 def refusal(python: Path, trial: Trial, folder: Path) -> str:
-    """How a trial that is wrong is refused: by exit code 2 and a sentence."""
+    """The message with which a wrong trial is refused; its exit code must be 2."""
     ended = start(python, trial, 1, folder / "refused")
     said = f"exit code {ended.returncode}: {last_words(ended.stderr)}"
     return said if ended.returncode == USAGE and "Traceback" not in ended.stderr else f"fails: {said}"
 
 
 def own_training(python: Path, task: str, folder: Path, motion: Path | None) -> Path:
-    """Train by mjlab's own `train`, its defaults but for the sizes and the logger. Returns the last model.
+    """Train with mjlab's own `train` and its defaults, except sizes and logger. Returns the last model.
 
     Raises:
         RunFailedError: if it fails.

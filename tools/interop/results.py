@@ -1,4 +1,4 @@
-"""What came of every trial, kept in docs/interop.json, and the page that is made of it."""
+"""The results of all trials, kept in docs/interop.json, and the page made of them."""
 
 import json
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ threads of torch's, and the weights and statistics of both are compared. Tasks t
 not ship, got one that the tool makes, in which the robot stands.
 """,
 }
-"""What else a section says."""
+"""Text of a section, by library."""
 
 Section = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Results:
         self.sections: dict[str, Section] = json.loads(path.read_text()) if path.exists() else {}
 
     def add(self, client: str, versions: Mapping[str, str], task: str, row: Mapping[str, str]) -> None:
-        """Keep what came of a task, and let go of what ran with other versions."""
+        """Keep the row of a task, and drop rows of other versions."""
         section = self.sections.setdefault(client, {"versions": dict(versions), "rows": {}})
         if section["versions"] != versions:
             section |= {"versions": dict(versions), "rows": {}}
@@ -55,7 +55,7 @@ class Results:
         return section is not None and section["versions"] == versions and task in section["rows"]
 
     def page(self) -> str:
-        """The whole of it as Markdown."""
+        """The page in Markdown."""
         parts = [HEAD]
         for client, section in self.sections.items():
             versions = ", ".join(f"{package} {version}" for package, version in section["versions"].items())
@@ -64,7 +64,7 @@ class Results:
 
 
 def table(rows: Mapping[str, Mapping[str, str]]) -> str:
-    """A row for each task; columns in the order in which they come up."""
+    """A table with a row for each task; columns in the order of their first appearance."""
     columns = list(dict.fromkeys(column for row in rows.values() for column in row))
     lines = [_line(["task", *columns]), "|---" * (len(columns) + 1) + "|"]
     lines += [_line([task, *(row.get(column, "") for column in columns)]) for task, row in rows.items()]
@@ -72,7 +72,7 @@ def table(rows: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def has_failed(row: Mapping[str, str]) -> bool:
-    """Whether something in it failed."""
+    """Whether a trial in the row failed."""
     return any("fail" in told or "differ" in told for told in row.values())
 
 

@@ -1,4 +1,4 @@
-"""One command line in the environment of a client, and what came of it."""
+"""Runs `gmi-drl train` in the Python of another library and checks the run."""
 
 import os
 import subprocess
@@ -22,16 +22,16 @@ COMMAND = ("-c", "from gmi_drl.cli import main; main()")
 
 
 class RunFailedError(Exception):
-    """A command has failed; the message is its last words."""
+    """A command has failed; the message is its last output."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is trained.
+    """A training to try.
 
     Args:
-        task: As `--task` has it.
-        options: Of `gmi-drl train`, beside those that are the same for all.
+        task: As given to `--task`.
+        options: Of `gmi-drl train`, in addition to those of all trials.
         iterations: Of the run.
     """
 
@@ -41,9 +41,9 @@ class Trial:
 
 
 def run(python: Path, arguments: Sequence[str], folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run a client's Python on the CPU, with this checkout of gmi-drl and a thread of torch's on each core.
+    """Run another library's Python on the CPU, with this checkout of gmi-drl and one torch thread per core.
 
-    As many as a GMI alone has: with another number some products of matrices are rounded differently.
+    A single GMI has as many threads: with another number some matrix products are rounded differently.
 
     Raises:
         RunFailedError: if it takes longer than `LIMIT_S`.
@@ -67,11 +67,11 @@ def run(python: Path, arguments: Sequence[str], folder: Path) -> subprocess.Comp
 
 
 def train(python: Path, trial: Trial, gmis: int, folder: Path) -> RunFolder:
-    """Train on so many GMIs of a core each.
+    """Train on `gmis` GMIs of one core each.
 
     Raises:
-        RunFailedError: if it fails, lacks an iteration or a GMI, or leaves no checkpoint of its end, at which all
-            replicas compare a digest of all that they must hold alike.
+        RunFailedError: if it fails, lacks an iteration or a GMI, or leaves no checkpoint of its end, for which
+            replicas compare a digest of what must be equal on all of them.
     """
     ended = start(python, trial, gmis, folder)
     if ended.returncode != 0:
@@ -86,13 +86,13 @@ def train(python: Path, trial: Trial, gmis: int, folder: Path) -> RunFolder:
 
 
 def start(python: Path, trial: Trial, gmis: int, folder: Path) -> subprocess.CompletedProcess[str]:
-    """Run `gmi-drl train` to its end, however it ends."""
+    """Run `gmi-drl train` until it ends, also if it fails."""
     fixed = ["--num-env", NUM_ENV, "--gmis-per-gpu", gmis, "--iterations", trial.iterations, "--run-dir", folder]
     options = ["train", "--task", trial.task, *trial.options, *map(str, fixed)]
     return run(python, [*COMMAND, *options], folder.parent)
 
 
 def last_words(printed: str) -> str:
-    """The last line that says something."""
+    """The last line that is not empty."""
     lines = [line.strip() for line in printed.splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"

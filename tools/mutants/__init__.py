@@ -1,1 +1,1 @@
-"""Small faults, one at a time: which of them does no test notice? `make mutants`; the score is in docs/mutants.md."""
+"""Makes small faults, one at a time, and finds those that no test notices: `make mutants`, docs/mutants.md."""

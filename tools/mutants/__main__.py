@@ -1,4 +1,4 @@
-"""`python -m tools.mutants`: try a sample of mutants of each package, write docs/mutants.md. A stopped one goes on."""
+"""`python -m tools.mutants`: try a sample of mutants of each package, write docs/mutants.md. Continues after a stop."""
 
 import argparse
 import os
@@ -24,11 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".mutants"
 RESULTS = ROOT / "docs" / "mutants.jsonl"
 SLACK_S, SLOWER = 60.0, 2.0
-"""A mutant hangs when its tests take so many seconds more than so many times what they took unharmed."""
+"""A mutant hangs if its tests take longer than `SLOWER` times their usual time plus `SLACK_S` seconds."""
 
 
 def main() -> int:
-    """Measure which tests run which lines, as far as that is not known; try what is not known; tell the score."""
+    """Measure which tests run which lines, try the mutants without a result, and write the score."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(PACKAGES)}; all without any")
     parser.add_argument("--size", type=int, default=SIZE, help=f"mutants of each package ({SIZE})")
@@ -49,7 +49,7 @@ def main() -> int:
         results.add(result)
         mutant = result.mutant
         print(f"{done}/{len(todo)} {result.outcome:9} {mutant.path}:{mutant.line} {mutant.operator}", flush=True)
-    _doubt(results, everything)
+    _check_killers(results, everything)
     outcomes = {mutant.name: results.outcome(mutant) or "not tried" for mutant in everything}
     print(dict(Counter(outcomes.values())))
     if (given.packages, given.size, given.seed) == ([], SIZE, SEED):
@@ -64,7 +64,7 @@ def _mutants(package: str) -> list[Mutant]:
 
 
 def _map(workers: int) -> CoverageMap:
-    """Which tests run which lines, now."""
+    """Load or measure which tests run which lines."""
     path = SCRATCH / "map.json"
     SCRATCH.mkdir(exist_ok=True)
     known = CoverageMap.load(path) if path.exists() else CoverageMap()
@@ -77,8 +77,8 @@ def _map(workers: int) -> CoverageMap:
 
 
 def _tried(todo: Iterable[Mutant], coverage_map: CoverageMap, workers: int) -> Iterator[Result]:
-    """Results as they come."""
-    _import_what_is_slow()
+    """Try mutants in a pool of processes. Yields results as they come."""
+    _import_slow_libraries()
     context = get_context("fork")
     with ProcessPoolExecutor(workers, mp_context=context, initializer=die_with_parent) as pool:
         running = []
@@ -95,7 +95,7 @@ def _tried(todo: Iterable[Mutant], coverage_map: CoverageMap, workers: int) -> I
 
 
 def _result(mutant: Mutant, tests: list[str], deadline_s: float) -> Result:
-    """What becomes of one mutant, in a process of the pool."""
+    """Try one mutant, in a process of the pool."""
     if not tests:
         return Result(mutant, "not run", "")
     copy = SCRATCH / f"copy-{os.getpid()}"
@@ -109,26 +109,26 @@ def _result(mutant: Mutant, tests: list[str], deadline_s: float) -> Result:
     return Result(mutant, "hung", tests[0]) if code == HUNG else Result(mutant, "killed", failed_test(log))
 
 
-def _doubt(results: Results, mutants: Iterable[Mutant]) -> None:
-    """Run every test that has killed a mutant once without one: what fails then has killed nothing."""
+def _check_killers(results: Results, mutants: Iterable[Mutant]) -> None:
+    """Run every test that has killed a mutant once without a mutant, and drop the results of tests that fail then."""
     killers = sorted({results.by(mutant) for mutant in mutants if results.outcome(mutant) == "killed"} - {""})
     if not killers:
         return
     copy, log = SCRATCH / "copy-whole", SCRATCH / "whole.log"
     copy_checkout(ROOT, copy)
     print(f"running the {len(killers)} tests that killed, without a mutant", flush=True)
-    _import_what_is_slow()
+    _import_slow_libraries()
     while run_tests(copy, killers, 3600.0, log) != PASSED:
         failed = failed_test(log)
-        print(f"{failed or log} fails without a mutant: what it killed counts as not tried", flush=True)
+        print(f"{failed or log} fails without a mutant: its results count as not tried", flush=True)
         results.forget(failed)
         killers = [killer for killer in killers if killer != failed] if failed in killers else []
         if not killers:
             return
 
 
-def _import_what_is_slow() -> None:
-    """Once, for all forks. Nothing of the package itself."""
+def _import_slow_libraries() -> None:
+    """Import slow libraries once for all forks, and nothing of the package itself."""
     import hypothesis
     import mujoco
     import pydantic
@@ -144,4 +144,4 @@ if __name__ == "__main__":
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        sys.exit("stopped: the same command goes on")
+        sys.exit("stopped: the same command continues")

@@ -1,4 +1,4 @@
-"""Which tests run a line, in pytest's own process or in one that a test starts, and how long each takes."""
+"""Which tests run a line, in pytest's process or in one that a test starts, and how long each test takes."""
 
 import ast
 import hashlib
@@ -26,7 +26,7 @@ context = ${{PYTEST_CURRENT_TEST-}}
 """
 
 MOST_S = 60.0
-"""Seconds of tests of other folders that a mutant is held against."""
+"""Seconds of tests from other folders that are run against a mutant."""
 
 
 @dataclass
@@ -35,8 +35,8 @@ class CoverageMap:
 
     Args:
         lines: File -> line -> names of tests.
-        seconds: Name of a test -> how long it took while coverage was measured.
-        digests: Of the files of package and tests, as they were then.
+        seconds: Name of a test -> seconds that it took while coverage was measured.
+        digests: Of the files of package and tests at that time.
     """
 
     lines: dict[str, dict[int, list[str]]] = field(default_factory=dict)
@@ -44,11 +44,12 @@ class CoverageMap:
     digests: dict[str, str] = field(default_factory=dict)
 
     def tests_for(self, path: str, line: int, most_s: float = MOST_S) -> list[str]:
-        """Tests that run a line: those of its module, of its folder, then the quickest, up to `most_s` of these.
+        """Tests that run a line: those of its module, of its folder, then the quickest others, up to `most_s` seconds.
 
-        A file of the same folder is taken whole, because its tests may share what the first of them started. A line
-        that runs when its module is imported belongs to all tests of the module. So do those that no test is seen to
-        run, or to the test file of the module if there is one: processes that are killed tell of no line.
+        Test files of the same folder are taken whole, because their tests may share what the first of them started. A
+        line that runs when its module is imported belongs to all tests of the module. A line that no test was seen to
+        run belongs to the module's test file, or without one to all tests of the module: a killed process reports no
+        lines.
         """
         here, own, folder = self.lines.get(path, {}), mirrored(path), f"{Path(mirrored(path)).parent}/"
         known = set(here.get(line, ())) & self.seconds.keys()
@@ -71,14 +72,14 @@ class CoverageMap:
         return near + far
 
     def stale_tests(self, digests: Mapping[str, str]) -> list[str]:
-        """What must be measured anew for files that now have these digests: test files, or else `["tests"]`."""
+        """What must be measured again for these digests: the test files that changed, or `["tests"]` if others did."""
         changed = [name for name in {**self.digests, **digests} if self.digests.get(name) != digests.get(name)]
         if all(_is_test(name) for name in changed):
             return sorted(changed)
         return ["tests"]
 
     def renewed(self, other: "CoverageMap", tests: Iterable[str]) -> "CoverageMap":
-        """With what `other` knows of these test files in place of what was known of them."""
+        """The map with `other`'s lines and times for these test files in place of its own."""
         gone = set(tests)
         lines = {file: {line: [*names] for line, names in by.items()} for file, by in other.lines.items()}
         for file, by in self.lines.items():
@@ -89,19 +90,19 @@ class CoverageMap:
         return CoverageMap(lines, seconds | other.seconds, other.digests)
 
     def save(self, path: Path) -> None:
-        """Keep the map."""
+        """Write the map to a file."""
         path.write_text(json.dumps(vars(self)))
 
     @classmethod
     def load(cls, path: Path) -> "CoverageMap":
-        """A map that was kept."""
+        """Read a map from a file."""
         facts = json.loads(path.read_text())
         lines = {file: {int(line): tests for line, tests in by.items()} for file, by in facts["lines"].items()}
         return cls(lines, facts["seconds"], facts["digests"])
 
 
 def digests_of(root: Path) -> dict[str, str]:
-    """Of the files that decide what a mutant meets, by their paths in the checkout."""
+    """Digests of all files of package and tests, by their paths in the checkout."""
     files = [file for folder in ("gmi_drl", "tests") for file in sorted((root / folder).rglob("*.py"))]
     return {str(file.relative_to(root)): hashlib.sha256(file.read_bytes()).hexdigest()[:16] for file in files}
 
@@ -121,7 +122,7 @@ def mirrored(path: str) -> str:
 
 
 def measure(root: Path, scratch: Path, workers: int, tests: Iterable[str] = ("tests",)) -> CoverageMap:
-    """Run tests of the checkout `root` with coverage of all their processes. Tests that fail are left out."""
+    """Run tests of the checkout `root` with coverage in all their processes. Tests that fail are left out."""
     digests = digests_of(root)
     tests = [test for test in tests if (root / test).exists()]
     if not tests:
@@ -146,7 +147,7 @@ def measure(root: Path, scratch: Path, workers: int, tests: Iterable[str] = ("te
 
 
 def _by_line(file: Path, contexts: dict[int, list[str]]) -> dict[int, list[str]]:
-    """Names of tests as pytest takes them; none for what runs at import, in whichever test that was."""
+    """Names of tests by line, as pytest takes them. A line that runs at import has none."""
     inside = _in_functions(file.read_text())
     return {
         line: sorted({_test(name) for name in names if name and line in inside}) for line, names in contexts.items()
@@ -154,7 +155,7 @@ def _by_line(file: Path, contexts: dict[int, list[str]]) -> dict[int, list[str]]
 
 
 def _in_functions(text: str) -> set[int]:
-    """Lines that run when a function is called."""
+    """The lines inside functions."""
     functions = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
     ranges = (range(function.body[0].lineno, (function.end_lineno or 0) + 1) for function in functions)
     return set(chain.from_iterable(ranges))

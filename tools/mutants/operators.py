@@ -1,4 +1,4 @@
-"""What is changed: the faults that people make, as replacements in the text of a file."""
+"""The changes that make mutants: common mistakes, as replacements in the text of a file."""
 
 import ast
 import hashlib
@@ -46,14 +46,14 @@ OPERATORS = {
     "raise gone": "an error is not raised",
     "body gone": "a function that returns nothing does nothing",
 }
-"""By name, what is done. Left alone: texts, types, imports, assertions, the messages of errors."""
+"""What each operator does. Texts, types, imports, assertions and messages of errors are never changed."""
 
 
 @dataclass(frozen=True)
 class Mutant:
     """One change: characters `start` to `end` of a file become `replacement`.
 
-    `name` stays the same as long as the line's function and the changed piece do, wherever they move.
+    `name` does not depend on the line number, only on the file, the function, and the changed piece.
     """
 
     path: str
@@ -78,7 +78,7 @@ def mutants_of(path: Path) -> list[Mutant]:
         starts.append(starts[-1] + len(row))
 
     def place(line: int | None, column: int | None) -> int:
-        """The character at a place of ast's, which counts bytes."""
+        """The index of a character, given its line and ast's offset in bytes."""
         return len(data[: starts[(line or 1) - 1] + (column or 0)].decode())
 
     text, found, seen = data.decode(), [], Counter[str]()
@@ -97,12 +97,12 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 
 def sample(mutants: Iterable[Mutant], size: int, seed: int) -> list[Mutant]:
-    """`size` of the mutants by chance. What else changes in the files moves few of them in or out."""
+    """Choose `size` mutants by the hash of their names. Other changes to the files alter the sample only a little."""
     return sorted(mutants, key=lambda mutant: hashlib.sha256(f"{seed}/{mutant.name}".encode()).digest())[:size]
 
 
 class _Change(NamedTuple):
-    """What begins with one node and ends with another becomes another text."""
+    """The text from the start of one node to the end of another is replaced."""
 
     scope: str
     operator: str
@@ -112,7 +112,7 @@ class _Change(NamedTuple):
 
 
 def _changes(node: ast.AST, scope: str) -> Iterator[_Change]:
-    """The changes to a node and to all below it."""
+    """Yield the changes to a node and to all nodes below it."""
     if isinstance(node, ast.JoinedStr | ast.Assert) or _is_not_run(node):
         return
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -128,7 +128,7 @@ def _changes(node: ast.AST, scope: str) -> Iterator[_Change]:
 
 
 def _replacements(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, str]]:
-    """Operator, the node that goes, and what stands in its place."""
+    """Yield the operator, the node to replace, and its replacement."""
     match node:
         case ast.Compare(ops=[operator]) if type(operator) in COMPARISONS:
             yield "comparison", node, _text(node, ops=[COMPARISONS[type(operator)]()])
@@ -157,7 +157,7 @@ def _replacements(node: ast.AST) -> Iterator[tuple[str, ast.expr | ast.stmt, str
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:
-    """What may be changed below a node: no types, decorators, texts or messages of errors."""
+    """The nodes below one that may be changed: no types, decorators, docstrings or messages of errors."""
     match node:
         case ast.FunctionDef(args=arguments, body=body):
             yield from (default for default in (*arguments.defaults, *arguments.kw_defaults) if default is not None)
@@ -173,12 +173,12 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_not_run(node: ast.AST) -> bool:
-    """What only type checkers read, and what makes a module a program."""
+    """Whether a node is an `if` for type checkers, or for running the module as a program."""
     return isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "__name__ == '__main__'")
 
 
 def _is_turned_round(test: ast.expr) -> bool:
-    """Whether another operator makes a condition its opposite."""
+    """Whether another operator already negates this condition."""
     match test:
         case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.Is() | ast.IsNot() | ast.In() | ast.NotIn()]):
             return True
@@ -192,13 +192,13 @@ def _is_text(node: ast.expr) -> bool:
 
 
 def _text(node: ast.expr | ast.stmt, **fields: object) -> str:
-    """The node with other fields, as text."""
+    """The source of a node with some fields replaced."""
     text = ast.unparse(type(node)(**dict(ast.iter_fields(node)) | fields))
     return f"({text})" if isinstance(node, ast.expr) else text
 
 
 def _without_text(body: list[ast.stmt]) -> list[ast.stmt]:
-    """A body without texts that stand by themselves: documentation."""
+    """A body without its docstrings."""
     return [part for part in body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
 
 

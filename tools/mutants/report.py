@@ -1,4 +1,4 @@
-"""docs/mutants.md: the score of a sample, the operators, and what survived, each with its reason."""
+"""docs/mutants.md: the score of a sample, the operators, and the survivors with their reasons."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -9,22 +9,22 @@ import yaml
 from tools.mutants.operators import OPERATORS, Mutant
 
 EXPLAINED = Path(__file__).with_name("explained.yaml")
-"""By a survivor's name, why no test kills it."""
+"""A file that says, by the name of a survivor, why no test kills it."""
 
 NOTICED, MISSED = ("killed", "hung"), ("survived", "not run")
 
 HEAD = """# Mutants
 
-How good are the tests? `make mutants` makes small faults in the package, one at a time, and runs the tests that run the
-changed line (measured with coverage.py, in all processes that a test starts): those of the same folder, and of others
-the quickest up to a minute. A line that none is seen to run, because killed processes tell nothing, is held against
-the tests of its module. A fault that no test notices has survived. The samples are fixed by a seed, an interrupted
-run goes on, and this page is written by the tool. It is not part of `make test`.
+How good are the tests? `make mutants` makes small faults in the package, one at a time. For each it runs the tests that
+run the changed line (measured with coverage.py, in all processes that a test starts): those of the same folder, and the
+quickest of others for up to a minute. If no test was seen to run a line, as killed processes report none, the tests of
+its module are run. A fault that no test notices has survived. The samples are fixed by a seed. An interrupted run
+continues. The tool writes this page; it is not part of `make test`.
 """
 
 
 def page(chosen: Mapping[str, Sequence[Mutant]], outcomes: Mapping[str, str], *, seed: int, commit: str) -> str:
-    """The page of all packages' samples, with the names and lines that they had at a commit."""
+    """The page on the samples of all packages; names and lines are those of a commit."""
     reasons: dict[str, str] = yaml.safe_load(EXPLAINED.read_text()) or {}
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
     lines = [

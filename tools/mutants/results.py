@@ -1,4 +1,4 @@
-"""What became of each mutant, a line each in a file that a stop leaves whole and that others go on with."""
+"""The outcome of each mutant, as a line in a file that stays whole if a run is stopped."""
 
 import hashlib
 import json
@@ -19,14 +19,14 @@ class Result:
 
 
 class Results:
-    """Outcomes as far as they still hold.
+    """The outcomes that are still valid.
 
-    What a test noticed holds as long as neither the mutated file nor that of the test changes; what no test noticed
-    holds as long as nothing changes.
+    An outcome with a test that noticed the mutant is valid until the mutated file or that of the test changes. An
+    outcome without one is valid until anything changes.
 
     Args:
-        path: Of the file; rows of before are read.
-        digests: Of all files of package and tests, as they are now.
+        path: Of the file; existing rows are read.
+        digests: The current ones of all files of package and tests.
     """
 
     def __init__(self, path: Path, digests: Mapping[str, str]) -> None:
@@ -35,18 +35,18 @@ class Results:
         self._rows = {row["name"]: row for row in rows}
 
     def outcome(self, mutant: Mutant) -> str | None:
-        """What is known of a mutant; None if nothing is."""
+        """The outcome of a mutant; None if it must be tried."""
         row = self._rows.get(mutant.name)
         if row is None or row["held"] != self._held(mutant.path, row["by"]):
             return None
         return str(row["outcome"])
 
     def by(self, mutant: Mutant) -> str:
-        """The test that noticed it; empty if none did."""
+        """The test that noticed a mutant; empty if none did."""
         return str(self._rows[mutant.name]["by"])
 
     def add(self, result: Result) -> None:
-        """Keep a result."""
+        """Add a result to the file."""
         mutant = result.mutant
         row = {"name": mutant.name, "path": mutant.path, "line": mutant.line, "operator": mutant.operator}
         row |= {"outcome": result.outcome, "by": result.by, "held": self._held(mutant.path, result.by)}
@@ -55,11 +55,11 @@ class Results:
             file.write(json.dumps(row) + "\n")
 
     def forget(self, by: str) -> None:
-        """Know no more what a test has noticed."""
+        """Drop all outcomes for which this test was named."""
         self._rows = {name: row for name, row in self._rows.items() if row["by"] != by}
         self.path.write_text("".join(json.dumps(row) + "\n" for row in self._rows.values()))
 
     def _held(self, path: str, by: str) -> str:
-        """A digest of what must stay as it is for a result to hold."""
+        """A digest of the files on which the validity of a result depends."""
         files = [path, by.partition("::")[0]] if by else sorted(self.digests)
         return hashlib.sha256(json.dumps([self.digests.get(file) for file in files]).encode()).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""One mutant against some tests, in a copy of the checkout, in a process that has torch imported already."""
+"""Tries a mutant: runs tests in a copy of the checkout, in a fork of a process that has imported torch."""
 
 import ctypes
 import os
@@ -19,11 +19,11 @@ from tools.mutants.operators import Mutant
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 PASSED, HUNG = 0, -1000
-"""Exit codes: pytest's, and one that no process has."""
+"""Exit codes: pytest's for success, and one that no process has."""
 
 
 def copy_checkout(root: Path, target: Path) -> None:
-    """What git knows of a checkout, as it is now, and its virtual environment by a link."""
+    """Copy the tracked and untracked files of a checkout, and link its virtual environment."""
     listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root, capture_output=True)
     for name in listed.stdout.decode().split("\0"):
         if name and (root / name).is_file():
@@ -33,9 +33,9 @@ def copy_checkout(root: Path, target: Path) -> None:
 
 
 def run_tests(copy: Path, tests: Sequence[str], deadline_s: float, log: Path) -> int:
-    """Fork, become pytest, and tell its exit code; `HUNG` after `deadline_s`.
+    """Fork a process that runs pytest. Returns its exit code; `HUNG` after `deadline_s`.
 
-    This process must not have imported the package. Whatever the tests started is ended: orphans come to this process.
+    This process must not have imported the package. It becomes the parent of orphans, and ends all that tests started.
     """
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     pid = os.fork()
@@ -55,7 +55,7 @@ def run_tests(copy: Path, tests: Sequence[str], deadline_s: float, log: Path) ->
 
 
 def try_mutant(mutant: Mutant, copy: Path, tests: Sequence[str], deadline_s: float, log: Path) -> int:
-    """As `run_tests`, with the change made for its time."""
+    """Like `run_tests`, with the mutant applied to the copy meanwhile."""
     file = copy / mutant.path
     text = file.read_text()
     file.write_text(mutant.applied(text))
@@ -66,18 +66,18 @@ def try_mutant(mutant: Mutant, copy: Path, tests: Sequence[str], deadline_s: flo
 
 
 def failed_test(log: Path) -> str:
-    """The test, or the file that could not be read, that a log tells of first; empty if none."""
+    """The first test, or file that could not be imported, that a log reports as failed; empty if none."""
     found = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", log.read_text(errors="replace"), re.MULTILINE)
     return found[1] if found else ""
 
 
 def die_with_parent() -> None:
-    """Be killed when the process that forked this one dies, however it dies."""
+    """Have the kernel kill this process when its parent dies."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _become_pytest(copy: Path, tests: Sequence[str], log: Path) -> None:
-    """Never returns."""
+    """Run pytest in this forked process. Never returns."""
     code: int = 70
     try:
         die_with_parent()
@@ -98,7 +98,7 @@ def _become_pytest(copy: Path, tests: Sequence[str], log: Path) -> None:
 
 
 def _end_descendants() -> None:
-    """Kill and reap all that still runs below this process."""
+    """Kill and reap all descendants of this process."""
     while children := psutil.Process().children(recursive=True):
         for child in children:
             with suppress(psutil.NoSuchProcess):
