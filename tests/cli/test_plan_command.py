@@ -163,7 +163,7 @@ def test_too_many_environments_are_refused_before_they_are_started(command_line,
         ),
         (["--budget", 0, "--fresh"], "--fresh: nothing is measured, so nothing is measured anew"),
         (["--budget", 0, "--objective", "steps"], "--objective: nothing is measured, and an even cut is the same"),
-        (["--keep-batch", 8192, "--objective", "learning"], "--objective: with --keep-batch all updates have as many"),
+        (["--keep-batch", 8192, "--objective", "learning"], "--objective: with --keep-batch every layout has"),
         (
             ["--profile", "points.json", "--objective", "learning"],
             "points.json has no gradient noise scale: measure it",

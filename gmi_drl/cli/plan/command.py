@@ -200,16 +200,26 @@ def plan(
         click.echo(export(format, chosen.layout, here, [] if node else _gpus_here(here)), nl=False)
         return
     _show(chosen, here, hourly, explain)
-    where = f", on the machine of {node}" if node else ""
-    over_nodes = chosen.layout.nodes != (None,)
-    if cluster and not over_nodes and chosen.layout.made_for:
-        where = f", on {chosen.layout.made_for.name}"
-    other = chosen.learner not in (None, options.template.usual_learner)
-    train = f"train {output}" + (f" --algo {chosen.learner}" if other else "")
-    command = train if options.template.purpose == "training" else f"serve RUN {output} --steps 1000"
-    command += " --launcher ray" if over_nodes else ""
-    command += " --apply-mig" if apply_mig else ""
-    console().print(f"{verb} {output}. Next{where}: gmi-drl {command}", markup=False, soft_wrap=True)
+    command = f"{verb} {output}. Next{_where(chosen, options)}: gmi-drl {_next_command(chosen, options, output)}"
+    console().print(command + " --apply-mig" * apply_mig, markup=False, soft_wrap=True)
+
+
+def _where(plan: "Plan", options: PlanOptions) -> str:
+    """The machine on which the layout is to be run, if it is not this one."""
+    if options.node:
+        return f", on the machine of {options.node}"
+    if options.cluster and plan.layout.nodes == (None,) and plan.layout.made_for:
+        return f", on {plan.layout.made_for.name}"
+    return ""
+
+
+def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:
+    """The arguments of `gmi-drl` that run the layout."""
+    by_ray = " --launcher ray" if plan.layout.nodes != (None,) else ""
+    if options.template.purpose != "training":
+        return f"serve RUN {output} --steps 1000{by_ray}"
+    is_usual = plan.learner in (None, options.template.usual_learner)
+    return f"train {output}{'' if is_usual else f' --algo {plan.learner}'}{by_ray}"
 
 
 @contextmanager

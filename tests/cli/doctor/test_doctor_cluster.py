@@ -25,7 +25,7 @@ def test_what_a_node_has_is_told():
         (report("b", versions={**VERSIONS, "mujoco": "4.0.0"}), "install what a has: mujoco (none)"),
         (report("b", reaches=False), "let 10.0.0.1 open TCP connections to 10.0.0.1"),
         (report("b", cpus=64), "offers 64 CPUs but may use only 4 cores"),
-        (report("b", versions={}, fault="No module named 'gmi_drl'"), "gmi-drl must be installed"),
+        (report("b", versions={}, fault="No module named 'gmi_drl'"), "needs gmi-drl"),
     ],
     ids=["another torch", "what the launcher lacks", "no way back", "more CPUs than cores", "no answer"],
 )
