@@ -24,8 +24,8 @@ agent leases as far ahead as it can before each update:
     >>> def lags(max_lag):
     ...     mailboxes, memory, weights = create_mailboxes([0, 1]), create_memory(), [torch.zeros(4)]
     ...     sizes = ChannelSizes(form, 1, (1,), (0,), Channels(max_lag=max_lag), packed_bytes(weights))
-    ...     trainer = trainer_end(memory, mailboxes, 0, sizes, hang_s=0.01)
-    ...     agent = agent_end(memory, mailboxes, 1, sizes, hang_s=0.01)
+    ...     trainer = join_as_trainer(memory, mailboxes, 0, sizes, hang_s=0.01)
+    ...     agent = join_as_agent(memory, mailboxes, 1, sizes, hang_s=0.01)
     ...     trainer.parameters.publish(0, weights)
     ...     seen = []
     ...     for version in range(5):
@@ -84,11 +84,11 @@ __all__ = [
     "ChannelSizes",
     "Place",
     "TrainerEnd",
-    "agent_end",
     "create_memory",
+    "join_as_agent",
+    "join_as_trainer",
     "obstacle",
     "packed_bytes",
-    "trainer_end",
 ]
 
 
@@ -97,7 +97,7 @@ def obstacle() -> str | None:
     return fence.obstacle("channels")
 
 
-def agent_end(
+def join_as_agent(
     memory: int,
     mailboxes: Mailboxes,
     gmi_id: int,
@@ -130,7 +130,7 @@ def agent_end(
     return LocalAgentEnd(*opened, torch.device(device), predecessors, patience)
 
 
-def trainer_end(
+def join_as_trainer(
     memory: int,
     mailboxes: Mailboxes,
     gmi_id: int,
@@ -143,8 +143,8 @@ def trainer_end(
     """Join the channels as a trainer. The first trainer makes their memory.
 
     Args:
-        memory: As of `agent_end`.
-        mailboxes: As of `agent_end`.
+        memory: As of `join_as_agent`.
+        mailboxes: As of `join_as_agent`.
         gmi_id: This process, one of the sizes' trainers.
         sizes: The same for all ends.
         hang_s: Seconds after which a living peer counts as silent.

@@ -11,7 +11,7 @@ from select import POLLIN, POLLOUT, poll
 
 import torch
 
-from gmi_drl.comm.channels import agent_end
+from gmi_drl.comm.channels import join_as_agent
 from gmi_drl.comm.channels.channel_memory import is_made
 from gmi_drl.comm.channels.local_agent import MADE_ROOM, LocalAgentEnd
 from gmi_drl.comm.channels.records import Record
@@ -61,7 +61,7 @@ class AgentProxy:
         gmi_id: Of the agent.
         hang_s: Seconds after which a living trainer counts as silent.
         forward: Sends a message to a GMI, as from this agent.
-        waits: As of `agent_end`.
+        waits: As of `join_as_agent`.
     """
 
     def __init__(
@@ -129,7 +129,9 @@ class AgentProxy:
 
         self._notifier.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
         if not self._is_ended:
-            self._end = agent_end(self._memory, self._mailboxes, self._gmi_id, sizes, self._hang_s, waits=self._waits)
+            self._end = join_as_agent(
+                self._memory, self._mailboxes, self._gmi_id, sizes, self._hang_s, waits=self._waits
+            )
             self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
             self._connection.send_frame(READY)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, packed_bytes, trainer_end
+from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, join_as_trainer, packed_bytes
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.layout.backends import BACKENDS
 from gmi_drl.layout.experience import RolloutForm
@@ -63,6 +63,6 @@ def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
 def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
     """That of a trainer."""
     memory = mgr.channel_memory
-    return trainer_end(
+    return join_as_trainer(
         *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_restarted, keepalives=mgr.keepalives
     )

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end
+from gmi_drl.comm.channels import AgentEnd, ChannelSizes, join_as_agent
 from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import FORWARD, RECIPIENT
@@ -44,7 +44,9 @@ class LocalConnection:
         mgr = self._mgr
         if not mgr.predecessors:
             Peer(mgr, self._trainers[0]).receive(LOADING_S)
-        return agent_end(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors, mgr.waits)
+        return join_as_agent(
+            *mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.predecessors, mgr.waits
+        )
 
 
 class RemoteConnection:

@@ -14,7 +14,7 @@ from random import Random
 
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError
@@ -90,7 +90,7 @@ class Run:
     def end_of(self, gmi):
         if gmi in self.crossings:
             return self.crossings[gmi].agent_end(self.sizes, self.hang_s)
-        return agent_end(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
+        return join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
 
     def act(self, gmi):
         """Rollouts until no more are needed; the error that ended it, if any."""
@@ -118,7 +118,7 @@ class Run:
         """So many updates, or until somebody is lost who is needed: the largest lag, what was dropped, the error."""
         lag, error, dropped, sums = 0, None, Counter(), self.notifier(gmi)
         try:
-            end = trainer_end(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
+            end = join_as_trainer(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
             try:
                 if gmi == self.sizes.trainers[0]:
                     end.parameters.publish(0, parameters())

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.channel_memory import ChannelMemory
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
@@ -70,9 +70,9 @@ def test_who_waits_for_it_is_rung_for_when_it_is_there(descriptor, mailboxes):
 
 
 def test_other_sizes_are_refused_with_both(descriptor, mailboxes):
-    trainer = trainer_end(descriptor, mailboxes, 0, sizes_of(max_lag=1), hang_s=0.01)
+    trainer = join_as_trainer(descriptor, mailboxes, 0, sizes_of(max_lag=1), hang_s=0.01)
     with pytest.raises(UsageError, match="for other sizes than this GMI's: max_lag 1 and 2"):
-        agent_end(descriptor, mailboxes, 1, sizes_of(max_lag=2), hang_s=0.01)
+        join_as_agent(descriptor, mailboxes, 1, sizes_of(max_lag=2), hang_s=0.01)
     trainer.close()
 
 

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from tests.comm.channels.rollouts_told import (
@@ -191,9 +191,9 @@ def test_every_rollout_arrives_once_or_is_counted_as_dropped(drawn):
     sizes, behind, turns, ends, are_succeeded = drawn
     mailboxes, memory = create_mailboxes(range(len(sizes.agents + sizes.trainers))), create_memory()
     rest = sizes, AT_ONCE, "cpu"
-    trainers = [trainer_end(memory, mailboxes, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
+    trainers = [join_as_trainer(memory, mailboxes, gmi, *rest, are_succeeded) for gmi in sizes.trainers]
     post_memory = MailboxMemory(mailboxes.memory)
-    agents = Agents(behind, lambda gmi, before: agent_end(memory, mailboxes, gmi, *rest, before), post_memory)
+    agents = Agents(behind, lambda gmi, before: join_as_agent(memory, mailboxes, gmi, *rest, before), post_memory)
     size = os.fstat(memory).st_size
     try:
         team = Team(trainers, sizes, agents)

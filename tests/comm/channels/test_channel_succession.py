@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
@@ -24,12 +24,12 @@ class Run:
         self.sizes = sizes_of(agents=agents, trainers=(0, 1), **channels)
         self.mailboxes, self.memory = create_mailboxes(range(4)), create_memory()
         rest = self.sizes, hang_s, "cpu", awaits_successors
-        self.trainers = [trainer_end(self.memory, self.mailboxes, gmi, *rest) for gmi in (0, 1)]
+        self.trainers = [join_as_trainer(self.memory, self.mailboxes, gmi, *rest) for gmi in (0, 1)]
         self.trainers[0].parameters.publish(0, parameters())
         self.processes, self.ends = [], []
 
     def agent(self, gmi=AGENT, predecessors=0):
-        self.ends.append(agent_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, predecessors=predecessors))
+        self.ends.append(join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, predecessors=predecessors))
         self.processes.append(subprocess.Popen(["sleep", "1000"]))
         MailboxMemory(self.mailboxes.memory).set_pid(gmi, self.processes[-1].pid)
         return self.ends[-1]

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.groups.shared_memory import SharedMemoryGroup
 from gmi_drl.comm.membership import Keepalives, Membership
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
@@ -38,13 +38,15 @@ class Run:
         self.keepalives = {gmi: Keepalives() for gmi in self.sizes.trainers}
         self.trainers = [self.trainer(gmi) for gmi in self.sizes.trainers]
         self.trainers[0].parameters.publish(0, parameters())
-        self.slow, self.near = (agent_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR))
+        self.slow, self.near = (
+            join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR)
+        )
         crossing = Crossing(FAR)
         crossing.standing_in(self.memory, self.mailboxes, HANG_S, print)
         self.far = crossing.agent_end(self.sizes, HANG_S)
 
     def trainer(self, gmi):
-        return trainer_end(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, keepalives=self.keepalives[gmi])
+        return join_as_trainer(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, keepalives=self.keepalives[gmi])
 
     def learn(self, rank):
         """Take a batch, meet the other trainer, go on."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError
@@ -32,8 +32,10 @@ class Run:
     def __init__(self, **sizes):
         self.sizes = sizes_of(agents=(2, 3), trainers=(0, 1), **sizes)
         self.mailboxes, self.memory = create_mailboxes(range(4)), create_memory()
-        self.first, self.second = (trainer_end(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (0, 1))
-        self.agent, self.other = (agent_end(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (2, 3))
+        self.first, self.second = (
+            join_as_trainer(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (0, 1)
+        )
+        self.agent, self.other = (join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, NAP_S) for gmi in (2, 3))
 
     def fill(self):
         """Every place of both trainers, by the other agent."""
@@ -179,8 +181,8 @@ def test_who_comes_early_by_the_memory():
     ends = []
     ends.append(
         woken(
-            lambda: agent_end(memory, mailboxes, 1, sizes, NAP_S),
-            lambda: ends.append(trainer_end(memory, mailboxes, 0, sizes, NAP_S)),
+            lambda: join_as_agent(memory, mailboxes, 1, sizes, NAP_S),
+            lambda: ends.append(join_as_trainer(memory, mailboxes, 0, sizes, NAP_S)),
         )
     )
     for end in ends:
@@ -194,7 +196,7 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     numbers = torch.arange(2**23, dtype=torch.float32)
     sizes = replace(sizes_of(max_lag=0), parameter_bytes=packed_bytes([numbers]))
     mailboxes, memory, crossing = create_mailboxes(range(2)), create_memory(), Crossing(1)
-    trainer = trainer_end(memory, mailboxes, 0, sizes, NAP_S)
+    trainer = join_as_trainer(memory, mailboxes, 0, sizes, NAP_S)
     trainer.parameters.publish(0, [numbers])
     thread = crossing.standing_in(memory, mailboxes, NAP_S)
     connection, came = crossing._connection(AGENT), torch.empty_like(numbers)

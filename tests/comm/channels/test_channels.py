@@ -11,7 +11,7 @@ import torch
 from conftest import open_descriptors
 
 import gmi_drl.comm.channels as channels
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
@@ -25,8 +25,8 @@ class Run:
 
     def __init__(self, sizes, hang_s=NOW_S):
         self.mailboxes, self.memory = create_mailboxes(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
-        self.trainers = [trainer_end(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
-        self.agents = {gmi: agent_end(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.agents}
+        self.trainers = [join_as_trainer(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
+        self.agents = {gmi: join_as_agent(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.agents}
         self.trainer, self.sizes = self.trainers[0], sizes
         self.trainer.parameters.publish(0, parameters())
 
@@ -320,12 +320,12 @@ def test_what_does_not_follow_is_an_error(run, spoil):
 def test_ends_are_who_they_should_be(run, monkeypatch):
     run = run()
     with pytest.raises(UsageError, match=r"GMI 0 is not among the agents of these channels: \(1,\)"):
-        agent_end(run.memory, run.mailboxes, 0, run.sizes, NOW_S)
+        join_as_agent(run.memory, run.mailboxes, 0, run.sizes, NOW_S)
     with pytest.raises(UsageError, match="GMI 5 is not among the 2 GMIs that share mailboxes"):
-        trainer_end(run.memory, run.mailboxes, 0, sizes_of(agents=(1, 5)), NOW_S)
+        join_as_trainer(run.memory, run.mailboxes, 0, sizes_of(agents=(1, 5)), NOW_S)
     monkeypatch.setattr("platform.machine", lambda: "riscv64")
     with pytest.raises(MachineError, match="channels need a processor of x86_64, AMD64, aarch64, not riscv64"):
-        agent_end(run.memory, run.mailboxes, 1, run.sizes, NOW_S)
+        join_as_agent(run.memory, run.mailboxes, 1, run.sizes, NOW_S)
 
 
 def test_nothing_is_left_open():

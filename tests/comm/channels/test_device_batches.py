@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory
 from gmi_drl.comm.channels.device_batches import DeviceBatches
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
@@ -22,7 +22,9 @@ def run():
     def start(**channels):
         mailboxes, memory, copied = create_mailboxes(range(2)), create_memory(), []
         sizes = sizes_of(rollouts=ROLLOUTS, **channels)
-        trainer, agent = (end(memory, mailboxes, gmi, sizes, 0.01) for end, gmi in ((trainer_end, 0), (agent_end, 1)))
+        trainer, agent = (
+            end(memory, mailboxes, gmi, sizes, 0.01) for end, gmi in ((join_as_trainer, 0), (join_as_agent, 1))
+        )
         batches = trainer._batches = DeviceBatches(trainer._memory, 0, trainer._batcher, torch.device("cpu"))
         copy = batches._copy
         batches._copy = lambda number, span: (copied.append(span.stop - span.start), copy(number, span))

@@ -7,7 +7,7 @@ import time
 import pytest
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.remote_protocol import FORWARD, LEASE, OPEN, PIECE, PIECE_HEAD, RECIPIENT
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
@@ -24,14 +24,14 @@ class Run:
     def __init__(self, sizes, is_far, hang_s=HANG_S):
         self.sizes, self.is_far, self.hang_s = sizes, is_far, hang_s
         self.mailboxes, self.memory = create_mailboxes(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
-        self.trainers = [trainer_end(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
+        self.trainers = [join_as_trainer(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
         self.trainer, self.threads, self.crossings, self.told = self.trainers[0], [], [], []
         self.agents = {gmi: self.open(gmi, sizes) for gmi in sizes.agents}
         self.trainer.parameters.publish(0, parameters())
 
     def open(self, gmi, sizes):
         if not self.is_far:
-            return agent_end(self.memory, self.mailboxes, gmi, sizes, self.hang_s)
+            return join_as_agent(self.memory, self.mailboxes, gmi, sizes, self.hang_s)
         return self.crossing(gmi).agent_end(sizes, self.hang_s)
 
     def crossing(self, gmi):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gmi_drl.comm.channels import create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_trainer
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, READY
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
@@ -115,7 +115,7 @@ def test_queues_on_the_way_hold_no_more_than_the_places_that_were_leased(drawn):
     """A far agent is two rollouts ahead at most, of those for which there is room."""
     sizes, rests_of_agents, rests = drawn
     mailboxes, memory = create_mailboxes(range(len(sizes.agents + sizes.trainers))), create_memory()
-    trainers = [trainer_end(memory, mailboxes, gmi, sizes, HANG_S) for gmi in sizes.trainers]
+    trainers = [join_as_trainer(memory, mailboxes, gmi, sizes, HANG_S) for gmi in sizes.trainers]
     trainers[0].parameters.publish(0, parameters())
     agents = [FarAgent(gmi, sizes, memory, mailboxes, s) for gmi, s in zip(sizes.agents, rests_of_agents, strict=True)]
     for version, rest in enumerate(rests, 1):

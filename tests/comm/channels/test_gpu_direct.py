@@ -8,7 +8,7 @@ import threading
 import pytest
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of, write
@@ -29,8 +29,8 @@ def run(files):
     def start(direct, **sizes):
         mailboxes, memory = create_mailboxes(range(4)), create_memory()
         sizes = sizes_of(direct=direct, **sizes)
-        trainers = [trainer_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
-        agents = {gmi: agent_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.agents}
+        trainers = [join_as_trainer(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
+        agents = {gmi: join_as_agent(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.agents}
         trainers[0].parameters.publish(0, parameters())
         opened.append((mailboxes, memory, *agents.values(), *trainers))
         return trainers, agents
@@ -74,7 +74,7 @@ def pair(files):
     """A trainer and its direct agent, which are for their test to close."""
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
     sizes = sizes_of(direct=((1,),))
-    yield [end(memory, mailboxes, gmi, sizes, NOW_S) for end, gmi in ((trainer_end, 0), (agent_end, 1))]
+    yield [end(memory, mailboxes, gmi, sizes, NOW_S) for end, gmi in ((join_as_trainer, 0), (join_as_agent, 1))]
     mailboxes.close()
     os.close(memory)
 
@@ -160,9 +160,9 @@ def test_one_that_an_agent_of_another_gpu_left_is_leased_again(run):
 def test_a_trainer_that_shares_nothing_is_named(files):
     mailboxes, memory = create_mailboxes(range(3)), create_memory()
     sizes = sizes_of(agents=(1,), trainers=(0, 2), direct=((), (1,)))
-    trainer = trainer_end(memory, mailboxes, 0, sizes, NOW_S)
+    trainer = join_as_trainer(memory, mailboxes, 0, sizes, NOW_S)
     with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its memory of the GPU"):
-        agent_end(memory, mailboxes, 1, sizes, NOW_S)
+        join_as_agent(memory, mailboxes, 1, sizes, NOW_S)
     trainer.close()
     mailboxes.close()
     os.close(memory)

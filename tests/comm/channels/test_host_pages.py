@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from gmi_drl.comm.channels import agent_end, create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory import cuda_context, pinned
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiWarning
@@ -50,9 +50,9 @@ def run(cuda):
     def start(**sizes):
         mailboxes, memory = create_mailboxes(range(4)), create_memory()
         sizes = sizes_of(**sizes)
-        trainers = [trainer_end(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
+        trainers = [join_as_trainer(memory, mailboxes, gmi, sizes, NOW_S) for gmi in sizes.trainers]
         opened.append((trainers, mailboxes, memory))
-        return trainers, lambda device: agent_end(memory, mailboxes, sizes.agents[0], sizes, NOW_S, device)
+        return trainers, lambda device: join_as_agent(memory, mailboxes, sizes.agents[0], sizes, NOW_S, device)
 
     yield start
     for trainers, mailboxes, memory in opened:

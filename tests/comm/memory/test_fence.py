@@ -10,7 +10,7 @@ import os
 import pytest
 import torch
 
-from gmi_drl.comm.channels import create_memory, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_trainer
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory import fence
 from gmi_drl.comm.memory.mailbox import Inbox, Outbox
@@ -82,7 +82,7 @@ def test_how_far_a_mailbox_is_follows_its_bytes(monkeypatch):
 
 def test_a_version_follows_its_parameters(monkeypatch):
     mailboxes, descriptor, sizes = create_mailboxes(range(2)), create_memory(), sizes_of(agents=(1,), trainers=(0,))
-    end = trainer_end(descriptor, mailboxes, 0, sizes, 1)
+    end = join_as_trainer(descriptor, mailboxes, 0, sizes, 1)
     watched = Watched(end._memory.memory, monkeypatch)
     end.parameters.publish(0, parameters(3))
     assert list(watched.last_words().values()) == [1]

@@ -4,7 +4,7 @@ import threading
 import pytest
 import torch
 
-from gmi_drl.comm.channels import agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from tests.comm.channels.rollouts_told import parameters, sizes_of
@@ -23,7 +23,9 @@ def inherited():
 def ends(inherited):
     """Both trainers' and an agent's parameters."""
     sizes = sizes_of(agents=(2,), trainers=(0, 1))
-    ends = [trainer_end(*inherited, gmi, sizes, 0.01) for gmi in (0, 1)] + [agent_end(*inherited, 2, sizes, 0.01)]
+    ends = [join_as_trainer(*inherited, gmi, sizes, 0.01) for gmi in (0, 1)] + [
+        join_as_agent(*inherited, 2, sizes, 0.01)
+    ]
     yield [end.parameters for end in ends]
     for end in ends:
         end.close()
@@ -104,11 +106,15 @@ def test_no_reader_in_another_process_sees_a_torn_one(inherited):
     sizes = sizes_of(agents=(2,), trainers=(0, 1))
     large = [torch.zeros(100_000), torch.zeros(1000, dtype=torch.float64)]
     sizes = type(sizes)(**{**vars(sizes), "parameter_bytes": packed_bytes(large)})
-    writer = trainer_end(*inherited, 0, sizes, 60)
+    writer = join_as_trainer(*inherited, 0, sizes, 60)
     reading, answer = FORK.Event(), FORK.SimpleQueue()
 
     def read():
-        reader, got, versions = agent_end(*inherited, 2, sizes, 60).parameters, [torch.zeros_like(p) for p in large], []
+        reader, got, versions = (
+            join_as_agent(*inherited, 2, sizes, 60).parameters,
+            [torch.zeros_like(p) for p in large],
+            [],
+        )
         while not versions or versions[-1] < 300:
             version = reader.read_into(got)
             if any(part.ne(version).any() for part in got):

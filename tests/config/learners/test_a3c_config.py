@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from gmi_drl.comm.channels import ChannelSizes, create_memory, trainer_end
+from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.errors import UsageError
@@ -47,7 +47,7 @@ def test_channels_are_foretold_but_for_little():
     form = RolloutForm(16, 256, ANT.num_obs, ANT.num_actions, num_terms=3)
     ends = ChannelSizes(form, 2, (2, 3, 4, 5), (0, 1), Channels(max_lag=3), config.bucket_bytes(ANT))
     mailboxes, shared = create_mailboxes(range(6)), create_memory()
-    trainer_end(shared, mailboxes, 0, ends, hang_s=1.0).close()
+    join_as_trainer(shared, mailboxes, 0, ends, hang_s=1.0).close()
     size = os.fstat(shared).st_size
     os.close(shared)
     mailboxes.close()

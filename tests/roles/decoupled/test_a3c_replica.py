@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.agent import make_agent
-from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import A3CConfig
@@ -31,8 +31,8 @@ def run():
     a3c = make_a3c(ANT, CONFIG, NoReduction(), CPU)
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_tensors(a3c)))
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
-    end = trainer_end(memory, mailboxes, 1, sizes, 5.0)
-    agent = agent_end(memory, mailboxes, 0, sizes, 5.0)
+    end = join_as_trainer(memory, mailboxes, 1, sizes, 5.0)
+    agent = join_as_agent(memory, mailboxes, 0, sizes, 5.0)
     replica = A3CReplica(a3c, end, UpdateExchange(NoReduction().group, (0,)), version=0, last=2, publishes=True)
     yield replica, agent
     agent.close()

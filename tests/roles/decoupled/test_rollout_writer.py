@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from gmi_drl.comm.channels import ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
@@ -21,8 +21,8 @@ def ends(request):
     parameters = [torch.zeros(3)]
     sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=request.param), packed_bytes(parameters))
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
-    trainer = trainer_end(memory, mailboxes, 1, sizes, 5.0)
-    agent = agent_end(memory, mailboxes, 0, sizes, 5.0)
+    trainer = join_as_trainer(memory, mailboxes, 1, sizes, 5.0)
+    agent = join_as_agent(memory, mailboxes, 0, sizes, 5.0)
     trainer.parameters.publish(0, parameters)
     yield SimpleNamespace(agent=agent, trainer=trainer, sizes=sizes)
     agent.close()

@@ -18,10 +18,10 @@ from gmi_drl.comm.channels import (
     AgentEnd,
     ChannelSizes,
     TrainerEnd,
-    agent_end,
     create_memory,
+    join_as_agent,
+    join_as_trainer,
     packed_bytes,
-    trainer_end,
 )
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.errors import GmiError
@@ -90,7 +90,9 @@ class Sender:
         os.sched_setaffinity(0, [core])
         torch.set_num_threads(1)
         rollout = made_rollout(self.form)
-        ends = {name: agent_end(one.memory, one.mailboxes, 1, one.sizes, HANG_S) for name, one in self.shared.items()}
+        ends = {
+            name: join_as_agent(one.memory, one.mailboxes, 1, one.sizes, HANG_S) for name, one in self.shared.items()
+        }
         while True:
             way, count = orders.recv()
             for _ in range(count):
@@ -149,7 +151,8 @@ class Receiver:
         self._sender = sender
         self._form = sender.form
         self._ends = {
-            name: trainer_end(one.memory, one.mailboxes, 0, one.sizes, HANG_S) for name, one in sender.shared.items()
+            name: join_as_trainer(one.memory, one.mailboxes, 0, one.sizes, HANG_S)
+            for name, one in sender.shared.items()
         }
         for end in self._ends.values():
             end.parameters.publish(0, _VERSION)

@@ -16,7 +16,7 @@ import torch
 
 from gmi_drl.benchmarks.case import Sample
 from gmi_drl.benchmarks.cases.components.channel_ends import made_rollout, records_of, send
-from gmi_drl.comm.channels import AgentEnd, ChannelSizes, agent_end, create_memory, packed_bytes, trainer_end
+from gmi_drl.comm.channels import AgentEnd, ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
@@ -86,7 +86,7 @@ class Dummies:
         ]
         for process in self._processes:
             process.start()
-        self.end = trainer_end(self._memory, self._mailboxes, 0, self.sizes, HANG_S)
+        self.end = join_as_trainer(self._memory, self._mailboxes, 0, self.sizes, HANG_S)
         self.end.parameters.publish(0, self._weights)
         precise_sleep()
 
@@ -133,7 +133,7 @@ class Dummies:
         os.sched_setaffinity(0, [core])
         torch.set_num_threads(1)
         precise_sleep()
-        live(agent_end(self._memory, self._mailboxes, gmi_id, self.sizes, HANG_S), self.rates)
+        live(join_as_agent(self._memory, self._mailboxes, gmi_id, self.sizes, HANG_S), self.rates)
 
 
 def act_on(end: AgentEnd, rates: Rates) -> None:
