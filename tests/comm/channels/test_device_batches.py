@@ -5,7 +5,7 @@ import os
 import pytest
 import torch
 
-from gmi_drl.comm.channels import create_memory
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.device_batches import DeviceBatches
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
