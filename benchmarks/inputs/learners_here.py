@@ -132,7 +132,7 @@ def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> 
         device=CPU,
         worlds=[],
         send=mail.send,
-        recv=lambda sender: mail.recv(sender, "cpu"),
+        hear=lambda sender, patience: mail.hear(sender, "cpu", patience),
     )
 
 

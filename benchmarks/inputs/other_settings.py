@@ -46,6 +46,7 @@ A3C = {
 
 NETWORK = "{class_name: MLPModel, hidden_dims: [16], activation: elu, obs_normalization: true"
 NOISE = "distribution_cfg: {class_name: GaussianDistribution, init_std: 0.3, std_type: log}"
+CURIOSITY = "{weight: 1.0, learning_rate: 1e-3, num_outputs: 4, predictor_hidden_dims: [8], target_hidden_dims: [8]}"
 
 RSL_RL = {
     "learner.reward_scale": "0.5",
@@ -90,9 +91,9 @@ RSL_RL = {
             "algorithm.normalize_advantage_per_mini_batch": "true",
             "algorithm.use_mixed_precision": "true",
             "algorithm.optimizer": "sgd",
-            "algorithm.symmetry_cfg": "{use_data_augmentation: false, use_mirror_loss: false}",
-            "algorithm.rnd_cfg": "{weight: 1.0, learning_rate: 1e-3, num_outputs: 4}",
-            "algorithm.share_cnn_encoders": "true",
+            "algorithm.symmetry_cfg": "{data_augmentation_func: 'mine:mirror', use_data_augmentation: false}",
+            "algorithm.rnd_cfg": CURIOSITY,
+            "algorithm.share_cnn_encoders": "false",
             "algorithm.class_name": "rsl_rl.algorithms:PPO",
         }.items()
     },

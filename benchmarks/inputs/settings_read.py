@@ -165,7 +165,7 @@ def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[l
     recorder = Recorder()
     with ExitStack() as life:
         life.enter_context(patch.dict(os.environ))  # an agent sets where it claims
-        for place in ("ground", "nodes.host"):
+        for place in ("hosts", "nodes.node_host"):
             life.enter_context(patch(f"gmi_drl.launch.{place}.processes_here", recorder.processes_here))
         life.enter_context(patch.object(NodeSupervisor, "_watch_input", lambda agent: None))  # that of this process
         if launcher == OWN_FOLDER:

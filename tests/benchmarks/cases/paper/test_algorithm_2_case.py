@@ -19,7 +19,7 @@ def short(monkeypatch):
     monkeypatch.setattr(algorithm_2, "SECONDS", 0.05)
     monkeypatch.setattr(algorithm_2, "PLAN_S", 600.0)  # a busy machine has the time, too
     monkeypatch.setattr("gmi_drl.profiler.confirm.MOST_ROUNDS", 1)
-    for module in ("points", "confirm", "planning"):
+    for module in ("points", "confirm", "measured_plan"):
         monkeypatch.setattr(f"gmi_drl.profiler.{module}.MEASURE_S", 0.05)
 
 
