@@ -330,7 +330,7 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
     def stopped(*args):
         raise SystemExit(130)
 
-    monkeypatch.setattr("gmi_drl.cli.plan.command.make_plan", stopped)
+    monkeypatch.setattr(sys.modules["gmi_drl.cli.plan.command"], "make_plan", stopped)
     code, _, err = command_line("plan")
     assert code == 130 and "stopped before layout.yaml was written; what has been measured is remembered" in err
 
