@@ -20,6 +20,7 @@ from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.gmi import allowed_cores, claimed
 from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run import checkpoint
@@ -231,9 +232,10 @@ def served_run(tmp_path_factory):
 
 
 @contextmanager
-def open_layout(layout, *args, **more):
+def open_layout(layout, config, folder, roles, params, *, slot_bytes):
     """`opened` with the devices claimed for this layout alone."""
-    with claimed([layout], "a test") as claim, opened(claim, layout, *args, **more) as processes:
+    job = Job(layout, config, folder, roles, slot_bytes)
+    with claimed([layout], "a test") as claim, opened(claim, job, params) as processes:
         yield processes
 
 

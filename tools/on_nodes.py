@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.launch.training import train
@@ -22,7 +23,8 @@ def main(layout_file: str, path: str, iterations: str) -> None:
     assert layout.task is not None, "the layout names its task"
     usual = default_config(task_spec(layout.task), template_of(layout).usual_learner)
     folder.create()
-    train(layout, usual.model_copy(update={"iterations": int(iterations)}), folder, agents=SubprocessSupervisors())
+    job = resolve(layout, usual.model_copy(update={"iterations": int(iterations)}), folder)
+    train(job, supervisors=SubprocessSupervisors())
 
 
 if __name__ == "__main__":

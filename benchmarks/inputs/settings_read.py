@@ -27,13 +27,13 @@ from gmi_drl.config.settings import leaves
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
 from gmi_drl.launch.nodes.accept import introduction
 from gmi_drl.launch.nodes.supervisor import NodeSupervisor
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.launch.ray.actor import AgentHost
-from gmi_drl.launch.restarts import train_on
-from gmi_drl.launch.training import check_trainable
+from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.run.checkpoint import list_checkpoints
@@ -171,14 +171,12 @@ def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[l
         if launcher == OWN_FOLDER:
             life.enter_context(patch("gmi_drl.launch.nodes.node_host._sees", lambda *folder: False))
         life.enter_context(suppress(GmiDiedError))  # the second one, for which there is no restart
-        train_on(
-            layout,
-            config,
-            folder,
+        train(
+            resolve(layout, config, folder),
             restarts=1,
-            tell=lambda line: None,
+            on_restart=lambda line: None,
             resume=list_checkpoints(folder.checkpoints)[-1],
-            agents=None if launcher == LOCAL else Agents(),
+            supervisors=None if launcher == LOCAL else Agents(),
         )
     count = len(layout.gmis)
     return recorder.read[:count], recorder.read[count:]
@@ -194,7 +192,7 @@ def together(base: RunConfig, values: dict[str, str], layout: Layout) -> list[tu
         for place in left:
             with suppress(GmiError):
                 other = apply_settings(config, [f"{of_the_run(place)}={values[place]}"])
-                check_trainable(layout, other)
+                resolve(layout, other, RunFolder(Path("run")))
                 config, taken = other, [*taken, place]
         if not taken:
             break

@@ -32,6 +32,7 @@ from gmi_drl.benchmarks.machine import Watch  # noqa: E402
 from gmi_drl.config.run_config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402
 from gmi_drl.hardware.cluster import Network  # noqa: E402
+from gmi_drl.launch.job import Job  # noqa: E402
 from gmi_drl.launch.open_layout import hold_devices, opened  # noqa: E402
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout  # noqa: E402
 from gmi_drl.run.folder import RunFolder  # noqa: E402
@@ -126,7 +127,7 @@ def summed(hosts: Hosts, numel: int, seconds: float) -> float:
         folder.create()
         with (
             hold_devices(layout, "network_cost.py", hosts) as laying,
-            opened(laying, layout, RunConfig(), folder, roles, params, slot_bytes=4 * numel) as processes,
+            opened(laying, Job(layout, RunConfig(), folder, roles, 4 * numel), params) as processes,
         ):
             for _ in processes.events():
                 pass

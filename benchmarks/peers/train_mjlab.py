@@ -54,6 +54,7 @@ def train_on_gmis(given: Namespace) -> None:
     from gmi_drl.cli.layouts import make_layout
     from gmi_drl.config.learners.rsl_rl import read_over
     from gmi_drl.config.run_config import apply_settings, default_config
+    from gmi_drl.launch.job import resolve
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.launch.training import train
     from gmi_drl.run.folder import RunFolder
@@ -69,7 +70,7 @@ def train_on_gmis(given: Namespace) -> None:
         config = apply_settings(usual, settings, str(agent), read_over(usual.learner, agent))
         folder.create()
         updates = Updates(given.seconds)
-        train(layout, config, folder, on_row=lambda row: updates.report(row["env_steps"], row["return_mean"]))
+        train(resolve(layout, config, folder), on_row=lambda row: updates.report(row["env_steps"], row["return_mean"]))
 
 
 if __name__ == "__main__":

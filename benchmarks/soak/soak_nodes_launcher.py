@@ -78,7 +78,8 @@ def decoupled() -> "tuple[Layout, LearnerConfig]":
 def main() -> None:
     """Train."""
     from gmi_drl.config.run_config import RunConfig
-    from gmi_drl.launch.restarts import train_on
+    from gmi_drl.launch.job import resolve
+    from gmi_drl.launch.training import train
     from gmi_drl.run.checkpoint import list_checkpoints
     from gmi_drl.run.folder import RunFolder
 
@@ -92,14 +93,12 @@ def main() -> None:
     if saved is None:
         folder.create()
     with agents_of(how, layout) as agents:
-        train_on(
-            layout,
-            config,
-            folder,
+        train(
+            resolve(layout, config, folder),
             restarts=int("restarts" in more),
-            tell=lambda line: print(line, file=sys.stderr, flush=True),
+            on_restart=lambda line: print(line, file=sys.stderr, flush=True),
             resume=saved,
-            agents=agents,
+            supervisors=agents,
             on_row=lambda row: print(row["iteration"], row.get("dropped") or "", flush=True),
         )
 

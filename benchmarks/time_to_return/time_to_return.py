@@ -27,6 +27,7 @@ from gmi_drl.benchmarks.machine import Watch
 from gmi_drl.config.run_config import default_config
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Node
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.measured_plan import plan_here
@@ -199,7 +200,7 @@ def learned(task: str, cut: Cut, seed: int) -> Run:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
         try:
-            train(layout, config, folder, on_row=hear)
+            train(resolve(layout, config, folder), on_row=hear)
         except _ReachedError:
             samples = len(rewards) * per_iteration
     return Run(cut.gmis_per_gpu, cut.num_env, seed, samples, tuple(rewards))

@@ -233,15 +233,17 @@ def plan_from_profile(options: PlanOptions, node: "Node", profile: "Profile") ->
     """The plan of the profile's best point that fits the node."""
     from gmi_drl import scheduler
     from gmi_drl.config.run_config import default_config
-    from gmi_drl.launch.task_info import require_learnable, task_spec
+    from gmi_drl.config.task_names import find_task
+    from gmi_drl.launch.task_info import require_learnable, sizes_of
 
-    spec, learns = task_spec(options.task), profile.noise is not None and options.template.purpose == "training"
+    found = find_task(options.task)
+    spec, learns = sizes_of(found), profile.noise is not None and options.template.purpose == "training"
     objective = options.objective or ("learning" if learns and options.keep_batch is None else "steps")
     if objective == "learning" and profile.noise is None:
         remedy = "measure it with `gmi-drl profile --noise`, or take --objective steps"
         raise UsageError(f"{options.profile} has no gradient noise scale: {remedy}")
     learner = default_config(spec, options.algo or profile.learner).learner
-    require_learnable(learner, options.task)  # the machine that trains needs its packages, not this one
+    require_learnable(learner, found, spec)  # the machine that trains needs its packages, not this one
     backend = None if options.backend in (None, AUTO.name) else named_backend(options.backend)
     which = (profile, node, learner.horizon, options.keep_batch, backend)
     if none := scheduler.why_no_grid(*which):

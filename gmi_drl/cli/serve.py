@@ -102,7 +102,7 @@ def serve(
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
         with agents_by(launcher, chosen) as agents:
-            served = launch(chosen, folder, agents=agents, experience=experience, on_start=announce, **options)
+            served = launch(chosen, folder, supervisors=agents, experience=experience, on_start=announce, **options)
     except EndedAtOnce:
         say("gmi-drl: ended at once")
         raise

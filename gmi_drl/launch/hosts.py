@@ -1,4 +1,4 @@
-"""Where the GMIs of a layout are started: on this host, or on others."""
+"""The devices that are held for a layout, on this host or on others: how they are cut."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -6,17 +6,16 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gmi_drl.gmi import Claim, Instances
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_process import processes_here
 from gmi_drl.launch.shared_resources import shared_resources
-from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.folder import RunFolder
 
 
 @dataclass(frozen=True)
 class OpenedDevices:
-    """Devices that are cut, a way to start GMIs on them, and what these share while they are started."""
+    """Devices that are cut, a function that starts a GMI on them, and one that makes what the GMIs share."""
 
     instances: Instances
     start: Starter
@@ -24,18 +23,14 @@ class OpenedDevices:
 
 
 class DeviceOpener(Protocol):
-    """Devices that are held, here or elsewhere: on them a layout is laid."""
+    """Devices that are held, here or on other hosts, and can be cut."""
 
-    def laid(
-        self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> AbstractContextManager[OpenedDevices]:
-        """Cut the devices for the time of a `with` block, which ends after the last of the GMIs.
+    def cut(self, job: Job, environment: Mapping[str, str | None]) -> AbstractContextManager[OpenedDevices]:
+        """Cut the devices into the job's layout for the time of a `with` block, which must outlast the GMIs.
 
         Args:
-            layout: What to cut them into.
-            folder: Of the run.
-            slot_bytes: Shared memory for each GMI and group.
-            environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
+            job: What its GMIs run.
+            environment: Variables of the GMIs that differ from those of the backend; None removes one.
 
         Raises:
             UsageError: if the devices are held for another layout.
@@ -45,14 +40,12 @@ class DeviceOpener(Protocol):
 
 @dataclass(frozen=True)
 class LocalDevices:
-    """This host, by a claim on its devices. See `DeviceOpener`."""
+    """The claimed devices of this host. See `DeviceOpener`."""
 
     claim: Claim
 
     @contextmanager
-    def laid(
-        self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> Iterator[OpenedDevices]:
+    def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
         """See `DeviceOpener`."""
-        with self.claim.cut(layout) as instances, processes_here() as start:
-            yield OpenedDevices(instances, start, lambda: shared_resources(layout, slot_bytes))
+        with self.claim.cut(job.layout) as instances, processes_here() as start:
+            yield OpenedDevices(instances, start, lambda: shared_resources(job.layout, job.slot_bytes))

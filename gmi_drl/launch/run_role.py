@@ -9,6 +9,7 @@ from typing import Any
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.layout.layout import Layout
@@ -56,7 +57,7 @@ def run_role(
         with (
             folder.lock(),
             hold_devices(chosen, str(folder.path), agents) as claim,
-            opened(claim, chosen, config, folder, roles, params, slot_bytes=SLOT_BYTES) as processes,
+            opened(claim, Job(chosen, config, folder, roles, SLOT_BYTES), params) as processes,
         ):
             for _ in processes.events():
                 pass

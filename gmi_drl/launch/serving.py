@@ -14,6 +14,7 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
@@ -106,7 +107,7 @@ def serve(
     seed: int = 0,
     stochastic: bool = False,
     apply_mig: bool = False,
-    agents: SupervisorStarter | None = None,
+    supervisors: SupervisorStarter | None = None,
     experience: Path | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> Served:
@@ -122,7 +123,7 @@ def serve(
         seed: Of worlds and noise.
         stochastic: Act with the noise of training, not by the mean.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
-        agents: Starts the agents of the layout's nodes; None for a layout of this machine.
+        supervisors: Starts the supervisors of the layout's nodes; None for a layout of this machine.
         experience: A new folder for what all GMIs see, do and get; see `run.experience`.
         on_start: Called when the devices are cut and the GMIs have been started.
 
@@ -140,17 +141,18 @@ def serve(
         raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make one for that")
     _check_settings(run, task, layout, config)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
-    require_one_machine(experience, is_local=agents is None)
+    require_one_machine(experience, is_local=supervisors is None)
     kept = None if experience is None else experience.resolve()
     params: dict[str, Any] = {"steps": steps, "seed": seed, "stochastic": stochastic}
     params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
-    slot_bytes = config.learner.bucket_bytes(task_spec(task))
-    with _folder_with_policy(run, task_spec(task), config) as (folder, iteration), stop_on_signals() as request:
+    spec = task_spec(task)
+    with _folder_with_policy(run, spec, config) as (folder, iteration), stop_on_signals() as request:
+        job = Job(layout, config, folder, roles, config.learner.bucket_bytes(spec))
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
         with (
-            nullcontext() if kept is None else _writing(kept, layout, steps, facts) as written,
-            hold_devices(layout, f"gmi-drl serve {run.path}", agents, apply_mig=apply_mig) as claim,
-            opened(claim, layout, config, folder, roles, params, slot_bytes=slot_bytes) as processes,
+            nullcontext() if kept is None else _writing(kept, layout, spec, steps, facts) as written,
+            hold_devices(layout, f"gmi-drl serve {run.path}", supervisors, apply_mig=apply_mig) as claim,
+            opened(claim, job, params) as processes,
             Sampler(watched_gpus(layout, processes.instances.environment)) as sampler,
         ):
             on_start()
@@ -178,12 +180,12 @@ def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
         )
 
 
-def _writing(folder: Path, layout: Layout, steps: int, facts: Mapping[str, Any]) -> AbstractContextManager[Writing]:
+def _writing(
+    folder: Path, layout: Layout, spec: TaskSpec, steps: int, facts: Mapping[str, Any]
+) -> AbstractContextManager[Writing]:
     """See `writing`; refuses before anything is started."""
-    assert layout.task is not None
     if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
         raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
-    spec = task_spec(layout.task)
     sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
     gmis = {
         gmi.id: GMIExperience(num_env=gmi.num_env, seed=serving_seed(facts["seed"], gmi.id), shards=())

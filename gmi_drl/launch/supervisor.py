@@ -8,19 +8,17 @@ from functools import partial
 from pathlib import Path
 from signal import Signals
 
-from gmi_drl.config.learners import LEARNERS
-from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
+from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
-from gmi_drl.launch.task_info import task_spec
 from gmi_drl.launch.without_node import what_is_left
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
@@ -31,7 +29,6 @@ from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
-from gmi_drl.templates import template_of
 
 
 @dataclass(frozen=True)
@@ -49,8 +46,7 @@ class Supervisor:
     """Sees a training through. There is one for all its starts.
 
     Args:
-        config: How it trains.
-        folder: Of the run, locked.
+        job: What is trained, where at present: without the nodes that were lost. Its folder is locked.
         home: That the folder keeps its name.
         request: What signals ask for.
         restarts: How often it may be started again; no more once a signal has come.
@@ -63,8 +59,7 @@ class Supervisor:
         has_begun: Whether devices were held once, so that the run's state is its own to tell.
     """
 
-    config: RunConfig
-    folder: RunFolder
+    job: TrainingJob
     home: Presence
     request: StopRequest
     restarts: Restarts
@@ -75,11 +70,15 @@ class Supervisor:
     has_begun: bool = False
     _ends_s: float | None = field(default=None, init=False)  # by time.monotonic(), once an iteration is done
 
-    def run(self, layout: Layout, resume: Path | None) -> Outcome:
+    @property
+    def folder(self) -> RunFolder:
+        """The run's."""
+        return self.job.folder
+
+    def run(self, resume: Path | None) -> Outcome:
         """Train, and go on from the newest checkpoint after deaths, as long as there are restarts.
 
         Args:
-            layout: Where, at first.
             resume: The checkpoint to go on from; None for a new run.
 
         Raises:
@@ -88,7 +87,7 @@ class Supervisor:
         """
         while True:
             try:
-                return self._start(layout, resume)
+                return self._start(resume)
             except (GmiDiedError, MissingNodeError) as error:
                 saved = list_checkpoints(self.folder.checkpoints)
                 if not self.has_begun or not self.restarts.left or not saved:
@@ -96,17 +95,17 @@ class Supervisor:
                 if why := self._why_over(int(saved[-1].name)):
                     self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
                     return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
-                if (rest := what_is_left(layout, error)) is None:
+                if (rest := what_is_left(self.job.layout, error)) is None:
                     raise
                 lost = isinstance(error, MissingNodeError) or error.exit_code_of_gmi == LOST
                 where = f" on {', '.join(str(node) for node in rest.nodes)}" if lost else ""
                 self.restarts.take(error, f"going on from iteration {int(saved[-1].name)}{where}")
                 self.request.stage = Stage.RUNNING
-                layout, resume = rest, saved[-1]
+                self.job, resume = self.job.on(rest), saved[-1]
 
     def _why_over(self, iteration: int) -> str:
         """Why a run that stands at an iteration needs no restart; empty if it does."""
-        if iteration >= self.config.iterations:
+        if iteration >= self.job.config.iterations:
             return "since all iterations are done"
         if self.request.signal is not None:
             return f"since {self.request.signal.name} asks for the end: it stands at iteration {iteration}"
@@ -114,37 +113,34 @@ class Supervisor:
 
     def _outcome(self, iteration: int, *, is_stopped: bool) -> Outcome:
         """What a user is told: a run whose iterations are all done is done, whatever signal has come."""
-        state = "stopped" if is_stopped and iteration < self.config.iterations else "done"
+        state = "stopped" if is_stopped and iteration < self.job.config.iterations else "done"
         saved = list_checkpoints(self.folder.checkpoints)
         return Outcome(state, iteration, self.request.signal, saved[-1] if saved else None)
 
-    def _start(self, layout: Layout, resume: Path | None) -> Outcome:
+    def _start(self, resume: Path | None) -> Outcome:
         """Hold the devices and train until the end, or until somebody dies."""
-        with self.hold(layout) as claim:
+        with self.hold(self.job.layout) as claim:
             self.has_begun = True
             if self.request.signal is not None:  # while this run was starting again
                 assert resume is not None
                 return self._outcome(int(resume.name), is_stopped=True)
             self.request.stage = Stage.RUNNING
-            return self._train(claim, layout, resume)
+            return self._train(claim, resume)
 
-    def _train(self, claim: Claim | DeviceOpener, layout: Layout, resume: Path | None) -> Outcome:
-        assert layout.task is not None
-        learner, template = self.config.learner, template_of(layout)
+    def _train(self, claim: Claim | DeviceOpener, resume: Path | None) -> Outcome:
+        job, layout, template = self.job, self.job.layout, self.job.template
         drop_drafts(self.folder.checkpoints)
-        roles = template.roles(layout, LEARNERS.find(learner.kind))
         params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
-        slot_bytes = learner.bucket_bytes(task_spec(layout.task))
         succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
-        succession = GMIRestarts(succeeded, self.restarts) if self.restarts.left and succeeded else None
+        restarts = GMIRestarts(succeeded, self.restarts) if self.restarts.left and succeeded else None
         with ExitStack() as life:
-            writers = life.enter_context(Writers(self.folder, self.config.writers, self.on_warning))  # end last
-            where = claim, layout, self.config, self.folder
-            processes = life.enter_context(opened(*where, roles, params, slot_bytes=slot_bytes, succession=succession))
+            writers = life.enter_context(Writers(self.folder, job.config.writers, self.on_warning))  # end last
+            processes = life.enter_context(opened(claim, job, params, restarts=restarts))
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
-            merger = RowMerger(len(template.reporters(layout)), learner.steps_of(layout), partial(_usage, sampler))
-            self.folder.write_task(task_spec(layout.task))
+            steps = job.config.learner.steps_of(layout)
+            merger = RowMerger(len(template.reporters(layout)), steps, partial(_usage, sampler))
+            self.folder.write_task(job.task)
             self.folder.write_state("running")
             self._go_back_to(int(resume.name) if resume else 0)
             writers.start()
@@ -172,7 +168,7 @@ class Supervisor:
             Whether stop was said because of a signal.
         """
         is_asked, by_signal = False, False
-        for event in processes.events(silence_s=waits_of(processes.layout).launcher_s(self.config.hang_s)):
+        for event in processes.events(silence_s=waits_of(processes.layout).launcher_s(self.job.config.hang_s)):
             self.home.check()
             rows.check()
             if not is_asked and (self.request.signal is not None or self._is_late()):
@@ -185,9 +181,9 @@ class Supervisor:
         return by_signal
 
     def _tell(self, row: Row, writers: Writers) -> None:
-        if self._ends_s is None and self.config.time_limit_s is not None:  # from its first iteration on
+        if self._ends_s is None and self.job.config.time_limit_s is not None:  # from its first iteration on
             began_s = time.monotonic() - sum(row[name] for name in PHASE_NAMES)
-            self._ends_s = began_s + self.config.time_limit_s
+            self._ends_s = began_s + self.job.config.time_limit_s
         writers.write(row)
         self.on_row(row)
 

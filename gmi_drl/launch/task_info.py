@@ -50,8 +50,12 @@ def task_spec(name: str) -> TaskSpec:
         MachineError: the simulator is not installed.
         GmiError: the process failed or took longer than `DESCRIBE_S`.
     """
-    found = find_task(name)
-    return _ask(found.name) if isinstance(found, ForeignTask) else found
+    return sizes_of(find_task(name))
+
+
+def sizes_of(task: TaskSpec | ForeignTask) -> TaskSpec:
+    """As `task_spec`, for what `find_task` has found."""
+    return _ask(task.name) if isinstance(task, ForeignTask) else task
 
 
 def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
@@ -63,20 +67,26 @@ def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
             started, or if that one is not.
     """
     LEARNERS.find(kind).require()
-    spec = task_spec(task)
+    found = find_task(task)
+    spec = sizes_of(found)
     config = default_config(spec, kind)
-    require_learnable(config.learner, task)
+    require_learnable(config.learner, found, spec)
     return spec, config
 
 
-def require_learnable(learner: LearnerConfig, task: str) -> None:
+def require_learnable(learner: LearnerConfig, task: TaskSpec | ForeignTask, sizes: TaskSpec) -> None:
     """Refuse a task that a learner says it cannot learn (`LearnerConfig.check`).
+
+    Args:
+        learner: The section `learner` of the configuration.
+        task: As `find_task` gives it.
+        sizes: As `sizes_of` gives them.
 
     Raises:
         UsageError: with every mistake.
     """
-    groups = None if isinstance(find_task(task), ForeignTask) else ["policy"]
-    if mistakes := learner.check(task_spec(task), groups):
+    groups = None if isinstance(task, ForeignTask) else ["policy"]
+    if mistakes := learner.check(sizes, groups):
         raise UsageError("; ".join(mistakes))
 
 

@@ -16,6 +16,7 @@ from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, GMIMessage
 from gmi_drl.launch.task_info import task_spec
@@ -105,16 +106,8 @@ class Session:
             life.callback(shutil.rmtree, path, ignore_errors=True)
             folder = RunFolder(Path(path), stays=False)
             folder.create()
-            gmis = opened(
-                claim,
-                self.layout,
-                self.config,
-                folder,
-                self.roles,
-                {},
-                slot_bytes=self.bucket_bytes,
-                environment=self.environment,
-            )
+            job = Job(self.layout, self.config, folder, self.roles, self.bucket_bytes)
+            gmis = opened(claim, job, {}, environment=self.environment)
             self._taken = [0 for _ in visible_gpus()]
             with self._watching_memory():
                 self._processes = life.enter_context(gmis)

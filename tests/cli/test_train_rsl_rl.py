@@ -14,7 +14,7 @@ from conftest import environment, tiny_layout, two_cores
 from gmi_drl.config.learners import base
 from gmi_drl.config.run_config import default_config
 from gmi_drl.files import dump_yaml
-from gmi_drl.launch.training import check_trainable
+from gmi_drl.launch.job import resolve
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -134,7 +134,7 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
 
 def test_the_oldest_one_that_is_supported_may_start(monkeypatch):
     monkeypatch.setattr(base, "version", lambda name: "5.4.0")
-    check_trainable(tiny_layout(1), default_config(TASK_SPECS["ant"], "rsl_rl"))
+    resolve(tiny_layout(1), default_config(TASK_SPECS["ant"], "rsl_rl"), RunFolder(Path("run")))
 
 
 def test_what_does_not_go_together_is_refused(command_line, tmp_path):

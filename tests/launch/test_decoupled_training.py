@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,8 @@ from gmi_drl.config.learners import A3CConfig, PPOConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.launch.restarts import train_on
-from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.training import train
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Channels
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
@@ -37,7 +38,7 @@ def config_of(iterations=4, **learner):
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
-    return folder, train(layout, config, folder, **more)
+    return folder, train(resolve(layout, config, folder), **more)
 
 
 @pytest.mark.starts_gmis
@@ -73,7 +74,7 @@ def test_a_resumed_run_goes_on_with_its_learner_and_its_versions(tmp_path):
     folder, outcome = start(tmp_path / "run", layout, config_of(3))
     before = read_index(outcome.checkpoint)
     assert set(before["parts"]) == {"learner.safetensors", "gmi-1.safetensors"}
-    again = train(layout, config_of(5), folder, resume=outcome.checkpoint)
+    again = train(resolve(layout, config_of(5), folder), resume=outcome.checkpoint)
     rows = read_metrics(folder.metrics_file)
     assert again.iteration == 5 and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
     assert rows[-1]["env_steps"] == 5 * NUM_ENV * HORIZON and rows[3]["lag_max"] <= 1
@@ -83,7 +84,7 @@ def test_a_resumed_run_goes_on_with_its_learner_and_its_versions(tmp_path):
 def test_a_run_that_is_complete_ends_well_once_more(tmp_path):
     """As a restart finds it whose GMI died after the last save: agents wait for a version that still comes."""
     folder, outcome = start(tmp_path / "run", layout_of(2, 1), config_of(2))
-    again = train(layout_of(2, 1), config_of(2), folder, resume=outcome.checkpoint)
+    again = train(resolve(layout_of(2, 1), config_of(2), folder), resume=outcome.checkpoint)
     assert again.state == "done" and again.iteration == 2
 
 
@@ -121,7 +122,7 @@ def restarted(path, layout, iterations, killed, restarts):
             assert signal_gmi(folder.path, gmi_id)
 
     config = config_of(iterations).model_copy(update={"checkpoint_every": 2})
-    outcome = train_on(layout, config, folder, restarts=restarts, tell=told.append, on_row=on_row)
+    outcome = train(resolve(layout, config, folder), restarts=restarts, on_restart=told.append, on_row=on_row)
     return outcome, read_metrics(folder.metrics_file), told
 
 
@@ -156,7 +157,7 @@ def test_with_restarts_the_run_goes_on_from_its_checkpoint_after_a_trainers_deat
 
 def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="take --algo a3c"):
-        check_trainable(layout_of(), RunConfig(learner=PPOConfig()))
+        resolve(layout_of(), RunConfig(learner=PPOConfig()), RunFolder(Path("run")))
 
 
 def test_an_agent_that_hangs_is_named_though_another_goes_on_and_a_trainer_waits_for_a_trainer(tmp_path):

@@ -11,6 +11,7 @@ from toys import install_backend
 
 from gmi_drl.errors import MachineError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
@@ -83,13 +84,13 @@ def folder(tmp_path):
 def test_a_reduction_of_another_package_trains(folder, install):
     modules = {"toy_method": METHOD, "toy_reduction": REDUCTION}
     site = install({"gmi_drl.reductions": "toy = toy_method:METHOD"}, modules)
-    assert train(tiny_layout(2, reduction="toy"), tiny_config(), folder).state == "done"
+    assert train(resolve(tiny_layout(2, reduction="toy"), tiny_config(), folder)).state == "done"
     assert {path.name for path in site.glob("reduced-*")} == {"reduced-0", "reduced-1"}
 
 
 def test_a_backend_of_another_package_trains(folder, install):
     toy = install_backend(install)
-    assert train(tiny_layout(1, backend="toy"), tiny_config(), folder).state == "done"
+    assert train(resolve(tiny_layout(1, backend="toy"), tiny_config(), folder)).state == "done"
     assert "backend: toy" in folder.layout_file.read_text()
     assert (toy.cuts, toy.alive, len(toy.daemons)) == (1, 0, 1) and not children_of(os.getpid())
 
@@ -130,7 +131,7 @@ def test_devices_that_cannot_be_cut_leave_no_run(folder, install, monkeypatch):
 
     monkeypatch.setattr(install_backend(install), "cut", refuse)
     with pytest.raises(MachineError, match="no rights"):
-        train(tiny_layout(1, backend="toy"), tiny_config(), folder)
+        train(resolve(tiny_layout(1, backend="toy"), tiny_config(), folder))
     folder.create()  # as in an empty one
 
 
@@ -229,7 +230,7 @@ def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(fold
     install({"gmi_drl.writers": "toy = toy_writer:KIND"}, {"toy_writer": WRITER})
     warnings = []
     config = tiny_config(iterations=4, writers=("toy",))
-    assert train(tiny_layout(1), config, folder, on_warning=warnings.append).state == "done"
+    assert train(resolve(tiny_layout(1), config, folder), on_warning=warnings.append).state == "done"
     rows = read_metrics(folder.metrics_file)
     assert [row["iteration"] for row in rows] == [1, 2, 3, 4]
     written = "".join(f"{row['iteration']} {row['learning_rate']}\n" for row in rows[:2])
@@ -249,5 +250,5 @@ def test_a_template_of_another_package_plans_and_trains(install, command_line, t
     assert layout.template == "toy" and len(layout.gmis) == 2
     folder = RunFolder(tmp_path / "run")
     folder.create()
-    assert train(layout, tiny_config(), folder).state == "done"
+    assert train(resolve(layout, tiny_config(), folder)).state == "done"
     assert {path.name for path in site.glob("ran-*")} == {"ran-0", "ran-1"}

@@ -143,5 +143,5 @@ def test_what_cannot_be_written_is_refused_before_anything_starts(served_run, tm
     with pytest.raises(UsageError, match="is not empty, it has other"):
         serve(layout(1), served_run, steps=1, experience=tmp_path)
     with pytest.raises(UsageError, match="GMIs of a cluster cannot write experience into a folder of this machine"):
-        serve(layout(1), served_run, steps=1, experience=tmp_path / "new", agents=lambda *args: None)
+        serve(layout(1), served_run, steps=1, experience=tmp_path / "new", supervisors=lambda *args: None)
     assert [path.name for path in tmp_path.iterdir()] == ["other"]

@@ -12,6 +12,7 @@ from conftest import tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.launch import supervisor as module
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import EndedAtOnce, Stage, stop_on_signals
@@ -44,8 +45,8 @@ class Scripted:
         self.play(self._holds)
         yield
 
-    def _train(self, claim, layout, resume):
-        self.started.append((layout, resume))
+    def _train(self, claim, resume):
+        self.started.append((self.supervisor.job.layout, resume))
         self.play(self._trains)
         return DONE
 
@@ -59,10 +60,10 @@ class Scripted:
     def run(self, layout=None, resume=None, config=None):
         with stop_on_signals(Stage.STARTING) as self.request:
             self.restarts.are_wanted = lambda: self.request.signal is None
-            given = config or tiny_config(iterations=12), RunFolder(Path("run")), None, self.request, self.restarts
+            job = resolve(layout or tiny_layout(2), config or tiny_config(iterations=12), RunFolder(Path("run")))
             nothing = [lambda *told: None] * 3
-            self.supervisor = Supervisor(*given, self._hold, *nothing)
-            return self.supervisor.run(layout or tiny_layout(2), resume)
+            self.supervisor = Supervisor(job, None, self.request, self.restarts, self._hold, *nothing)
+            return self.supervisor.run(resume)
 
 
 def test_a_run_goes_on_after_deaths(monkeypatch):

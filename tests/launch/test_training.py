@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from pathlib import Path
 
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
@@ -12,8 +13,9 @@ from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.errors import GmiError, LayoutMismatchError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.gmi import claimed
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
-from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
@@ -27,7 +29,7 @@ ANT = TASK_SPECS["ant"]
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
-    return folder, train(layout, config, folder, **more)
+    return folder, train(resolve(layout, config, folder), **more)
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
     with parted.metrics_file.open("a") as rows:
         rows.writelines('{"iteration": 4}\n' for _ in range(2))  # of iterations that no checkpoint has
     told: list[str] = []
-    train(tiny_layout(gmis), config, parted, resume=outcome.checkpoint, on_warning=told.append)
+    train(resolve(tiny_layout(gmis), config, parted), resume=outcome.checkpoint, on_warning=told.append)
     assert told == ["2 rows of metrics.jsonl from iteration 4 on dropped: these iterations are done anew"]
     (*_, expected), (*_, resumed) = list_checkpoints(whole.checkpoints), list_checkpoints(parted.checkpoints)
     assert expected.name == resumed.name == "000006"
@@ -86,7 +88,7 @@ def test_a_run_is_resized_by_resuming_it_on_another_layout(tmp_path):
     config = tiny_config(iterations=2)
     folder, outcome = start(tmp_path / "run", tiny_layout(2, num_env=8), config)
     one = tiny_layout(1, num_env=16)
-    again = train(one, config.model_copy(update={"iterations": 4}), folder, resume=outcome.checkpoint)
+    again = train(resolve(one, config.model_copy(update={"iterations": 4}), folder), resume=outcome.checkpoint)
     assert again.iteration == 4 and again.checkpoint is not None
     assert set(parts_of(again.checkpoint)) == {"learner.safetensors", "gmi-0.safetensors"}
 
@@ -96,7 +98,7 @@ def test_a_run_goes_on_from_its_very_first_checkpoint(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1), config)
     shutil.rmtree(outcome.checkpoint)  # as if it had been killed before
     (first,) = list_checkpoints(folder.checkpoints)
-    again = train(tiny_layout(1), config, folder, resume=first)
+    again = train(resolve(tiny_layout(1), config, folder), resume=first)
     assert first.name == "000000" and again.iteration == 1 and parts_of(again.checkpoint)
     (row,) = read_metrics(folder.metrics_file)  # what comes again is told once
     took_s = sum(row[phase] for phase in PHASE_NAMES)
@@ -108,7 +110,7 @@ def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path)
     folder, outcome = start(tmp_path / "run", tiny_layout(1), config)
     changed = config.learner.model_copy(update={"learning_rate": 5e-5, "schedule": "fixed", "horizon": 6})
     later = config.model_copy(update={"iterations": 2, "learner": changed})
-    train(tiny_layout(1), later, folder, resume=outcome.checkpoint)
+    train(resolve(tiny_layout(1), later, folder), resume=outcome.checkpoint)
     first, second = read_metrics(folder.metrics_file)
     assert second["learning_rate"] == pytest.approx(5e-5) and second["env_steps"] == first["env_steps"] + 6 * 8
 
@@ -117,7 +119,7 @@ def test_settings_given_on_resume_take_effect_and_steps_go_on_counting(tmp_path)
 def test_a_resize_that_cannot_start_leaves_the_run_as_it_was(tmp_path):
     folder, outcome = start(tmp_path / "run", tiny_layout(1, num_env=8), tiny_config(iterations=2))
     with claimed([tiny_layout(2)], "the other run"), pytest.raises(LayoutMismatchError):
-        train(tiny_layout(2, num_env=4), tiny_config(), folder, resume=outcome.checkpoint)
+        train(resolve(tiny_layout(2, num_env=4), tiny_config(), folder), resume=outcome.checkpoint)
     assert folder.read_setup() == (tiny_layout(1, num_env=8), tiny_config(iterations=2))
     assert folder.read_state()["state"] == "done"
 
@@ -127,25 +129,25 @@ def test_groups_that_would_part_the_replicas_are_refused(tmp_path, groups):
     named = {name: GmiGroup(members=members) for name, members in groups.items()}
     layout = tiny_layout(2).model_copy(update={"groups": named})
     with pytest.raises(UsageError, match="the one group"):
-        train(layout, tiny_config(), RunFolder(tmp_path))
+        train(resolve(layout, tiny_config(), RunFolder(tmp_path)))
 
 
 def test_roles_may_stand_in_any_order(tmp_path):
     text = dump_yaml(tiny_layout(1))
     assert "[simulator, agent, trainer]" in text
     (tmp_path / "layout.yaml").write_text(text.replace("[simulator, agent, trainer]", "[agent, trainer, simulator]"))
-    check_trainable(load_yaml(Layout, tmp_path / "layout.yaml"), tiny_config())
+    resolve(load_yaml(Layout, tmp_path / "layout.yaml"), tiny_config(), RunFolder(Path("run")))
 
 
 def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.task_info.task_spec", lambda name: ANT)
+    monkeypatch.setattr("gmi_drl.launch.task_info._ask", lambda name: ANT)
     learner = RslRlConfig.for_task(ANT)
     learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
     config = tiny_config(learner=learner)
     monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
-    check_trainable(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config)
+    resolve(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config, RunFolder(Path("run")))
     with pytest.raises(UsageError, match="no group camera, only policy"):
-        check_trainable(tiny_layout(1), config)
+        resolve(tiny_layout(1), config, RunFolder(Path("run")))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +163,7 @@ def test_what_a_simulator_cannot_do_is_refused_before_anything_starts(tmp_path, 
     folder = RunFolder(tmp_path / "run")
     folder.create()
     with pytest.raises(UsageError, match=message):
-        train(tiny_layout(1, task=task), tiny_config(**settings), folder)
+        train(resolve(tiny_layout(1, task=task), tiny_config(**settings), folder))
     assert not list(folder.log_file(0).parent.iterdir()) and not folder.layout_file.exists()
 
 
@@ -179,7 +181,7 @@ def test_cores_in_use_are_refused_before_anything_starts(tmp_path):
         claimed([tiny_layout(1)], "the other run"),
         pytest.raises(LayoutMismatchError, match=r"in use by process .*the other run"),
     ):
-        train(tiny_layout(1), tiny_config(), folder)
+        train(resolve(tiny_layout(1), tiny_config(), folder))
     assert not folder.layout_file.exists() and not folder.log_file(0).exists()
 
 
@@ -190,9 +192,9 @@ def test_an_error_in_a_gmi_ends_the_run_and_is_told(tmp_path):
     broken.mkdir()
     (broken / "checkpoint.json").write_text("{}")
     with pytest.raises(LayoutMismatchError, match="other checkpoints meanwhile"):
-        train(tiny_layout(1), tiny_config(), folder)
+        train(resolve(tiny_layout(1), tiny_config(), folder))
     with pytest.raises(GmiError, match=r"GMI 0: .*000003: checkpoint.json is missing or broken(.|\n)*its log is"):
-        train(tiny_layout(1), tiny_config(), folder, resume=broken)
+        train(resolve(tiny_layout(1), tiny_config(), folder), resume=broken)
     assert "000003" in folder.read_state()["message"]
 
 
@@ -232,7 +234,7 @@ def test_an_error_stands_whatever_signals_come_while_the_processes_end(tmp_path,
     broken.mkdir()
     (broken / "checkpoint.json").write_text("{}")
     with pytest.raises(GmiError, match="missing or broken"):
-        train(tiny_layout(1), tiny_config(), folder, resume=broken)
+        train(resolve(tiny_layout(1), tiny_config(), folder), resume=broken)
     assert folder.read_state()["state"] == "failed"
 
 
@@ -244,5 +246,5 @@ def test_a_learner_that_exchanges_by_itself_is_refused_over_several_hosts():
     groups = {"trainers": GmiGroup(members=(0, 1), reduction="HAR")}
     layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
     with pytest.raises(UsageError, match="rsl_rl trains on one host, the layout is over a, b: take one node"):
-        check_trainable(layout, tiny_config(learner=RslRlConfig.for_task(ANT)))
-    check_trainable(layout, tiny_config())
+        resolve(layout, tiny_config(learner=RslRlConfig.for_task(ANT)), RunFolder(Path("run")))
+    resolve(layout, tiny_config(), RunFolder(Path("run")))

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from pathlib import Path
 
 import pytest
 from conftest import children_of, tiny_config, tiny_layout, two_cores
@@ -10,7 +11,8 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.hardware.node import Cpu, CpuDevices, Node
-from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.training import train
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
@@ -37,7 +39,7 @@ def on_two_devices():
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
-    return folder, train(layout, config, folder, **more)
+    return folder, train(resolve(layout, config, folder), **more)
 
 
 def what_was_learnt(folder, outcome):
@@ -77,7 +79,7 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path):
     config = tiny_config(checkpoint_every=2)
     whole, outcome = start(tmp_path / "whole", apart(), config)
     parted, half = start(tmp_path / "parted", apart(), config.model_copy(update={"iterations": 2}))
-    again = train(apart(), config, parted, resume=half.checkpoint)
+    again = train(resolve(apart(), config, parted), resume=half.checkpoint)
     expected, resumed = (read_index(one.checkpoint)["parts"] for one in (outcome, again))
     assert expected == resumed and set(expected) == {"learner.safetensors", "gmi-2.safetensors"}
     assert [row["env_steps"] for row in read_metrics(parted.metrics_file)] == [32, 64, 96, 128]
@@ -139,4 +141,4 @@ def test_two_simulators_share_an_agent_and_a_signal_ends_it_with_a_checkpoint(tm
 def test_another_learner_is_refused_before_anything_starts(monkeypatch):
     monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
     with pytest.raises(UsageError, match="TDG_EX trains by our PPO alone, not by rsl_rl"):
-        check_trainable(apart(), tiny_config(learner=RslRlConfig.for_task(ANT)))
+        resolve(apart(), tiny_config(learner=RslRlConfig.for_task(ANT)), RunFolder(Path("run")))

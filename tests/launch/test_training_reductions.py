@@ -4,6 +4,7 @@ import pytest
 from conftest import tiny_config, two_cores
 
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
@@ -37,7 +38,7 @@ def test_replicas_stay_alike_and_learn_the_same_by_every_reduction(tmp_path, fir
     folder = RunFolder(tmp_path / "run")
     folder.create()
     config = tiny_config(iterations=UPDATES, checkpoint_every=1, checkpoints_kept=UPDATES, learner=LEARNER)
-    assert train(layout(reduction), config, folder).state == "done"
+    assert train(resolve(layout(reduction), config, folder)).state == "done"
     first, *_, last = list_checkpoints(folder.checkpoints)
     assert (first.name, last.name) == ("000001", f"{UPDATES:06d}")
     firsts[reduction] = read_part(first, "learner")["parameters"]

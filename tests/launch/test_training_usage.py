@@ -8,6 +8,7 @@ import pytest
 from conftest import started, tiny_config, tiny_layout
 
 from gmi_drl.launch import serving, supervisor
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.serving import serve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, Layout
@@ -42,7 +43,7 @@ def test_rows_and_what_is_served_tell_how_busy_the_gpus_were(busy_gpu, tmp_path)
             os.kill(os.getpid(), signal.SIGTERM)
         seen.extend([row] if "devices" in row else [])
 
-    train(tiny_layout(1), config, folder, on_row=stop_when_told)
+    train(resolve(tiny_layout(1), config, folder), on_row=stop_when_told)
     assert seen[0]["devices"]["gpu0"]["sm_util"] == 37 and seen[0]["devices"]["gpu0"]["power_w"] > 0
     assert last_row(folder.metrics_file)["devices"]["gpu0"]["sm_util"] == 37
     gmi = GMI(id=0, roles=SERVING, num_env=8, cores=(0,))

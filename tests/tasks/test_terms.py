@@ -8,6 +8,7 @@ from conftest import tiny_config, tiny_layout, two_cores
 
 from gmi_drl.config.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
@@ -126,7 +127,7 @@ def test_rows_have_the_means_over_all_gmis_and_the_training_is_the_same(tmp_path
     for tells in (False, True):
         folder = RunFolder(tmp_path / str(tells))
         folder.create()
-        outcome = train(tiny_layout(2), tiny_config(iterations=2, reward_terms=tells, learner=learner), folder)
+        outcome = train(resolve(tiny_layout(2), tiny_config(iterations=2, reward_terms=tells, learner=learner), folder))
         digests[tells] = read_index(outcome.checkpoint)["learner"]
         for row in read_metrics(folder.metrics_file):
             assert ("reward_terms" in row) is tells

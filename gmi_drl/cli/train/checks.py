@@ -11,6 +11,7 @@ from gmi_drl.errors import UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.launch.job import TrainingJob
     from gmi_drl.layout.layout import Layout
 
 
@@ -121,35 +122,31 @@ def check_early(task: str, kind: str, config: "RunConfig", options: TrainOptions
         check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)
 
 
-def check(layout: "Layout", config: "RunConfig", launcher: str, *, apply_mig: bool, has_run_here: bool = False) -> None:
-    """Refuse what cannot be trained, or not on this machine; with Ray each node checks for itself.
+def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: bool = False) -> None:
+    """Refuse a training that this machine cannot run; with Ray each node checks for itself.
 
     Prints what has no effect or is untried, but not for a layout that has run here before.
     """
     from gmi_drl.gmi import require_possible
     from gmi_drl.launch.launchers import LOCAL
 
-    if config.tf32 and all(device.kind == "cpu" for device in layout.devices):
+    layout = job.layout
+    if job.config.tf32 and all(device.kind == "cpu" for device in layout.devices):
         say("tf32 has no effect here: cores compute in float32")
-    if not has_run_here:
-        _check_trainable(layout, config, is_here=launcher == LOCAL)
+    if launcher == LOCAL and not has_run_here:
+        _check_room(job)
     if launcher == LOCAL:
         require_possible(layout, apply_mig=apply_mig)
     if not has_run_here:
         warn_untried(layout)
 
 
-def _check_trainable(layout: "Layout", config: "RunConfig", *, is_here: bool) -> None:
+def _check_room(job: "TrainingJob") -> None:
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.task_info import task_spec
-    from gmi_drl.launch.training import check_trainable
     from gmi_drl.profiler.memory_check import require_room
 
-    check_trainable(layout, config)
-    if not is_here:
-        return
-    warn_physics(layout, config)
-    require_room(layout, config, task_spec(layout.task or ""), this_node(), tell=say)
+    warn_physics(job.layout, job.config)
+    require_room(job.layout, job.config, job.task, this_node(), tell=say)
 
 
 def warn_physics(layout: "Layout", config: "RunConfig") -> None:

@@ -28,8 +28,8 @@ from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.launch.job import TrainingJob
     from gmi_drl.launch.supervisor import Outcome
-    from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
 
@@ -81,46 +81,44 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     """
     from gmi_drl.cli.live import TrainingView
     from gmi_drl.launch.launchers import agents_by
-    from gmi_drl.launch.restarts import train_on as launch
     from gmi_drl.launch.signals import EndedAtOnce
+    from gmi_drl.launch.training import train as launch
 
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
     options = TrainOptions(task=task and with_arguments(task, env_arg), **others)
-    layout, config, folder, checkpoint = (
-        _begin(options) if options.resume is None else resume_run(options.resume, options)
-    )
+    job, checkpoint = _begin(options) if options.resume is None else resume_run(options.resume, options)
+    folder = job.folder
     with (
-        agents_by(options.launcher, layout) as agents,
-        TrainingView(layout, config, folder, quiet=format == "json") as view,
+        agents_by(options.launcher, job.layout) as agents,
+        TrainingView(job.layout, job.config, folder, quiet=format == "json") as view,
     ):
         if checkpoint is None:
             folder.create()
         try:
             outcome = launch(
-                layout,
-                config,
-                folder,
+                job,
                 restarts=restarts,
-                tell=view.warn,
+                on_restart=view.warn,
                 resume=checkpoint,
                 apply_mig=options.apply_mig,
-                agents=agents,
+                supervisors=agents,
                 on_start=view.announce,
                 on_row=view.show,
                 on_warning=view.warn,
             )
         except EndedAtOnce:
-            _report_abort(config, folder)
+            _report_abort(job.config, folder)
             raise
     _report(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
 
 
-def _begin(options: TrainOptions) -> tuple["Layout", "RunConfig", "RunFolder", None]:
-    """Layout, configuration and folder of a new run. The folder is not created yet."""
+def _begin(options: TrainOptions) -> tuple["TrainingJob", None]:
+    """The job of a new run, whose folder is not created yet, and no checkpoint."""
     from gmi_drl.config.run_config import RunConfig, default_config
+    from gmi_drl.launch.job import resolve
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.run.folder import RunFolder
@@ -143,9 +141,10 @@ def _begin(options: TrainOptions) -> tuple["Layout", "RunConfig", "RunFolder", N
         chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner)
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)
-    check(chosen, config, options.launcher, apply_mig=options.apply_mig)
     usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
-    return chosen, config, RunFolder(options.run_dir or usual), None
+    job = resolve(chosen, config, RunFolder(options.run_dir or usual))
+    check(job, options.launcher, apply_mig=options.apply_mig)
+    return job, None
 
 
 def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:

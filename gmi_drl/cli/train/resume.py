@@ -14,6 +14,7 @@ from gmi_drl.units import counted
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.launch.job import TrainingJob
     from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
@@ -21,14 +22,15 @@ FLOAT32 = 1e-6
 """The relative precision of learning rates in metrics: our learners hold them as float32."""
 
 
-def resume_run(run: Path, options: TrainOptions) -> tuple["Layout", "RunConfig", "RunFolder", Path]:
-    """Layout, configuration, folder and last checkpoint of a run, for the training that resumes it.
+def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
+    """The job that resumes a run, and the run's last checkpoint.
 
     Raises:
         UsageError: if there is nothing to resume, or the options would make it another run.
     """
     from gmi_drl.config.run_config import values_of
     from gmi_drl.config.settings import places_of
+    from gmi_drl.launch.job import resolve
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
@@ -63,10 +65,11 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["Layout", "RunConfig",
         raise UsageError(f"the run trains {name}: for another task start a new run")
     check_apply_mig(chosen, options.apply_mig)
     _check_same_run(index, before, config, places_of(values_of(options.settings)), chosen, folder)
-    check(chosen, config, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
+    job = resolve(chosen, config, folder)
+    check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
-    return chosen, config, folder, saved[-1]
+    return job, saved[-1]
 
 
 def _check_same_run(

@@ -13,6 +13,7 @@ from typing import Any
 from gmi_drl.comm.links.control import ControlConnection, Message
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
 from gmi_drl.launch.hosts import OpenedDevices
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.accept import Arrival, arrivals
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.node_host import TOKEN
@@ -25,7 +26,6 @@ from gmi_drl.layout.pools import far_agents
 from gmi_drl.roles.launcher.connection import decode
 from gmi_drl.roles.launcher.protocol import StoreCommand, parse_message_to_launcher
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
 
 ANSWER_S = 60.0
@@ -153,10 +153,9 @@ class RemoteHosts:
         self._nodes, self._purpose, self._apply_mig = nodes, purpose, apply_mig
 
     @contextmanager
-    def laid(
-        self, layout: Layout, folder: RunFolder, slot_bytes: int, environment: Mapping[str, str | None]
-    ) -> Iterator[OpenedDevices]:
-        """See `Laying`."""
+    def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
+        """See `DeviceOpener`."""
+        layout, folder = job.layout, job.folder
         for name, node in self._nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
         secret, seen = secrets.token_hex(16), folder.path / TOKEN
@@ -182,7 +181,7 @@ class RemoteHosts:
                 node.keeper = FolderReceiver(folder)
                 for file, data in node.keeper.pieces():
                     node.wire.send({"say": "take", "file": file}, data)
-            asked = {"say": "share", "slot_bytes": slot_bytes}
+            asked = {"say": "share", "slot_bytes": job.slot_bytes}
             answers = self._ask_all("shared", ANSWER_S, lambda name: asked)
             meetings = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():

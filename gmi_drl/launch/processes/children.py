@@ -9,10 +9,10 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from gmi_drl.gmi import Instances
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import GMIHandle, Starter
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.folder import RunFolder
 
 
 class Children(Mapping[int, GMIHandle]):
@@ -20,8 +20,7 @@ class Children(Mapping[int, GMIHandle]):
 
     Args:
         order: What `roles.child` reads, the same for all: `add` says the rest.
-        roles: Location of each GMI's role, by its id. Who stands in for a GMI has none.
-        folder: The run folder. Its meeting folder is made by `open` and removed by `kill`.
+        job: What the GMIs run. The meeting folder in its run folder is made by `open` and removed by `kill`.
         instances: What the devices of this layout are cut into.
         start: Starts one GMI.
         resources: What they share, by their numbers.
@@ -34,15 +33,13 @@ class Children(Mapping[int, GMIHandle]):
     def __init__(
         self,
         order: Mapping[str, Any],
-        roles: Mapping[int, str],
-        folder: RunFolder,
+        job: Job,
         instances: Instances,
         start: Starter,
-        *,
         resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
     ) -> None:
-        self._order, self._roles, self._folder, self._instances = dict(order), roles, folder, instances
+        self._order, self._roles, self._folder, self._instances = dict(order), job.roles, job.folder, instances
         self._start, self._resources, self._environment = start, resources, environment
         self.predecessors: Counter[int] = Counter()
         self._running: dict[int, GMIHandle] = {}

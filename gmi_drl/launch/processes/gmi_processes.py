@@ -11,10 +11,10 @@ from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
 from gmi_drl.launch.closing import Closing
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts
-from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
@@ -33,7 +33,6 @@ from gmi_drl.roles.launcher.protocol import (
     parse_message_to_launcher,
 )
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import gmi_of, is_proxy, name_of, proxy_of
 
 TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
@@ -70,46 +69,40 @@ class GMIProcesses:
     A `with` block is their life: however it ends, no process is left, nor what the processes started.
 
     Args:
-        layout: What to start; its file in the run folder is what the processes read.
-        roles: Location of each GMI's role, by its id: `FILE.py:CLASS` or `MODULE:CLASS`.
+        job: What the GMIs run. Their processes read the layout from its file in the run folder.
         params: Keyword arguments of `GMI_run` (JSON).
-        folder: The run folder.
         instances: What the devices of this layout are cut into.
         start: Starts one GMI.
-        hang_s: Deadline of every wait between GMIs.
-        resources: What they share, by their ids; it must be open until all have started, for who is succeeded longer.
-        environment: Variables that differ from what the backend gives; None takes one away.
-        succession: Whose processes are started again when they die, once a role has reported; None: nobody's.
+        resources: What the processes inherit, by their numbers. The descriptors must stay open until all GMIs have
+            started; those of GMIs that may be started again, until the run ends.
+        environment: Variables that differ from those of the backend; None removes one.
+        restarts: The GMIs that are started again when they die, once a role has reported; None: no GMI is.
     """
 
     def __init__(
         self,
-        layout: Layout,
-        roles: Mapping[int, str],
+        job: Job,
         params: Mapping[str, Any],
-        folder: RunFolder,
         instances: Instances,
         start: Starter,
-        *,
-        hang_s: float,
         resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
-        succession: GMIRestarts | None = None,
+        restarts: GMIRestarts | None = None,
     ) -> None:
-        self.layout, self.folder, self.instances = layout, folder, instances
+        self.layout, self.folder, self.instances = job.layout, job.folder, instances
         self._results: dict[int, Any] = {}
         order = {
             "params": dict(params),
-            "layout": str(folder.layout_file),
-            "run_folder": str(folder.path),
-            "meeting": str(folder.meeting),
-            "hang_s": hang_s,
+            "layout": str(job.folder.layout_file),
+            "run_folder": str(job.folder.path),
+            "meeting": str(job.folder.meeting),
+            "hang_s": job.config.hang_s,
             "drains": instances.drains,
-            "agents_are_restarted": succession is not None,
+            "agents_are_restarted": restarts is not None,
         }
-        self._succession = succession
-        self._children = Children(order, roles, folder, instances, start, resources=resources, environment=environment)
-        self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(layout.task)
+        self._restarts = restarts
+        self._children = Children(order, job, instances, start, resources, environment)
+        self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
         self._has_told = False  # the role of any GMI
 
     def __enter__(self) -> Self:
@@ -238,15 +231,15 @@ class GMIProcesses:
         if complaint or others_are_done or not self._has_told or not all(map(self._may_be_succeeded, deaths)):
             return first
         for number, death in deaths.items():
-            assert self._succession is not None  # as it may be succeeded
-            if not self._succession.restarts.take(death, "started again alone"):
+            assert self._restarts is not None  # as it may be succeeded
+            if not self._restarts.restarts.take(death, "started again alone"):
                 return death
             self._children.replace(number)
             self._starting[number] = WaitClock()
         return None
 
     def _may_be_succeeded(self, number: int) -> bool:
-        return self._succession is not None and number in self._succession.gmis
+        return self._restarts is not None and number in self._restarts.gmis
 
     def _read(self, number: int, has_ended: bool) -> MessageToLauncher | None:
         """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.

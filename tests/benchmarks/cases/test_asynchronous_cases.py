@@ -1,5 +1,7 @@
 """Asynchronous trainings as sides of cases, and what they are compared with."""
 
+from pathlib import Path
+
 import pytest
 from conftest import two_cores
 
@@ -9,6 +11,7 @@ from gmi_drl.benchmarks.cases.paper import figure_11, table_8
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.hardware.node import Cpu, Gpus, Node
+from gmi_drl.run.folder import RunFolder
 
 SMALL = RunConfig(learner=A3CConfig(hidden=(16,), horizon=8, minibatches=1))
 
@@ -42,10 +45,10 @@ def test_learning_is_told_by_its_first_and_last_tenth():
 
 @pytest.mark.parametrize("trained", [learning_asynchronous.beside_ppo, learning_asynchronous.by_lag])
 def test_all_sides_of_learning_can_be_trained(trained):
-    from gmi_drl.launch.training import check_trainable
+    from gmi_drl.launch.job import resolve
 
     for layout, config in trained().values():
-        check_trainable(layout, config)
+        resolve(layout, config, RunFolder(Path("run")))
 
 
 @two_cores

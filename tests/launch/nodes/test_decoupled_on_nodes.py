@@ -14,11 +14,11 @@ from unshared import needs_mounts, unseen
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.node_host import STAND_IN
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
-from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.shared_resources import PROXY_BYTES
-from gmi_drl.launch.training import check_trainable, train
+from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
@@ -53,7 +53,7 @@ def config_of(iterations=4, **more):
 def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
-    return folder, train(layout, config, folder, agents=SubprocessSupervisors(), **more)
+    return folder, train(resolve(layout, config, folder), supervisors=SubprocessSupervisors(), **more)
 
 
 @two_cores
@@ -71,7 +71,7 @@ def test_what_is_learnt_is_the_same_on_one_host_and_on_two(tmp_path):
 def test_two_trainers_learn_from_an_agent_of_another_node_and_a_resumed_run_goes_on(tmp_path):
     layout = layout_of(a=[TRAINER, TRAINER], b=[AGENT], reduction="MPR-shm")
     folder, outcome = start(tmp_path / "run", layout, config_of(3))
-    again = train(layout, config_of(6), folder, resume=outcome.checkpoint, agents=SubprocessSupervisors())
+    again = train(resolve(layout, config_of(6), folder), resume=outcome.checkpoint, supervisors=SubprocessSupervisors())
     rows = read_metrics(folder.metrics_file)
     assert again.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5, 6]
     assert rows[-1]["env_steps"] == 6 * 2 * NUM_ENV * HORIZON  # a rollout for each trainer
@@ -97,9 +97,9 @@ def kill(path, gmi_id, module):
 @pytest.mark.parametrize(
     ("gmi_id", "module", "said"),
     [
-        (2, "roles.child", r"GMI 2 \(process \d+, node b\) was killed by SIGKILL"),
-        (0, "roles.child", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
-        (2, "stand_in", r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL"),
+        (2, "roles.main", r"GMI 2 \(process \d+, node b\) was killed by SIGKILL"),
+        (0, "roles.main", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
+        (2, "proxy_main", r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL"),
     ],
     ids=["agent", "trainer", "stand-in"],
 )
@@ -119,7 +119,7 @@ def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_pa
     """Also before it has met its agent, and though the trainer has lost all that act."""
 
     def deed(*row):
-        kill(tmp_path / "run", 1, "stand_in")
+        kill(tmp_path / "run", 1, "proxy_main")
 
     died = r"^the proxy of GMI 1 \(process \d+, node a\) was killed by SIGKILL"
     with pytest.raises(GmiError, match=died) as caught:
@@ -156,7 +156,7 @@ def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_se
     folder.create()
     with pytest.raises(GmiError, match=r"the proxy of GMI 1 .* was killed by SIGABRT") as caught:
         layout = layout_of(a=[TRAINER], b=[AGENT])
-        train(layout, config_of(10**6), folder, agents=unseen(tmp_path, "a"), on_row=abort)
+        train(resolve(layout, config_of(10**6), folder), supervisors=unseen(tmp_path, "a"), on_row=abort)
     log = folder.path / "logs" / "gmi-1-proxy.log"
     assert f"its log is {log}\n  | " in str(caught.value) and "Fatal Python error: Aborted" in log.read_text()
 
@@ -191,7 +191,9 @@ def test_a_run_that_loses_a_node_goes_on_with_the_others(tmp_path, left):
 
     config = config_of(100).model_copy(update={"checkpoint_every": 2})  # so many that none is done before it is lost
     layout = layout_of(**left, reduction="HAR" if left is BOTH else "none")
-    outcome = train_on(layout, config, folder, restarts=1, tell=told.append, on_row=on_row, agents=starter)
+    outcome = train(
+        resolve(layout, config, folder), restarts=1, on_restart=told.append, on_row=on_row, supervisors=starter
+    )
     assert outcome.state == "done" and "was lost with its node: going on from iteration" in told[0]
     assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == list(range(1, 101))
 
@@ -212,7 +214,7 @@ def test_trainers_of_two_nodes_learn_alike_from_agents_of_three(tmp_path):
 def test_a_death_in_either_pool_ends_both_and_is_told(tmp_path, gmi_id):
     def on_row(row):
         if row["iteration"] == 2:
-            kill(tmp_path / "run", gmi_id, "roles.child")
+            kill(tmp_path / "run", gmi_id, "roles.main")
 
     with pytest.raises(GmiError, match=rf"GMI {gmi_id} \(process \d+, node {'aabb'[gmi_id]}\) was killed by SIGKILL"):
         start(tmp_path / "run", layout_of(**BOTH, reduction="HAR"), config_of(10**6), on_row=on_row)
@@ -222,7 +224,7 @@ def test_a_death_in_either_pool_ends_both_and_is_told(tmp_path, gmi_id):
 def test_trainers_without_agents_are_refused_with_the_remedy():
     layout = layout_of(a=[AGENT, TRAINER], b=[TRAINER], reduction="HAR")
     with pytest.raises(GmiError, match="needs an agent for the trainers of each node, b: put agents there, or more on"):
-        check_trainable(layout, config_of())
+        resolve(layout, config_of(), RunFolder(Path("run")))
 
 
 @needs_hosts
@@ -232,6 +234,8 @@ def test_a_link_to_an_agent_that_is_down_for_five_seconds_is_survived(tmp_path):
     with two_hosts() as hosts:
         folder, cut = RunFolder(tmp_path / "run"), hosts.cutting("b", 5, rows)
         folder.create()
-        outcome = train(layout_of(a=[TRAINER], b=[AGENT]), config_of(20), folder, agents=hosts, on_row=cut)
+        outcome = train(
+            resolve(layout_of(a=[TRAINER], b=[AGENT]), config_of(20), folder), supervisors=hosts, on_row=cut
+        )
     assert outcome.state == "done" and len(rows) == 20
     assert not any(deaths_in(row) or row["lag_max"] > 1 for row in rows)

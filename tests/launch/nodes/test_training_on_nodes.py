@@ -14,6 +14,7 @@ from conftest import children_of, environment, open_descriptors, two_cores
 from on_two import config, over
 
 from gmi_drl.errors import GmiDiedError, GmiError, LayoutMismatchError, MachineError
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import remote_hosts
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
@@ -25,7 +26,7 @@ ENDLESS = config(iterations=10**6)
 def trained(path, layout, agents, **more):
     folder = RunFolder(path)
     folder.create()
-    outcome = train(layout, more.pop("config", config()), folder, agents=agents, **more)
+    outcome = train(resolve(layout, more.pop("config", config()), folder), supervisors=agents, **more)
     return folder, outcome
 
 

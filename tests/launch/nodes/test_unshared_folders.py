@@ -12,6 +12,7 @@ from test_training_on_nodes import learner, trained
 from unshared import needs_mounts, unseen
 
 from gmi_drl.errors import GmiDiedError, MachineError
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import folder_receive
 from gmi_drl.launch.nodes.starters import MODULE, SubprocessSupervisors
 from gmi_drl.launch.training import train
@@ -44,7 +45,9 @@ def test_it_goes_on_from_a_checkpoint_that_no_node_sees(tmp_path):
     _, whole = trained(tmp_path / "whole", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=4))
     folder, outcome = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "a", "b"), config=config(iterations=2))
     again = train(
-        over("a", "b"), config(iterations=4), folder, resume=outcome.checkpoint, agents=unseen(tmp_path, "a", "b")
+        resolve(over("a", "b"), config(iterations=4), folder),
+        resume=outcome.checkpoint,
+        supervisors=unseen(tmp_path, "a", "b"),
     )
     assert again.iteration == 4 and learner(again) == learner(whole)
 
@@ -82,9 +85,9 @@ def test_a_node_without_room_for_the_checkpoint_is_named_before_it_gets_any_of_i
     folder, outcome = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=2))
     with pytest.raises(Exception, match=r"^node b: .*64.0 KiB are free, what the run goes on from needs") as caught:
         train(
-            *(over("a", "b"), config(iterations=4), folder),
+            resolve(over("a", "b"), config(iterations=4), folder),
             resume=outcome.checkpoint,
-            agents=unseen(tmp_path, "b", small=True),
+            supervisors=unseen(tmp_path, "b", small=True),
         )
     assert caught.value.exit_code == MachineError.exit_code
 

@@ -12,6 +12,7 @@ from conftest import children_of, open_descriptors, tiny_config, tiny_layout, tw
 
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, how_it_ended
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.shared_resources import shared_resources
@@ -99,9 +100,7 @@ def started_by_shell(tmp_path, suicide):
         claimed([layout], "a test") as claim,
         claim.cut(layout) as instances,
         shared_resources(layout, 64) as resources,
-        GMIProcesses(
-            layout, roles, params, folder, instances, ByShell, hang_s=60, resources=resources, environment={}
-        ) as gmis,
+        GMIProcesses(Job(layout, tiny_config(), folder, roles, 64), params, instances, ByShell, resources, {}) as gmis,
     ):
         yield gmis
 

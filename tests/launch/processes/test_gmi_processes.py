@@ -12,6 +12,7 @@ from conftest import children_of, environment, open_layout, tiny_config, tiny_la
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, START_S, GMIMessage, GMIProcesses
 from gmi_drl.run.folder import RunFolder
@@ -58,19 +59,20 @@ LAUNCHER = """
 import sys, time
 from pathlib import Path
 from gmi_drl.gmi import claimed
-from gmi_drl.launch import processes
-from gmi_drl.launch.processes.gmi_processes import GMIMessage
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
+from gmi_drl.launch.processes import gmi_processes
+from gmi_drl.launch.processes.gmi_processes import GMIMessage
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 layout, config = folder.read_setup()
 with (
     claimed([layout], "a test") as claim,
-    opened(claim, layout, config, folder, {0: sys.argv[2]}, {}, slot_bytes=64) as started,
+    opened(claim, Job(layout, config, folder, {0: sys.argv[2]}, 64), {}) as started,
 ):
     for event in started.events(silence_s=5):
-        if isinstance(event, Heard):
-            processes.START_S = 5  # when it has started
+        if isinstance(event, GMIMessage):
+            gmi_processes.START_S = 5  # when it has started
             print("row", flush=True)
 """
 
@@ -176,8 +178,9 @@ def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
 def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
     layout = tiny_layout(1)
     with ProcessBackend().cut(layout) as instances:
-        place = RunFolder(tmp_path), instances, None  # nothing is started
-    processes = GMIProcesses(layout, {}, {}, *place, hang_s=60, resources={}, environment={})
+        pass
+    job = Job(layout, tiny_config(), RunFolder(tmp_path), {}, 64)
+    processes = GMIProcesses(job, {}, instances, None, {}, {})  # nothing is started
     processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
     with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
         processes._check_silence(FIRST_WORD_S + 1, silence_s=60)

@@ -7,10 +7,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from conftest import open_descriptors, tiny_layout
+from conftest import open_descriptors, tiny_config, tiny_layout
 
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts, kept_open
@@ -107,15 +108,13 @@ def launch(tmp_path, monkeypatch):
             started.append(Pretended(len(started), order))
             return started[-1]
 
-        layout, succession = tiny_layout(2), GMIRestarts(frozenset({AGENT}), Restarts(restarts, told.append))
+        restarting = GMIRestarts(frozenset({AGENT}), Restarts(restarts, told.append))
         resources = {gmi: Resources() for gmi in (AGENT, TRAINER)}
         instances = SimpleNamespace(
             drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
         )
-        rest = folder, instances, start
-        with GMIProcesses(
-            layout, {}, {}, *rest, hang_s=60, resources=resources, environment={}, succession=succession
-        ) as processes:
+        job = Job(tiny_layout(2), tiny_config(), folder, {}, 64)
+        with GMIProcesses(job, {}, instances, start, resources, {}, restarting) as processes:
             launched = Launched(processes, started, told)
             for number in (AGENT, TRAINER):
                 launched.newest(number).tell(Attached())
@@ -182,7 +181,7 @@ class Clock:
 
 
 def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go_on(launch, monkeypatch):
-    monkeypatch.setattr(module, "Waiting", Clock)
+    monkeypatch.setattr(module, "WaitClock", Clock)
     with launch() as run:
         run.newest(TRAINER).tell(Report({}))
         events = run.processes.events(silence_s=1e6)

@@ -14,6 +14,7 @@ from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import LEARNERS, OUR_PPO, PPOConfig, RslRlConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import allowed_cores
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.launcher.connection import LauncherConnection, encode, socket_pair
@@ -56,7 +57,7 @@ def train_by(folder, monkeypatch):
     def start(role, layout, config):
         entry = replace(OUR_PPO, role=f"{roles_under_test.__file__}:{role}")
         monkeypatch.setattr(LEARNERS, "find", lambda kind: entry)
-        return train(layout, config, folder)
+        return train(resolve(layout, config, folder))
 
     return start
 

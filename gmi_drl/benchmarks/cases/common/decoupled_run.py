@@ -50,6 +50,7 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
 
 def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":
     """Train for so many seconds in a folder that is gone afterwards: each row with when it came."""
+    from gmi_drl.launch.job import resolve
     from gmi_drl.launch.training import train
     from gmi_drl.run.folder import RunFolder
 
@@ -58,7 +59,7 @@ def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[fl
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
-        outcome = train(layout, timed, folder, on_row=lambda row: rows.append((time.monotonic(), row)))
+        outcome = train(resolve(layout, timed, folder), on_row=lambda row: rows.append((time.monotonic(), row)))
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return rows

@@ -85,11 +85,12 @@ def learn(task: str, steps: int, worlds: int, seed: int, folder: Path) -> Sample
 
 def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]":
     """One training in a new folder; its metrics."""
+    from gmi_drl.launch.job import resolve
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.metrics import read_metrics
 
     run.create()
-    outcome = launch(layout, config, run)
+    outcome = launch(resolve(layout, config, run))
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return read_metrics(run.metrics_file)

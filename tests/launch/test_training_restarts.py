@@ -11,10 +11,10 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.remote_hosts import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
-from gmi_drl.launch.restarts import train_on
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
@@ -50,8 +50,10 @@ def started(path):
 @two_cores
 def test_a_run_goes_on_after_a_death_as_if_nothing_had_been(tmp_path):
     whole, folder, told = started(tmp_path / "whole"), started(tmp_path / "run"), []
-    expected = train(tiny_layout(2), CONFIG, whole)
-    outcome = train_on(tiny_layout(2), CONFIG, folder, restarts=2, tell=told.append, on_row=killing(folder.path, at=3))
+    expected = train(resolve(tiny_layout(2), CONFIG, whole))
+    outcome = train(
+        resolve(tiny_layout(2), CONFIG, folder), restarts=2, on_restart=told.append, on_row=killing(folder.path, at=3)
+    )
     assert outcome.state == "done" and outcome.iteration == 8
     assert read_index(outcome.checkpoint)["parts"] == read_index(expected.checkpoint)["parts"]
     assert [row["iteration"] for row in read_metrics(folder.metrics_file)] == list(range(1, 9))
@@ -64,8 +66,11 @@ def test_a_run_goes_on_after_a_death_as_if_nothing_had_been(tmp_path):
 def test_restarts_are_counted(tmp_path):
     folder, told = started(tmp_path / "run"), []
     with pytest.raises(GmiDiedError, match=r"GMI 1 .* was killed by SIGKILL"):
-        train_on(
-            tiny_layout(2), CONFIG, folder, restarts=1, tell=told.append, on_row=killing(folder.path, at=1, times=9)
+        train(
+            resolve(tiny_layout(2), CONFIG, folder),
+            restarts=1,
+            on_restart=told.append,
+            on_row=killing(folder.path, at=1, times=9),
         )
     assert len(told) == 1 and not children_of(os.getpid())
 
@@ -75,7 +80,12 @@ def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypat
     monkeypatch.setattr("gmi_drl.launch.supervisor.list_checkpoints", lambda folder: [])
     folder, told = started(tmp_path / "run"), []
     with pytest.raises(GmiDiedError):
-        train_on(tiny_layout(2), CONFIG, folder, restarts=3, tell=told.append, on_row=killing(folder.path, at=1))
+        train(
+            resolve(tiny_layout(2), CONFIG, folder),
+            restarts=3,
+            on_restart=told.append,
+            on_row=killing(folder.path, at=1),
+        )
     assert told == []
 
 
@@ -91,7 +101,7 @@ def test_a_signal_between_a_death_and_its_restart_ends_the_run_where_it_stands(t
 
     monkeypatch.setattr(GMIProcesses, "end", end_with_signals)
     more = {"tell": told.append, "on_row": killing(folder.path, at=3), "on_start": lambda: starts.append(1)}
-    outcome = train_on(tiny_layout(2), CONFIG, folder, restarts=3, **more)
+    outcome = train(resolve(tiny_layout(2), CONFIG, folder), restarts=3, **more)
     assert (outcome.state, outcome.iteration, outcome.signal) == ("stopped", 2, signal.SIGINT) and len(starts) == 1
     assert folder.read_state()["state"] == "stopped" and not children_of(os.getpid())
     assert len(told) == 1 and told[0].endswith("since SIGINT asks for the end: it stands at iteration 2")
@@ -112,7 +122,10 @@ class Remembering(SubprocessSupervisors):
 @two_cores
 def test_a_node_that_is_lost_while_its_gmis_are_started_is_left_out(tmp_path, monkeypatch):
     folder, told, agents, ask = started(tmp_path / "run"), [], {}, RemoteNode.ask
-    begun = train(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder, agents=SubprocessSupervisors())
+    begun = train(
+        resolve(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder),
+        supervisors=SubprocessSupervisors(),
+    )
 
     def ask_after_its_death(node, message):
         if message["say"] == "start" and node.name == "b":
@@ -122,7 +135,9 @@ def test_a_node_that_is_lost_while_its_gmis_are_started_is_left_out(tmp_path, mo
     monkeypatch.setattr(RemoteNode, "ask", ask_after_its_death)
     config = CONFIG.model_copy(update={"iterations": 3})
     starter, resume = Remembering(agents), begun.checkpoint
-    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, resume=resume, agents=starter)
+    outcome = train(
+        resolve(over("a", "b"), config, folder), restarts=1, on_restart=told.append, resume=resume, supervisors=starter
+    )
     assert outcome.state == "done" and load_yaml(Layout, folder.layout_file).nodes == ("a",)
     assert told[0].startswith("GMI 2 (node b: its agent ") and "was lost with its node: going on from iter" in told[0]
 
@@ -137,7 +152,9 @@ def test_a_lost_node_is_left_out_and_its_environments_are_taken_over(tmp_path):
 
     config = CONFIG.model_copy(update={"iterations": 12})
     starter = Remembering(agents)
-    outcome = train_on(over("a", "b"), config, folder, restarts=1, tell=told.append, agents=starter, on_row=lose)
+    outcome = train(
+        resolve(over("a", "b"), config, folder), restarts=1, on_restart=told.append, supervisors=starter, on_row=lose
+    )
     assert outcome.state == "done" and outcome.iteration == 12
     assert "was lost with its node: going on from iteration" in told[0] and " on a, 0 restarts left" in told[0]
     layout = load_yaml(Layout, folder.layout_file)

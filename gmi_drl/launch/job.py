@@ -1,0 +1,87 @@
+"""What runs on the GMIs of a layout; of a training, everything that its layout and configuration name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from gmi_drl.config.learners import LEARNERS, LearnerEntry
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_names import find_task
+from gmi_drl.config.task_settings import check_settings
+from gmi_drl.errors import UsageError
+from gmi_drl.launch.task_info import require_learnable, sizes_of
+from gmi_drl.layout.layout import Layout
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates import Template, template_for
+from gmi_drl.workload import TaskSpec
+
+
+@dataclass(frozen=True)
+class Job:
+    """What the GMIs of a layout run, and in which folder.
+
+    Args:
+        layout: The devices and their GMIs.
+        config: How the GMIs train, and the deadline of their waits (`hang_s`).
+        folder: The run folder. `RunFolder.create` must have made it when the GMIs start.
+        roles: Where each GMI's role is, by the GMI's id: `FILE.py:CLASS` or `MODULE:CLASS`.
+        slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
+    """
+
+    layout: Layout
+    config: RunConfig
+    folder: RunFolder
+    roles: Mapping[int, str]
+    slot_bytes: int
+
+
+@dataclass(frozen=True)
+class TrainingJob(Job):
+    """A job that trains. `resolve` makes it, once per training.
+
+    Args:
+        task: The sizes of the layout's task.
+        template: The layout's template.
+        learner: The registry's entry for the kind of learner.
+    """
+
+    task: TaskSpec
+    template: Template
+    learner: LearnerEntry
+
+    def on(self, layout: Layout) -> Self:
+        """The same training on another layout by the same template, such as one without a lost node."""
+        return replace(self, layout=layout, roles=self.template.roles(layout, self.learner))
+
+
+def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob:
+    """Look up what a layout and a configuration name, and refuse what cannot be trained.
+
+    Raises:
+        UsageError: if there is no such task, its simulator cannot do what is set, the learner cannot learn it, or the
+            numbers do not fit.
+        MachineError: if the task's simulator, or what the learner needs, is not installed.
+    """
+    learner = LEARNERS.find(config.learner.kind)
+    learner.require()
+    if learner.on_one_host and len(layout.nodes) > 1:
+        nodes = ", ".join(str(node) for node in layout.nodes)
+        raise UsageError(f"{learner.name} trains on one host, the layout is over {nodes}: take one node, or --algo ppo")
+    template = template_for(layout, "training")
+    roles = template.roles(layout, learner)  # refuses learners that the template is not for
+    assert layout.task is not None
+    found = find_task(layout.task)
+    check_settings(
+        found,
+        on_gpu=any(device.kind == "gpu" for device in layout.devices),
+        physics=config.physics,
+        room=config.warp,
+        tells_terms=config.reward_terms,
+    )
+    task = sizes_of(found)
+    require_learnable(config.learner, found, task)
+    fewest = config.learner.worlds_of(layout) * config.learner.horizon
+    if fewest < config.learner.minibatches:
+        wanted = config.learner.minibatches
+        raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")
+    return TrainingJob(layout, config, folder, roles, config.learner.bucket_bytes(task), task, template, learner)
