@@ -1,4 +1,4 @@
-"""What signals mean to the processes that work for a launcher: GMIs, agents of nodes, keepers and guards.
+"""What signals mean to the processes that work for a launcher: GMIs, supervisors of nodes, watchdogs and reapers.
 
 systemd and `scancel --full` send SIGTERM to all processes of a run at once. Only the launcher takes it then: it stops
 the others in order. If they died of it, the launcher would take that for a fault.

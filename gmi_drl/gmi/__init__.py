@@ -1,4 +1,4 @@
-"""Instances: what this machine has, who uses it, and how a share of it is given to a process."""
+"""GMIs on this machine: which devices there are, who uses them, and how a process gets a share of one."""
 
 from gmi_drl.gmi.backend import Backend, Instances
 from gmi_drl.gmi.claims import claim

@@ -1,4 +1,4 @@
-"""The `auto` backend: MPS where it can be had, else plain sharing, with a warning that says why."""
+"""The `auto` backend: MPS where it is available, else plain sharing with a warning that says why."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -16,23 +16,23 @@ PLAINLY = "GMIs share GPUs plainly, without MPS"
 
 
 class AutoBackend:
-    """Cuts by MPS or, where a GPU is not to be had by it, by processes."""
+    """Cuts GPUs by MPS if all of them can have it, else by processes."""
 
     def __init__(self) -> None:
         self._mps, self._plain = AttemptedMps(), ProcessBackend()
         self._chosen: ProcessBackend = self._plain
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """What neither can do without."""
+        """Reasons for which neither MPS nor processes can open the layout."""
         return self._plain.check(node, layout) if self._mps.check(node, layout) else []
 
     def devices(self, layout: Layout) -> list[str]:
-        """The same by either."""
+        """The devices to claim: both backends name the same."""
         return (self._plain if self._mps.check(this_node(), layout) else self._mps).devices(layout)
 
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
-        """Daemons, if all GPUs of the layouts can have them."""
+        """Start MPS daemons if all GPUs of the layouts can have them; else warn."""
         on_gpus = [layout for layout in layouts if any(device.kind == "gpu" for device in layout.devices)]
         reasons = {reason: None for layout in on_gpus for reason in self._mps.check(this_node(), layout)}
         with ExitStack() as life:
@@ -47,16 +47,16 @@ class AutoBackend:
             yield
 
     def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
-        """By what was chosen for all; on cores alone there is nothing to choose."""
+        """Cut by the backend that `held` has chosen for all layouts with GPUs; a layout of cores by processes."""
         on_gpu = any(device.kind == "gpu" for device in layout.devices)
         return (self._chosen if on_gpu else self._plain).cut(layout)
 
 
 class AttemptedInstances(MpsInstances):
-    """Clients of MPS, if CUDA lets them."""
+    """Clients of MPS that may also compute without it."""
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """A process that does not attach computes all the same, and shares its GPU plainly."""
+        """Warn about a process that is not a client: it computes nevertheless, and shares its GPU plainly."""
         try:
             super().prove_on_device(gmi_id, pid)
         except (LayoutMismatchError, MachineError) as error:
@@ -64,6 +64,6 @@ class AttemptedInstances(MpsInstances):
 
 
 class AttemptedMps(MpsBackend):
-    """MPS, with clients that need not attach."""
+    """MPS whose clients need not attach."""
 
     instances = AttemptedInstances

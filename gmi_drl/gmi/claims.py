@@ -1,4 +1,4 @@
-"""Devices in use are claimed by `flock`: a user's runs never disturb each other, and no claim outlives its process."""
+"""Claims on devices by `flock`: a user's runs never disturb each other, and a claim ends with its process."""
 
 import fcntl
 import json
@@ -13,7 +13,7 @@ from pathlib import Path
 from gmi_drl.errors import LayoutMismatchError, MachineError
 
 PATIENCE_S = 1.0
-"""How long a claim is tried: a run that is just ending still holds its devices for a moment."""
+"""How long a claim is retried: a run that is just ending still holds its devices for a moment."""
 
 RETRY_S = 0.02
 
@@ -22,21 +22,21 @@ _held: dict[str, int] = {}
 
 
 class Shared(str):
-    """A device that several may hold at once, but nobody alone meanwhile: the GPU of an instance that is used."""
+    """A device that several processes may claim together, such as the GPU of a MIG instance in use."""
 
 
 def descriptor_of(device: str) -> int:
-    """The lock of a device that this process holds: a process that inherits it goes on holding the device."""
+    """The descriptor of a lock that this process holds. A process that inherits it holds the device, too."""
     return _held[device]
 
 
 def locked(path: Path) -> bool:
-    """Whether another process holds the device of this lock alone.
+    """Whether another process holds the lock in this file exclusively.
 
     Raises:
-        OSError: if this user may not know.
+        OSError: if this user may not open the file.
     """
-    # Another user may have put a pipe there, which would be waited for.
+    # Another user may have put a pipe there: opening that would block.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         is_ours = any(os.path.sameopenfile(descriptor, ours) for ours in _held.values())
@@ -51,20 +51,20 @@ def locked(path: Path) -> bool:
 
 
 def claims_folder() -> Path:
-    """Where the locks lie: `GMI_DRL_CLAIMS`, or one folder per user in the system's folder for temporary files."""
+    """The folder of the locks: `GMI_DRL_CLAIMS`, or one folder per user in the system's folder for temporary files."""
     chosen = os.environ.get("GMI_DRL_CLAIMS")
     return Path(chosen or Path(tempfile.gettempdir()) / f"gmi-drl-claims-{os.getuid()}").absolute()
 
 
 @contextmanager
 def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
-    """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block, alone unless they are `Shared`.
+    """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block, exclusively unless they are `Shared`.
 
-    Of several who start together one gets them, as all take them in the same order.
+    All processes lock in the same order, so one of several that start together gets all of its devices.
 
     Raises:
-        LayoutMismatchError: if another process holds one of them for `PATIENCE_S`; it is named with its purpose.
-        MachineError: if the folder of the locks is not ours alone, or a lock in it cannot be opened.
+        LayoutMismatchError: if another process holds one of them for `PATIENCE_S`; the message has its purpose.
+        MachineError: if other users can write the folder of the locks, or a lock in it cannot be opened.
     """
     folder = _own_folder()
     alone = {device for device in devices if not isinstance(device, Shared)}
@@ -80,7 +80,7 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
 
 
 def _own_folder() -> Path:
-    """The folder of the locks, made if need be. In /tmp, others could have put something in its place."""
+    """The folder of the locks, created if it is missing. In /tmp another user could have put something in its place."""
     folder = claims_folder()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def _own_folder() -> Path:
 
 
 def _take_all(held: ExitStack, locks: Sequence[tuple[Path, bool]], purpose: str) -> str | None:
-    """Lock all files until `held` closes, or none of them; the first that somebody else has, and who."""
+    """Lock all files until `held` closes, or none. Returns the first that another process holds, with its owner."""
     with ExitStack() as attempt:
         for path, alone in locks:
             if owner := _take(attempt, path, alone, purpose):
@@ -103,7 +103,7 @@ def _take_all(held: ExitStack, locks: Sequence[tuple[Path, bool]], purpose: str)
 
 
 def _take(held: ExitStack, path: Path, alone: bool, purpose: str) -> str | None:
-    """Lock one file until `held` closes; the description of the owner if somebody else has it."""
+    """Lock one file until `held` closes. Returns a description of the owner if another process holds it."""
     # The file stays when the lock goes: deleting it would let two processes lock two files of the same name.
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -118,14 +118,14 @@ def _take(held: ExitStack, path: Path, alone: bool, purpose: str) -> str | None:
     held.callback(_forget, path.name, _held.get(path.name))
     _held[path.name] = descriptor
     file.truncate(0)
-    if alone:  # of several nobody would know who wrote last
+    if alone:  # of several holders it would name one
         file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))
         file.flush()
     return None
 
 
 def _forget(device: str, outer: int | None) -> None:
-    """The end of a claim; one around it may share the device."""
+    """Drop a descriptor at the end of a claim. An outer claim may share the device: then its descriptor is back."""
     if outer is None:
         _held.pop(device, None)
     else:

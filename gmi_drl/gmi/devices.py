@@ -1,4 +1,4 @@
-"""From layouts to their devices on this machine: found, claimed and cut by the backends that they name."""
+"""The devices of layouts on this machine: claimed together, then cut by the backends that the layouts name."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -14,10 +14,10 @@ from gmi_drl.registry import class_at
 
 
 def backend_for(layout: Layout, *, apply_mig: bool = False) -> Backend:
-    """The backend that a layout names, which holds and cuts nothing yet; or the one that changes devices first.
+    """The backend that a layout names; with `apply_mig` the one that first makes the MIG instances.
 
     Raises:
-        UsageError: if it has nothing to change.
+        UsageError: if `apply_mig` is not for this backend.
     """
     entry = BACKENDS.find(layout.backend)
     if apply_mig:
@@ -27,21 +27,21 @@ def backend_for(layout: Layout, *, apply_mig: bool = False) -> Backend:
 
 
 class Claim:
-    """Devices that this process holds. Within it layouts are cut, by backends that keep what their cuts share.
+    """Devices that this process holds and on which layouts can be cut.
 
     Args:
-        layouts: Those that may be cut, until the claim ends.
-        backends: By name, each within its `held`.
+        layouts: The layouts that may be cut until the claim ends.
+        backends: The backends of the layouts by name, each within its `held`.
     """
 
     def __init__(self, layouts: Iterable[Layout], backends: Mapping[str, Backend]) -> None:
         self._layouts, self._backends = list(layouts), backends
 
     def cut(self, layout: Layout) -> AbstractContextManager[Instances]:
-        """The GMIs of a layout with its devices cut, for the time of a `with` block.
+        """Cut the devices of a layout for the time of a `with` block; yields the shares of its GMIs.
 
         Raises:
-            UsageError: if it was not among the layouts of the claim, or the claim has ended.
+            UsageError: if the claim is not for this layout, or has ended.
             MachineError: if the devices cannot be cut.
         """
         if layout not in self._layouts:
@@ -49,22 +49,22 @@ class Claim:
         return self._backends[layout.backend].cut(layout)
 
     def end(self) -> None:
-        """From now on nothing is cut."""
+        """Refuse every further cut."""
         self._layouts.clear()
 
 
 @contextmanager
 def claimed(layouts: Iterable[Layout], purpose: str, *, apply_mig: bool = False) -> Iterator[Claim]:
-    """Hold the devices of layouts for the time of a `with` block, however many of them are opened there.
+    """Hold the devices of all given layouts for the time of a `with` block.
 
     Args:
-        layouts: All that will be opened, perhaps on the same devices.
-        purpose: Tells others who holds them, e.g. the run folder.
-        apply_mig: Make the MIG instances that layouts want, and restore what was there.
+        layouts: All layouts that will be opened, perhaps on the same devices.
+        purpose: What other processes read about the holder, e.g. the run folder.
+        apply_mig: Make the MIG instances that the layouts want, and restore afterwards what was there.
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or another process holds a device.
-        MachineError: if claims cannot be kept, or a backend lacks what its cuts share.
+        MachineError: if claims cannot be kept, or a backend cannot start what its cuts share.
     """
     by_backend: dict[str, list[Layout]] = {}
     for layout in layouts:
@@ -82,7 +82,7 @@ def claimed(layouts: Iterable[Layout], purpose: str, *, apply_mig: bool = False)
 def _take(
     life: ExitStack, backends: Mapping[str, Backend], by_backend: Mapping[str, list[Layout]], purpose: str
 ) -> None:
-    """Claim what layouts need. Where others were quicker, a backend may find other devices that serve as well."""
+    """Claim the devices of all layouts. If another process was quicker, try others that serve as well."""
     node, tried = this_node(), list[list[str]]()
 
     def look() -> list[str]:
@@ -101,12 +101,12 @@ def _take(
 
 
 def refusals(layout: Layout, *, apply_mig: bool = False) -> list[str]:
-    """Why this machine cannot cut its devices as a layout says, whoever holds them; empty if it can."""
+    """The reasons for which this machine cannot cut its devices as a layout says, in use or not; empty if it can."""
     return _elsewhere(layout) or backend_for(layout, apply_mig=apply_mig).check(this_node(), layout)
 
 
 def require_possible(layout: Layout, *, apply_mig: bool = False) -> None:
-    """Refuse what this machine cannot cut, before anything is made.
+    """Refuse a layout that this machine cannot cut, before anything is started.
 
     Raises:
         LayoutMismatchError: with the reasons.
@@ -125,10 +125,10 @@ def _devices(backend: Backend, layout: Layout, node: Node) -> list[str]:
 
 
 def _elsewhere(layout: Layout) -> list[str]:
-    """That a layout is not of this machine alone."""
+    """The reason for which a layout over named nodes is not opened here; empty for a layout of this machine."""
     named = [node for node in layout.nodes if node]
     return (
-        [f"the layout is over nodes ({', '.join(named)}), of which each opens its part: give --launcher ray"]
+        [f"the layout is over nodes ({', '.join(named)}), which no single machine opens: give --launcher ray"]
         if named
         else []
     )

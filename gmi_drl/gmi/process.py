@@ -19,7 +19,7 @@ class ProcessBackend:
         self.cores = allowed_cores()
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Cores and GPUs that the layout names and the node lacks."""
+        """Name the cores and GPUs of the layout that the node lacks."""
         reasons = []
         missing = sorted({core for gmi in layout.gmis for core in gmi.cores if core >= node.cpu.cores})
         if missing:
@@ -31,7 +31,7 @@ class ProcessBackend:
         return reasons
 
     def devices(self, layout: Layout) -> list[str]:
-        """Each core, by its CPU number, and each GPU, by its UUID; of a MIG device also its GPU, with others."""
+        """Each core by its CPU number and each GPU by its UUID; for a MIG device its GPU, too, as `Shared`."""
         cores = sorted({self.cores[core] for gmi in layout.gmis for core in gmi.cores})
         gpus = sorted(set(self.gpus_of(layout).values()) - {NO_GPU})
         wholes = {gpu.uuid: gpu.parent for gpu in (visible_gpus() if gpus else ()) if gpu.parent}
@@ -39,24 +39,20 @@ class ProcessBackend:
         return [f"core-{core}" for core in cores] + around + [f"gpu-{name}" for name in gpus]
 
     def held(self, layouts: Sequence[Layout]) -> AbstractContextManager[None]:
-        """Cuts share nothing."""
+        """Do nothing: cuts share nothing."""
         return nullcontext()
 
     def cut(self, layout: Layout) -> AbstractContextManager["ProcessInstances"]:
-        """There is nothing to cut, and nothing is left when the processes have ended."""
+        """Yield the shares; nothing on a device is changed."""
         return nullcontext(ProcessInstances(layout, self.cores, self.gpus_of(layout)))
 
     def gpus_of(self, layout: Layout) -> dict[int, str]:
-        """The UUID of each GMI's GPU, `NO_GPU` for one on cores.
-
-        Raises:
-            LayoutMismatchError: if a GPU cannot be shared so, or is gone.
-        """
+        """As the function `gpus_of`, with this backend's `obstacle`."""
         return gpus_of(layout, self.obstacle)
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
-        """Why so many processes cannot have contexts on a GPU, and the remedy; empty if they can."""
+        """Why this number of processes cannot have contexts on a GPU, with the remedy; empty if they can."""
         if gpu.mig and not gpu.parent:
             return (
                 "is in MIG mode: take `--backend mig`, or name its MIG devices in CUDA_VISIBLE_DEVICES (nvidia-smi -L)"
@@ -68,12 +64,12 @@ class ProcessBackend:
 
 
 class ProcessInstances:
-    """Who gets which cores and GPU.
+    """The cores and the GPU of each GMI.
 
     Args:
-        layout: Of these GMIs.
-        cores: The CPU numbers that its core indices stand for.
-        gpu_of: The UUID of each GMI's GPU, `NO_GPU` for one on cores.
+        layout: The layout of the GMIs.
+        cores: CPU numbers, by the layout's core indices.
+        gpu_of: The UUID of each GMI's GPU, `NO_GPU` for a GMI on cores.
     """
 
     drains = False
@@ -83,17 +79,17 @@ class ProcessInstances:
         self.cores, self.gpu_of = cores, gpu_of
 
     def cpus(self, gmi_id: int) -> list[int]:
-        """CPU numbers of a GMI."""
+        """The CPU numbers of a GMI."""
         return [self.cores[core] for core in self.gmis[gmi_id].cores]
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """Thread caps, the allocator's settings, cores and the visible GPU."""
+        """Variables for thread caps, the allocator, cores and the visible GPU."""
         gmi, gpu = self.gmis[gmi_id], self.gpu_of[gmi_id]
         own = gmi_environment(gmi, self.cpus(gmi_id), gpu, self.shares_cores, os.environ)
         return own | ({} if gpu == NO_GPU else NO_MPS)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
-        """Ask the kernel which cores the process is bound to."""
+        """Check the process's CPU affinity."""
         has, wants = sorted(os.sched_getaffinity(pid)), self.cpus(gmi_id)
         if has != sorted(wants):
             raise LayoutMismatchError(
@@ -101,17 +97,21 @@ class ProcessInstances:
             )
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """It sees no other GPU than its own."""
+        """Do nothing: the process sees no other GPU."""
 
     def release(self, groups: Sequence[int]) -> None:
-        """A process's share ends with it."""
+        """Do nothing: a share ends with its process."""
 
 
 def gpus_of(layout: Layout, obstacle: Callable[[VisibleGpu, int], str]) -> dict[int, str]:
-    """The UUID of each GMI's GPU, `NO_GPU` for one on cores.
+    """The UUID of each GMI's GPU by the GMI's id, `NO_GPU` for a GMI on cores.
+
+    Args:
+        layout: The layout of the GMIs.
+        obstacle: Says why a GPU cannot be shared by a number of processes; empty if it can.
 
     Raises:
-        LayoutMismatchError: if a GPU cannot be shared so, or is gone.
+        LayoutMismatchError: if a GPU cannot be shared like this, or is gone.
     """
     if all(device.kind == "cpu" for device in layout.devices):
         return {gmi.id: NO_GPU for gmi in layout.gmis}

@@ -118,7 +118,7 @@ def test_what_cuts_share_ends_with_a_process_that_is_killed(toy):
 def test_a_layout_over_nodes_is_not_cut_here():
     away = Layout(devices=(Device(node="a", kind="cpu", gmis=(GMI(id=0, num_env=1, cores=(0,)),)),))
     with (
-        pytest.raises(LayoutMismatchError, match=r"over nodes \(a\), of which each opens its part"),
+        pytest.raises(LayoutMismatchError, match=r"over nodes \(a\), which no single machine opens"),
         claimed([away], ""),
     ):
         pass

@@ -1,4 +1,4 @@
-"""What this machine has, and of it what this process may use. Needs no torch."""
+"""What this machine has and what this process may use of it. Imports no torch."""
 
 from gmi_drl.gmi.inventory.cores import allowed_cores, cgroup_quota
 from gmi_drl.gmi.inventory.gpu import MigDevice, VisibleGpu

@@ -1,4 +1,4 @@
-"""The host's cores that this process may use."""
+"""The cores of the host that this process may use."""
 
 import os
 import platform
@@ -11,8 +11,8 @@ from gmi_drl.hardware.cgroups import cgroup_folders, read
 def allowed_cores(root: Path = Path("/")) -> list[int]:
     """The CPU numbers that this process may use, ascending: its affinity, cut to the cgroup's quota (at least one).
 
-    A quota says how many but not which. Containers of one host, which know nothing of each other, begin to count at a
-    place that their host names give, so that they do not all meet on CPU 0.
+    A quota limits the number of cores only. Containers of one host cannot see each other's choice, so each starts at a
+    CPU that follows from a hash of its host name: else all would take CPU 0.
     """
     affinity = sorted(os.sched_getaffinity(0))
     quota = cgroup_quota(root)
@@ -23,7 +23,7 @@ def allowed_cores(root: Path = Path("/")) -> list[int]:
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:
-    """Cores' worth of time that the cgroup grants (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None without a limit."""
+    """The CPU quota of the cgroup in cores (v2 `cpu.max`, v1 `cpu.cfs_quota_us`); None without a limit."""
     quotas = [quota for folder in cgroup_folders(root, "cpu") if (quota := _quota_in(folder)) is not None]
     return min(quotas, default=None)
 
@@ -36,7 +36,7 @@ def _quota_in(folder: Path) -> float | None:
 
 
 def siblings_of(cores: list[int]) -> tuple[tuple[int, ...], ...] | None:
-    """Indices into `cores` grouped by physical core; None where each core is its own."""
+    """Indices into `cores`, grouped by physical core; None if no two share one."""
     groups: dict[str, list[int]] = {}
     for index, core in enumerate(cores):
         topology = Path(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list")

@@ -1,12 +1,11 @@
-"""CUDA_VISIBLE_DEVICES, read as CUDA reads it. Pure.
+"""CUDA_VISIBLE_DEVICES, parsed as CUDA parses it. Pure functions.
 
-CUDA Programming Guide, "CUDA Environment Variables": a sequence of indices (of nvidia-smi, here those that this process
-may open), or of UUIDs as `nvidia-smi -L` prints them, or their beginnings if these say which; the first that is invalid
-hides itself and all that follow. An empty one shows nothing. What the guide leaves open is as torch has it
-(`torch.cuda._parse_visible_devices`): a device that is named twice hides all, the first entry says whether indices,
-GPUs or MIG devices follow, another kind is invalid there, and a number may have letters behind it. MIG devices are
-named by UUID, or as drivers before 470 do: `MIG-GPU-UUID/GPU instance/compute instance` (MIG User Guide, "CUDA Visible
-Devices").
+CUDA Programming Guide, "CUDA Environment Variables": the value is a list of indices (those of nvidia-smi; here of the
+GPUs that this process may open), of UUIDs as `nvidia-smi -L` prints them, or of unambiguous prefixes of UUIDs. The
+first invalid entry hides itself and all that follow. An empty value shows nothing. Where the guide says nothing, this
+follows torch (`torch.cuda._parse_visible_devices`): a device that is named twice hides all; all entries must be of the
+first entry's kind (index, GPU or MIG device); letters after a number are ignored. MIG devices are named by UUID, or as
+by drivers before 470: `MIG-GPU-UUID/GPU instance/compute instance` (MIG User Guide, "CUDA Visible Devices").
 """
 
 import re
@@ -21,22 +20,22 @@ VARIABLE = "CUDA_VISIBLE_DEVICES"
 
 
 class Choice(NamedTuple):
-    """Names of devices that are visible, in their order, and what else the variable said: empty if all is well."""
+    """The UUIDs of the visible devices in order, and a note on an invalid entry; the note is empty if there is none."""
 
     names: tuple[str, ...]
     note: str = ""
 
 
 def choose(text: str | None, gpus: Sequence[str], mig: Mapping[str, str]) -> Choice:
-    """What a value of the variable shows.
+    """Parse a value of the variable.
 
     Args:
-        text: Its value; None if it is not set, which shows every GPU.
+        text: The value; None if the variable is not set, which shows every GPU.
         gpus: The UUIDs of GPUs, in the order of their indices.
-        mig: The UUIDs of MIG devices, by all names that they have.
+        mig: The UUIDs of MIG devices, by each of their names.
 
     Raises:
-        UsageError: if a device is named twice, as CUDA shows none then, which nobody wants.
+        UsageError: if a device is named twice: CUDA would show none.
     """
     if text is None:
         return Choice(tuple(gpus))
@@ -64,7 +63,7 @@ def _find(word: str, first: str, gpus: Sequence[str], mig: Mapping[str, str]) ->
 
 
 def _only(found: set[str], exact: Mapping[str, str], word: str) -> str | None:
-    """The one that was found, or the one that has the whole name."""
+    """The device whose name is exactly `word`, else the only one found; None if there are none or several."""
     if word in exact:
         return exact[word]
     return next(iter(found)) if len(found) == 1 else None

@@ -1,9 +1,9 @@
-"""What NVML tells of one GPU, and of the MIG devices that it is cut into."""
+"""What NVML reports about one GPU and its MIG devices."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from gmi_drl.gmi.inventory.nvml import told
+from gmi_drl.gmi.inventory.nvml import query
 from gmi_drl.hardware.gpus import find_gpu
 from gmi_drl.units import GIB
 
@@ -11,14 +11,14 @@ COMPUTE_MODES = {0: "default", 2: "prohibited", 3: "exclusive process"}
 """How many processes may compute on a GPU: NVML_COMPUTEMODE_*."""
 
 CORES_PER_SM = {"sm_70": 64, "sm_75": 64, "sm_80": 64}
-"""Where it is not 128: CUDA Programming Guide, "Arithmetic Instructions", float32 results per clock."""
+"""Float32 cores of an SM, if they are not 128: CUDA Programming Guide, "Arithmetic Instructions"."""
 
 
 class MigDevice(NamedTuple):
     """A MIG device that exists: a compute instance of a GPU instance, which a process sees as its GPU.
 
-    `profile` is as in its name, "3g.71gb", or "1c.3g.71gb" for a part of a GPU instance. `legacy_name` is what drivers
-    before 470 call it.
+    `profile` is the one in its name: "3g.71gb", or "1c.3g.71gb" for a part of a GPU instance. `legacy_name` is its name
+    in drivers before 470.
     """
 
     uuid: str
@@ -32,13 +32,12 @@ class MigDevice(NamedTuple):
 
 
 class VisibleGpu(NamedTuple):
-    """A GPU that this process may use, and the memory of it that is in use by whomever.
+    """A GPU that this process may use, or a MIG device that CUDA_VISIBLE_DEVICES names.
 
-    `memory_gib` is 0 where nobody knows it, and other facts are None or empty where NVML tells none. `number` is NVML's
-    index, among all GPUs. `mig` is whether MIG mode is on, None where there is no MIG; `mig_pending` what it will be
-    after a reset. `mig_devices` are those that exist on it. A MIG device that was chosen by CUDA_VISIBLE_DEVICES is a
-    GPU here, too: then `parent` is the UUID of the GPU that it lies on, and `gpu_instance` and `compute_instance` are
-    its own. `cpus` are the CPUs near it.
+    `memory_gib` is 0 if unknown; other fields are None or empty if NVML does not report them. `used_bytes` counts the
+    memory of all processes. `number` is NVML's index among all GPUs. `mig` is whether MIG mode is on, None without MIG;
+    `mig_pending` is the mode after the next reset. `mig_devices` are the existing ones. For a MIG device `parent` is
+    the UUID of its GPU, and `gpu_instance` and `compute_instance` are its ids. `cpus` are the CPUs near the GPU.
     """
 
     model: str
@@ -61,18 +60,18 @@ class VisibleGpu(NamedTuple):
 
 
 def describe(nvml: Any, handle: Any, number: int, driver: str) -> VisibleGpu:
-    """All that NVML tells of a GPU.
+    """Read everything about a GPU from NVML.
 
     Raises:
-        NVMLError: if it has no name or UUID, or is lost.
+        NVMLError: if the GPU has no name or UUID, or is lost.
     """
     model, uuid = str(nvml.nvmlDeviceGetName(handle)), str(nvml.nvmlDeviceGetUUID(handle))
-    capability = told(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+    capability = query(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     architecture = "sm_{}{}".format(*capability) if capability else ""
-    current, pending = told(nvml.nvmlDeviceGetMigMode, handle) or (None, None)
+    current, pending = query(nvml.nvmlDeviceGetMigMode, handle) or (None, None)
     devices = _mig_devices(nvml, handle, uuid) if current else ()
     memory_gib, used_bytes = _memory(nvml, handle, model, devices)
-    pci = told(nvml.nvmlDeviceGetPciInfo, handle)
+    pci = query(nvml.nvmlDeviceGetPciInfo, handle)
     return VisibleGpu(
         model=model,
         uuid=uuid,
@@ -81,8 +80,8 @@ def describe(nvml: Any, handle: Any, number: int, driver: str) -> VisibleGpu:
         driver=driver,
         number=number,
         architecture=architecture,
-        sms=_sms(told(nvml.nvmlDeviceGetNumGpuCores, handle), architecture, model),
-        compute_mode=COMPUTE_MODES.get(_code(told(nvml.nvmlDeviceGetComputeMode, handle)), ""),
+        sms=_sms(query(nvml.nvmlDeviceGetNumGpuCores, handle), architecture, model),
+        compute_mode=COMPUTE_MODES.get(_code(query(nvml.nvmlDeviceGetComputeMode, handle)), ""),
         mig=None if current is None else current == nvml.NVML_DEVICE_MIG_ENABLE,
         mig_pending=None if pending is None else pending == nvml.NVML_DEVICE_MIG_ENABLE,
         mig_devices=devices,
@@ -92,7 +91,7 @@ def describe(nvml: Any, handle: Any, number: int, driver: str) -> VisibleGpu:
 
 
 def as_gpu(device: MigDevice, gpu: VisibleGpu) -> VisibleGpu:
-    """A MIG device of a GPU, as the GPU that a process sees."""
+    """A MIG device as a process sees it: as a GPU."""
     return gpu._replace(
         model=f"{gpu.model} MIG {device.profile}",
         uuid=device.uuid,
@@ -107,18 +106,18 @@ def as_gpu(device: MigDevice, gpu: VisibleGpu) -> VisibleGpu:
 
 
 def _mig_devices(nvml: Any, handle: Any, uuid: str) -> tuple[MigDevice, ...]:
-    """The MIG devices that exist on a GPU. NVML numbers them without gaps, up to the most that there may be."""
+    """The existing MIG devices of a GPU. NVML numbers them without gaps, up to a maximum."""
     devices = []
-    for index in range(told(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
-        device = told(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
+    for index in range(query(nvml.nvmlDeviceGetMaxMigDeviceCount, handle) or 0):
+        device = query(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
         if device is not None:
             devices.append(_mig_device(nvml, device, uuid))
     return tuple(devices)
 
 
 def _mig_device(nvml: Any, device: Any, gpu_uuid: str) -> MigDevice:
-    attributes = told(nvml.nvmlDeviceGetAttributes_v2, device)
-    memory = told(nvml.nvmlDeviceGetMemoryInfo, device)
+    attributes = query(nvml.nvmlDeviceGetAttributes_v2, device)
+    memory = query(nvml.nvmlDeviceGetMemoryInfo, device)
     instance, part = nvml.nvmlDeviceGetGpuInstanceId(device), nvml.nvmlDeviceGetComputeInstanceId(device)
     total = int(memory.total) if memory else int(attributes.memorySizeMB) * 2**20 if attributes else 0
     return MigDevice(
@@ -134,11 +133,12 @@ def _mig_device(nvml: Any, device: Any, gpu_uuid: str) -> MigDevice:
 
 
 def _memory(nvml: Any, handle: Any, model: str, devices: tuple[MigDevice, ...]) -> tuple[float, int]:
-    """GiB in all and bytes in use. In MIG mode only root is told: then the catalogue's, and what instances have in use.
+    """Total memory in GiB and bytes in use.
 
-    The compute instances of one GPU instance have its memory in common.
+    In MIG mode NVML reports them to root only. For others the total is the catalogue's, and the bytes are the sum over
+    GPU instances, each counted once, since its compute instances share its memory.
     """
-    if (memory := told(nvml.nvmlDeviceGetMemoryInfo, handle)) is not None:
+    if (memory := query(nvml.nvmlDeviceGetMemoryInfo, handle)) is not None:
         return round(int(memory.total) / GIB, 1), int(memory.used)
     known = find_gpu(model)
     used = {device.gpu_instance: device.used_bytes for device in devices}
@@ -153,10 +153,10 @@ def _sms(cores: int | None, architecture: str, model: str) -> int | None:
 
 
 def _cpus(nvml: Any, handle: Any) -> tuple[int, ...]:
-    """The CPUs near a GPU: one bit for each in words of 64."""
+    """The CPUs near a GPU, from NVML's bit mask in words of 64 bits."""
     words = 16
     ask: Callable[..., Any] = nvml.nvmlDeviceGetCpuAffinity
-    mask = told(ask, handle, words) or ()
+    mask = query(ask, handle, words) or ()
     return tuple(64 * i + bit for i, word in enumerate(mask) for bit in range(64) if int(word) >> bit & 1)
 
 

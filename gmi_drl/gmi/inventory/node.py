@@ -1,4 +1,4 @@
-"""This machine as a `Node`: what plans are made for."""
+"""This machine as a `Node`, for which plans are made."""
 
 import platform
 from itertools import groupby
@@ -15,7 +15,7 @@ def this_node() -> Node:
     """Describe this machine, within the affinity, the cgroup's quota and CUDA_VISIBLE_DEVICES of this process.
 
     Raises:
-        MachineError: if its GPUs do not answer.
+        MachineError: if NVIDIA's driver does not answer.
         UsageError: if CUDA_VISIBLE_DEVICES names a device twice.
     """
     cores = allowed_cores()

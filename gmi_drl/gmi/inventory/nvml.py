@@ -1,4 +1,4 @@
-"""NVML, NVIDIA's management library, through nvidia-ml-py. No error of it reaches a user as a number."""
+"""NVML, NVIDIA's management library, through nvidia-ml-py. Its errors reach users as sentences, not as numbers."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -9,11 +9,11 @@ from gmi_drl.errors import MachineError
 Fact = TypeVar("Fact")
 
 WITHOUT = "train on cores with CUDA_VISIBLE_DEVICES= (empty)"
-"""What anybody may do whose driver is broken."""
+"""The remedy for a broken driver."""
 
 
 class Driver(NamedTuple):
-    """NVIDIA's driver: its version, and the newest CUDA that it knows, e.g. `(13, 0)`; None where it does not tell."""
+    """NVIDIA's driver: its version and the newest CUDA it supports, e.g. `(13, 0)`; None if it reports none."""
 
     version: str
     cuda: tuple[int, int] | None
@@ -21,13 +21,12 @@ class Driver(NamedTuple):
 
 @contextmanager
 def nvml_open() -> Iterator[Any]:
-    """nvidia-ml-py's module, with NVML open for the time of a `with` block; None where there is no driver.
+    """Open NVML for the time of a `with` block. Yields nvidia-ml-py's module; None if there is no driver.
 
-    Ask all that belongs together within one block: where no daemon keeps the driver awake, each opening may take a
-    second.
+    Use one block for related queries: without the persistence daemon each opening may take a second.
 
     Raises:
-        MachineError: if there is a driver that does not answer, or if what is asked within the block fails.
+        MachineError: if the driver does not answer, or a query within the block fails.
     """
     import pynvml
 
@@ -39,7 +38,7 @@ def nvml_open() -> Iterator[Any]:
     except pynvml.NVMLError as error:
         raise MachineError(_broken(error)) from error
     finally:
-        with suppress(pynvml.NVMLError):  # nothing is left to ask
+        with suppress(pynvml.NVMLError):  # all queries are done
             pynvml.nvmlShutdown()
 
 
@@ -53,11 +52,11 @@ def _opened(nvml: Any) -> bool:
     return True
 
 
-def told(ask: Callable[..., Fact], *about: Any) -> Fact | None:
-    """What NVML answers; None where it does not tell this user this of this GPU, or is too old to know.
+def query(ask: Callable[..., Fact], *about: Any) -> Fact | None:
+    """Call a query of NVML; None if it is not supported here, or not allowed to this user.
 
     Raises:
-        NVMLError: if the GPU is lost, for then nothing else it says is of use.
+        NVMLError: if the GPU is lost: then no other answer about it is useful.
     """
     import pynvml
 
@@ -70,12 +69,13 @@ def told(ask: Callable[..., Fact], *about: Any) -> Fact | None:
 
 
 def pids_on(handle: Any) -> list[int]:
-    """The processes that compute on a GPU or MIG device, with NVML open. Those of other containers are not among them.
+    """The processes that compute on a GPU or MIG device, without those of other containers. NVML must be open.
 
-    nvidia-ml-py's function without a version raises what is no NVMLError where the driver has only older lists.
+    This calls version 3 explicitly: nvidia-ml-py's function without a version raises other errors than NVMLError if the
+    driver has only older versions.
 
     Raises:
-        NVMLError: NVML does not tell.
+        NVMLError: if NVML does not list them.
     """
     import pynvml
 
@@ -83,18 +83,18 @@ def pids_on(handle: Any) -> list[int]:
 
 
 def driver() -> Driver | None:
-    """The driver of this machine; None without one.
+    """The driver of this machine; None if there is none.
 
     Raises:
-        MachineError: if there is one that does not answer.
+        MachineError: if it does not answer.
     """
     with nvml_open() as nvml:
         return None if nvml is None else driver_of(nvml)
 
 
 def driver_of(nvml: Any) -> Driver:
-    """As `driver`, with NVML open. NVML writes CUDA 13.1 as 13010."""
-    cuda = told(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    """As `driver`, with NVML open already. NVML encodes CUDA 13.1 as 13010."""
+    cuda = query(nvml.nvmlSystemGetCudaDriverVersion_v2)
     return Driver(str(nvml.nvmlSystemGetDriverVersion()), None if cuda is None else (cuda // 1000, cuda % 1000 // 10))
 
 

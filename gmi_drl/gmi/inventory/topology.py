@@ -1,4 +1,4 @@
-"""How the GPUs of this machine are connected: NVLinks to each other or to switches, and what PCIe has between them.
+"""How the GPUs of this machine are connected: by NVLinks, directly or through switches, and by PCIe.
 
 Sources: NVML API Reference Guide, "NvLink Methods" and `nvmlDeviceGetTopologyCommonAncestor`. Not yet run on a GPU.
 """
@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any, NamedTuple
 
 from gmi_drl.gmi.inventory.gpu import VisibleGpu
-from gmi_drl.gmi.inventory.nvml import told
+from gmi_drl.gmi.inventory.nvml import query
 from gmi_drl.hardware.node import LinkKind, Links
 
 PATHS = {
@@ -19,7 +19,7 @@ PATHS = {
     40: "within one NUMA node",
     50: "between NUMA nodes",
 }
-"""Where the PCIe paths of two GPUs meet: NVML_TOPOLOGY_*."""
+"""Where the PCIe paths of two GPUs meet, by NVML_TOPOLOGY_*."""
 
 SWITCH = "switch"
 
@@ -27,10 +27,10 @@ Pair = tuple[int, int]
 
 
 class Topology(NamedTuple):
-    """What connects the GPUs that may be used, by index.
+    """The connections of the GPUs that this process may use, by their indices.
 
-    `nvlinks` counts the links between two GPUs, or into the switch that both hang on; `paths` says where their PCIe
-    paths meet. What NVML does not tell is missing.
+    `nvlinks` counts the NVLinks between two GPUs, or from either to their common switch. `paths` says where their PCIe
+    paths meet. Pairs about which NVML reports nothing are missing.
     """
 
     link: LinkKind
@@ -40,7 +40,7 @@ class Topology(NamedTuple):
 
 
 def topology(nvml: Any, gpus: Sequence[VisibleGpu]) -> Topology:
-    """Ask NVML, which is open, how these GPUs are connected. MIG devices have nothing between them but PCIe."""
+    """Read from NVML, which must be open, how these GPUs are connected. MIG devices count as connected by PCIe only."""
     whole = {index: gpu for index, gpu in enumerate(gpus) if not gpu.parent and gpu.mig is not True}
     ends = {index: _far_ends(nvml, nvml.nvmlDeviceGetHandleByUUID(gpu.uuid)) for index, gpu in whole.items()}
     direct = {
@@ -62,9 +62,9 @@ def topology(nvml: Any, gpus: Sequence[VisibleGpu]) -> Topology:
 
 
 def islands(pairs: Iterable[Pair]) -> Iterator[list[int]]:
-    """GPUs of which every two are linked, in groups that share no pair: whole islands, else the pairs one by one.
+    """Yield groups of GPUs that are all linked with each other: whole connected components, else single pairs.
 
-    A DGX-1, whose eight GPUs are not all linked with each other, is a list of pairs.
+    The eight GPUs of a DGX-1 are connected, but not each with each: they yield pairs.
     """
     linked = set(pairs)
     left = sorted({gpu for pair in linked for gpu in pair})
@@ -79,7 +79,7 @@ def islands(pairs: Iterable[Pair]) -> Iterator[list[int]]:
 
 
 def _reached(start: int, linked: set[Pair]) -> list[int]:
-    """All GPUs that links lead to from one, itself among them."""
+    """All GPUs that can be reached by links from one, including itself."""
     island = {start}
     while more := {gpu for pair in linked if island & set(pair) for gpu in pair} - island:
         island |= more
@@ -87,14 +87,14 @@ def _reached(start: int, linked: set[Pair]) -> list[int]:
 
 
 def _far_ends(nvml: Any, gpu: Any) -> list[str]:
-    """What is at the other end of each active NVLink: the PCI address of a GPU, or `SWITCH`."""
+    """The other end of each active NVLink of a GPU: the PCI address of a GPU, or `SWITCH`."""
     ends = []
     for link in range(nvml.NVML_NVLINK_MAX_LINKS):
-        if not told(nvml.nvmlDeviceGetNvLinkState, gpu, link):
+        if not query(nvml.nvmlDeviceGetNvLinkState, gpu, link):
             continue
-        if told(nvml.nvmlDeviceGetNvLinkRemoteDeviceType, gpu, link) == nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+        if query(nvml.nvmlDeviceGetNvLinkRemoteDeviceType, gpu, link) == nvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
             ends.append(SWITCH)
-        elif (pci := told(nvml.nvmlDeviceGetNvLinkRemotePciInfo, gpu, link)) is not None:
+        elif (pci := query(nvml.nvmlDeviceGetNvLinkRemotePciInfo, gpu, link)) is not None:
             ends.append(pci.busId)
     return ends
 
@@ -102,7 +102,7 @@ def _far_ends(nvml: Any, gpu: Any) -> list[str]:
 def _paths(nvml: Any, gpus: dict[int, VisibleGpu]) -> dict[Pair, str]:
     handles = {index: nvml.nvmlDeviceGetHandleByUUID(gpu.uuid) for index, gpu in gpus.items()}
     levels = {
-        (one, other): told(nvml.nvmlDeviceGetTopologyCommonAncestor, handles[one], handles[other])
+        (one, other): query(nvml.nvmlDeviceGetTopologyCommonAncestor, handles[one], handles[other])
         for one, other in combinations(handles, 2)
     }
     return {pair: PATHS[level] for pair, level in levels.items() if level in PATHS}

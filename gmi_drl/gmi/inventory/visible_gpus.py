@@ -1,4 +1,4 @@
-"""The GPUs that this process may use, as CUDA_VISIBLE_DEVICES has it."""
+"""The GPUs that this process may use, after CUDA_VISIBLE_DEVICES."""
 
 import os
 from collections.abc import Iterator
@@ -12,10 +12,9 @@ from gmi_drl.gmi.inventory.nvml import WITHOUT, Driver, driver_of, nvml_open
 
 
 class VisibleGpus(NamedTuple):
-    """What was seen at one moment.
+    """The GPUs that may be used, in CUDA's order, at one moment.
 
-    `gpus` are those that may be used, in their order; `note` says what is odd about CUDA_VISIBLE_DEVICES; `driver` is
-    None where there is none.
+    `note` says which entry of CUDA_VISIBLE_DEVICES is invalid, if one is; `driver` is None if there is no driver.
     """
 
     gpus: tuple[VisibleGpu, ...] = ()
@@ -24,10 +23,10 @@ class VisibleGpus(NamedTuple):
 
 
 def visible_gpus() -> list[VisibleGpu]:
-    """The GPUs that this process may use, in their order, as they are now; none where there is no driver.
+    """The GPUs that this process may use, in CUDA's order, in their present state; none if there is no driver.
 
-    MIG devices that CUDA_VISIBLE_DEVICES names are GPUs here. CUDA shows a process the first of them alone; here are
-    all, as each GMI is a process of its own and sees one.
+    MIG devices that CUDA_VISIBLE_DEVICES names count as GPUs. CUDA shows a process only the first of them; this lists
+    all, since each GMI is a process of its own that sees one.
 
     Raises:
         MachineError: if the driver does not answer, or a GPU that may be used is lost.
@@ -37,16 +36,16 @@ def visible_gpus() -> list[VisibleGpu]:
 
 
 def visible_gpus_report() -> VisibleGpus:
-    """As `visible_gpus`, with what else belongs to it."""
+    """As `visible_gpus`, with the driver and a note on CUDA_VISIBLE_DEVICES."""
     with gpus_open() as (_, seen):
         return seen
 
 
 @contextmanager
 def gpus_open() -> Iterator[tuple[Any, VisibleGpus]]:
-    """As `visible_gpus_report`, with NVML open for further questions; None if there is no driver or no GPU."""
+    """As `visible_gpus_report`, with NVML open for further queries; None for NVML if there is no driver or no GPU."""
     text = os.environ.get(VARIABLE)
-    if text is not None and text.strip() in ("", "-1"):  # whoever wants no GPU does not depend on a driver
+    if text is not None and text.strip() in ("", "-1"):  # who wants no GPU needs no driver
         yield None, VisibleGpus()
         return
     with nvml_open() as nvml:
@@ -54,7 +53,7 @@ def gpus_open() -> Iterator[tuple[Any, VisibleGpus]]:
 
 
 class _Unusable(NamedTuple):
-    """A GPU of which NVML tells nothing: what to call it, and why."""
+    """A GPU that NVML cannot describe: a name for messages, and NVML's error."""
 
     name: str
     reason: str
@@ -83,7 +82,7 @@ def _seen(nvml: Any, text: str | None) -> VisibleGpus:
 def _gpus_here(nvml: Any, version: str) -> list[VisibleGpu | _Unusable]:
     """The GPUs that this process may open, in NVML's order.
 
-    A container that is given some GPUs may not open the others, which CUDA does not count either.
+    A container with some of the host's GPUs may not open the others; CUDA does not count them either.
     """
     here: list[VisibleGpu | _Unusable] = []
     for number in range(nvml.nvmlDeviceGetCount()):

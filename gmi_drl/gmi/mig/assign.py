@@ -1,4 +1,4 @@
-"""Which MIG device each GMI of a layout gets, of those that are there."""
+"""Assigns existing MIG devices to the GMIs of a layout."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,19 +6,22 @@ from gmi_drl.gmi.inventory import MigDevice, VisibleGpu
 from gmi_drl.layout.layout import GMI, Device, Layout
 
 Assignment = dict[int, str]
-"""UUIDs of MIG devices, by the ids of GMIs."""
+"""UUIDs of MIG devices, by the ids of their GMIs."""
 
 
 def assign(
     layout: Layout, gpus: Sequence[VisibleGpu], in_use: Mapping[str, str], *, parts: bool
 ) -> tuple[Assignment, list[str]]:
-    """A MIG device for each GMI, and why some have none; idle ones first, of these the largest.
+    """Choose a MIG device for each GMI: idle ones first, of these the largest.
 
     Args:
-        layout: Of these GMIs. One that names a `mig_profile` gets an instance of that, others any.
-        gpus: What this process may use, in its order. One that is a MIG device itself is all that its GMIs may have.
-        in_use: Who uses MIG devices, by UUID.
-        parts: Whether compute instances of one GPU instance are wanted (`mig-ci`), or whole GPU instances.
+        layout: The layout of the GMIs. A GMI with a `mig_profile` gets an instance of that profile, another any.
+        gpus: The GPUs that this process may use, in CUDA's order. One that is a MIG device itself can only be that.
+        in_use: Descriptions of the users of MIG devices, by UUID.
+        parts: Choose compute instances of one GPU instance (`mig-ci`) instead of whole GPU instances.
+
+    Returns:
+        The devices, and the reasons for which some GMIs have none.
     """
     given, reasons = Assignment(), list[str]()
     for device in layout.devices:
@@ -30,7 +33,7 @@ def assign(
 
 
 def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[VisibleGpu, int], str]) -> list[str]:
-    """Why devices of a layout cannot be cut by MIG."""
+    """The reasons for which devices of a layout cannot be cut by MIG."""
     reasons = []
     for device in layout.devices:
         if device.kind != "gpu":
@@ -42,7 +45,7 @@ def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[Visi
 
 def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Assignment, str]:
     if gpu.mig is None and not gpu.parent:
-        return {}, ""  # that it has no MIG is told by `not_cut`
+        return {}, ""  # `not_cut` reports that it has no MIG
     groups = _groups(gpu, parts)
     idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
     found = [_match(device.gmis, group) for group in idle_first] or [(Assignment(), list(device.gmis))]
@@ -56,7 +59,7 @@ def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: boo
 
 
 def _groups(gpu: VisibleGpu, parts: bool) -> list[list[MigDevice]]:
-    """The MIG devices among which the GMIs of a GPU may be: those of one GPU instance, or all that are whole ones."""
+    """The groups of MIG devices of which one must hold all GMIs of a GPU: each GPU instance, or all whole ones."""
     if gpu.parent:
         return [[itself(gpu)]]
     if not parts:
@@ -66,14 +69,14 @@ def _groups(gpu: VisibleGpu, parts: bool) -> list[list[MigDevice]]:
 
 
 def itself(gpu: VisibleGpu) -> MigDevice:
-    """A MIG device that CUDA_VISIBLE_DEVICES has chosen as a GPU."""
+    """The MIG device that CUDA_VISIBLE_DEVICES has made a GPU."""
     profile = gpu.model.partition(" MIG ")[2]
     numbers = gpu.gpu_instance or 0, gpu.compute_instance or 0
     return MigDevice(gpu.uuid, profile, *numbers, gpu.sms, gpu.memory_gib, gpu.used_bytes, "")
 
 
 def _match(gmis: Sequence[GMI], devices: Sequence[MigDevice]) -> tuple[Assignment, list[GMI]]:
-    """What each GMI gets, those that name a profile first; and the GMIs that get none."""
+    """Match GMIs and devices, GMIs with a profile first. Returns the matches and the GMIs that get none."""
     left, given, missing = list(devices), Assignment(), list[GMI]()
     for gmi in sorted(gmis, key=lambda gmi: gmi.mig_profile is None):
         found = next((one for one in left if gmi.mig_profile in (None, one.profile)), None)

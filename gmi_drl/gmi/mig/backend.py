@@ -1,4 +1,4 @@
-"""What cuts GPUs by MIG, as they are cut already: each GMI gets one of the instances that are there."""
+"""The `mig` backends: each GMI gets one of the existing MIG instances."""
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -15,7 +15,7 @@ from gmi_drl.layout.layout import Layout
 
 
 class MigBackend(ProcessBackend):
-    """Gives each GMI a GPU instance with all of its SMs, and changes none."""
+    """Gives each GMI an existing GPU instance with all of its SMs."""
 
     parts = False
 
@@ -24,8 +24,8 @@ class MigBackend(ProcessBackend):
         self._given: dict[str, Assignment] = {}
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Besides cores and GPUs: an instance for each GMI. Which one it gets is decided here."""
-        with nvml_open():  # once for all that is asked
+        """Check cores and GPUs, and choose an instance for each GMI."""
+        with nvml_open():  # once for all queries
             gpus = visible_gpus()
             self._given[layout.digest], reasons = assign(layout, gpus, in_use(gpus), parts=self.parts)
             left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
@@ -33,22 +33,22 @@ class MigBackend(ProcessBackend):
             return super().check(node, layout) + reasons
 
     def devices(self, layout: Layout) -> list[str]:
-        """Each core, each MIG device by its UUID, and their GPUs, which nobody may cut anew meanwhile."""
+        """Each core, each MIG device by its UUID, and as `Shared` their GPUs, which must not be cut again meanwhile."""
         cores = [f"core-{self.cores[core]}" for gmi in layout.gmis for core in gmi.cores]
         return [*cores, *(f"gpu-{uuid}" for uuid in self._given[layout.digest].values()), *_whole_gpus(layout)]
 
     def cut(self, layout: Layout) -> AbstractContextManager[MigInstances]:
-        """They are cut already."""
+        """Yield the shares; no instance is changed."""
         return nullcontext(MigInstances(layout, self.cores, self._given[layout.digest]))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
-        """What instances a GPU lacks is told elsewhere."""
+        """Why a GPU cannot be cut at all; `assign` reports missing instances."""
         return "has no MIG: take another --backend" if gpu.mig is None else ""
 
 
 class MigPartsBackend(MigBackend):
-    """Gives the GMIs of a GPU the compute instances of one GPU instance: SMs of their own, memory in common."""
+    """Gives the GMIs of a GPU compute instances of one GPU instance, which have SMs of their own and share memory."""
 
     parts = True
 

@@ -1,4 +1,4 @@
-"""Who uses MIG devices: processes, and runs of whichever user that have claimed them."""
+"""Who uses MIG devices: processes, and runs of any user that have claimed them."""
 
 import os
 import tempfile
@@ -11,12 +11,12 @@ import psutil
 
 from gmi_drl.gmi.claims import claims_folder, locked
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open
-from gmi_drl.gmi.inventory.nvml import pids_on, told
+from gmi_drl.gmi.inventory.nvml import pids_on, query
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.state import ComputeInstance, MigState
 
 FIRST_PID_NAMESPACE = 0xEFFFFFFC
-"""Number of the host's namespace of processes (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""
+"""The inode of the host's PID namespace (PROC_PID_INIT_INO in Linux's include/linux/proc_ns.h)."""
 
 
 NODES = "see /dev/nvidia-caps, of which a container has what was there when it started"
@@ -24,13 +24,13 @@ NODES = "see /dev/nvidia-caps, of which a container has what was there when it s
 
 
 def users(driver: MigDriver, state: MigState) -> dict[int, str]:
-    """Who uses the GPU instances of a GPU, by their ids; those in use only."""
+    """Descriptions of the users of a GPU's instances, by the ids of those in use."""
     found = {instance.id: users_of(driver, instance.compute) for instance in state.instances}
     return {instance_id: who for instance_id, who in found.items() if who}
 
 
 def users_of(driver: MigDriver, parts: Sequence[ComputeInstance]) -> str:
-    """Who uses any of some compute instances; empty if nobody does."""
+    """A description of who uses any of these compute instances; empty if nobody does."""
     if not all(part.uuid for part in parts):
         return f"whoever may open it: this process may not ({NODES})"
     claims = claimed_elsewhere()
@@ -40,25 +40,25 @@ def users_of(driver: MigDriver, parts: Sequence[ComputeInstance]) -> str:
 
 
 def in_use(gpus: Sequence[VisibleGpu]) -> dict[str, str]:
-    """Who uses the MIG devices of GPUs, beside this process and its GMIs, as far as a user can know; by UUID."""
+    """Descriptions of the users of the GPUs' MIG devices, other than this process and its children, by UUID."""
     uuids = [gpu.uuid for gpu in gpus if gpu.parent] + [one.uuid for gpu in gpus for one in gpu.mig_devices]
     ours = {os.getpid(), *(child.pid for child in psutil.Process().children(recursive=True))}
     with nvml_open() as nvml:
-        found = {uuid: [pid for pid in told(pids_of, nvml, uuid) or () if pid not in ours] for uuid in uuids}
+        found = {uuid: [pid for pid in query(pids_of, nvml, uuid) or () if pid not in ours] for uuid in uuids}
     processes = {uuid: f"process {', '.join(map(str, pids))}" for uuid, pids in found.items() if pids}
     return {uuid: who for uuid, who in claimed_elsewhere().items() if uuid in uuids} | processes
 
 
 def pids_of(nvml: Any, uuid: str) -> list[int]:
-    """The processes that compute on a MIG device, with NVML open."""
+    """The processes that compute on a MIG device. NVML must be open."""
     return pids_on(nvml.nvmlDeviceGetHandleByUUID(uuid))
 
 
 def claimed_elsewhere() -> Mapping[str, str]:
-    """GPUs and MIG devices that runs of any user hold alone whose locks we can see, and where, by UUID."""
+    """The GPUs and MIG devices that runs of any user hold exclusively, as far as we can read their locks, by UUID."""
     found: dict[str, str] = {}
     for folder in {claims_folder(), *_folders_of_users()}:
-        with suppress(OSError):  # of another user, who lets nobody in
+        with suppress(OSError):  # another user's, closed to us
             for path in folder.glob("gpu-*"):
                 if locked(path):
                     found[path.name.removeprefix("gpu-")] = f"a run that has claimed it in {folder}"
@@ -66,7 +66,7 @@ def claimed_elsewhere() -> Mapping[str, str]:
 
 
 def _folders_of_users() -> Iterator[Path]:
-    """Those that their users have made, as their names say."""
+    """The folders of locks in /tmp that belong to the user in their name."""
     for folder in Path(tempfile.gettempdir()).glob("gmi-drl-claims-*"):
         with suppress(OSError):
             if folder.name == f"gmi-drl-claims-{folder.lstat().st_uid}":
@@ -74,7 +74,7 @@ def _folders_of_users() -> Iterator[Path]:
 
 
 def hides_processes(namespaces: Path = Path("/proc/self/ns")) -> bool:
-    """Whether processes may use a GPU that NVML does not list here, as in a container with pids of its own."""
+    """Whether NVML may not list all processes on a GPU here, as in a container with its own PID namespace."""
     try:
         return os.stat(namespaces / "pid").st_ino != FIRST_PID_NAMESPACE
     except OSError:

@@ -1,7 +1,7 @@
-"""MIG through NVML: the one place where GPU instances and compute instances are read, made and destroyed.
+"""Reads, makes and destroys GPU instances and compute instances through NVML.
 
-Functions and what they refuse: NVIDIA's NVML API Reference, "Multi Instance GPU Management". Even to read GPU instances
-needs root there; MIG devices, which `gmi.inventory` reads, anybody may.
+Reference: NVIDIA's NVML API Reference, "Multi Instance GPU Management". Even reading GPU instances needs root; every
+user may read MIG devices, as `gmi.inventory` does.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from gmi_drl.gmi.mig.state import ComputeInstance, GpuInstance, MigState
 
 
 def in_words(error: Exception) -> str:
-    """What an error of NVML means for MIG, and the remedy."""
+    """An error of NVML as a message: what it means for MIG, and the remedy."""
     import pynvml
 
     remedies = {
@@ -26,11 +26,11 @@ def in_words(error: Exception) -> str:
         pynvml.NVML_ERROR_NOT_SUPPORTED: "this GPU or its driver cannot do it",
         pynvml.NVML_ERROR_FUNCTION_NOT_FOUND: "the driver is too old for it",
     }
-    return f"{error}: {remedies.get(error.value, 'NVML tells no more')}" if hasattr(error, "value") else str(error)
+    return f"{error}: {remedies.get(error.value, 'NVML gives no reason')}" if hasattr(error, "value") else str(error)
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether what NVML refuses now it may do in a moment."""
+    """Whether NVML may succeed if the same is tried again in a moment."""
     import pynvml
 
     final = (
@@ -45,19 +45,19 @@ def is_passing(error: Exception) -> bool:
 
 
 class MigDriver:
-    """MIG of one GPU, while NVML is open. All that it does raises `pynvml.NVMLError`.
+    """MIG of one GPU. NVML must be open; all methods may raise `pynvml.NVMLError`.
 
-    Handles are asked for anew each time: they do not outlive a change of the mode.
+    Each method gets new handles, since they become invalid when the mode changes.
 
     Args:
-        gpu: Its UUID.
+        gpu: The GPU's UUID.
     """
 
     def __init__(self, gpu: str) -> None:
         self.gpu = gpu
 
     def state(self) -> MigState:
-        """How MIG stands; a GPU without MIG is one where it is off."""
+        """Read the mode and the instances. A GPU without MIG counts as one in which it is off."""
         import pynvml
 
         model = str(pynvml.nvmlDeviceGetName(self._handle))
@@ -69,10 +69,10 @@ class MigDriver:
         return MigState(self.gpu, model, enabled, pending, tuple(sorted(instances, key=lambda one: one.start)))
 
     def set_mode(self, *, enabled: bool) -> None:
-        """Turn MIG mode on or off, which may take effect only with the next reset: see `MigState.pending`.
+        """Turn MIG mode on or off. It may take effect only at the next reset: see `MigState.pending`.
 
         Raises:
-            pynvml.NVMLError: also where the mode has not become active, with the reason.
+            pynvml.NVMLError: also if the mode has not become active, with the reason.
         """
         import pynvml
 
@@ -81,7 +81,7 @@ class MigDriver:
             raise pynvml.NVMLError(status)
 
     def make(self, profile: str, start: int) -> int:
-        """A GPU instance without compute instances; its id."""
+        """Make a GPU instance without compute instances at a memory slice. Returns its id."""
         import pynvml
 
         number, kind = self._number(profile), pynvml.c_nvmlGpuInstancePlacement_t
@@ -93,7 +93,7 @@ class MigDriver:
         return int(pynvml.nvmlGpuInstanceGetInfo(instance).id)
 
     def make_part(self, instance_id: int, profile: str, start: int) -> None:
-        """A compute instance in a GPU instance, at a compute slice."""
+        """Make a compute instance in a GPU instance, at a compute slice."""
         import pynvml
 
         instance = self._instance(instance_id)
@@ -108,24 +108,24 @@ class MigDriver:
         pynvml.nvmlGpuInstanceCreateComputeInstanceWithPlacement(instance, numbers[profile], byref(place))
 
     def destroy(self, instance_id: int) -> None:
-        """A GPU instance, which has no compute instances any more."""
+        """Destroy a GPU instance, which must have no compute instances."""
         import pynvml
 
         pynvml.nvmlGpuInstanceDestroy(self._instance(instance_id))
 
     def destroy_part(self, instance_id: int, part_id: int) -> None:
-        """A compute instance."""
+        """Destroy a compute instance."""
         import pynvml
 
         part = pynvml.nvmlGpuInstanceGetComputeInstanceById(self._instance(instance_id), part_id)
         pynvml.nvmlComputeInstanceDestroy(part)
 
     def pids(self) -> list[int]:
-        """The processes that compute on the GPU itself. Those of other containers are not among them."""
+        """The processes that compute on the GPU itself, without those of other containers."""
         return pids_on(self._handle)
 
     def pids_of(self, uuid: str) -> list[int]:
-        """The processes that compute on a MIG device of this GPU. Those of other containers are not among them."""
+        """The processes that compute on a MIG device of this GPU, without those of other containers."""
         import pynvml
 
         return pids_on(pynvml.nvmlDeviceGetHandleByUUID(uuid))
@@ -162,7 +162,10 @@ class MigDriver:
         for index in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(self._handle)):
             try:
                 device = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(self._handle, index)
-            except (pynvml.NVMLError_NotFound, pynvml.NVMLError_NoPermission):  # none, or not for this process
+            except (
+                pynvml.NVMLError_NotFound,
+                pynvml.NVMLError_NoPermission,
+            ):  # none, or closed to this process
                 continue
             instance, part = pynvml.nvmlDeviceGetGpuInstanceId(device), pynvml.nvmlDeviceGetComputeInstanceId(device)
             found.setdefault(instance, {})[part] = str(pynvml.nvmlDeviceGetUUID(device))
@@ -181,27 +184,30 @@ class MigDriver:
         return sorted(found, key=lambda part: part.id)
 
     def _number(self, profile: str) -> int:
-        """The id of a profile."""
+        """The id of a profile of GPU instances, by its name."""
         numbers = {name: number for number, (name, _) in self._profiles().items()}
         if profile not in numbers:
             raise MachineError(f"the driver has no MIG profile {profile!r} for {self.gpu}, only {', '.join(numbers)}")
         return numbers[profile]
 
     def _profiles(self) -> dict[int, tuple[str, int]]:
-        """The name of each profile of GPU instances and how many of it there may be, by its id."""
+        """The name and the maximal number of GPU instances of each profile, by the profile's id."""
         import pynvml
 
         found = {}
         for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
             try:
                 info = pynvml.nvmlDeviceGetGpuInstanceProfileInfo(self._handle, number)
-            except (pynvml.NVMLError_NotSupported, pynvml.NVMLError_InvalidArgument):  # not of this GPU; not yet known
+            except (
+                pynvml.NVMLError_NotSupported,
+                pynvml.NVMLError_InvalidArgument,
+            ):  # not of this GPU or driver
                 continue
             found[int(info.id)] = (_name(info), int(info.instanceCount))
         return found
 
     def _part_profiles(self, instance: Any) -> dict[int, tuple[str, int]]:
-        """The name of each profile of compute instances and how many of it there may be, by its id."""
+        """The name and the maximal number of compute instances of each profile, by the profile's id."""
         import pynvml
 
         found = {}
@@ -217,7 +223,12 @@ class MigDriver:
 
 
 def _sizes(kind: Any, ask: Callable[..., object]) -> dict[int, int]:
-    """Slices that a profile takes, by where it may begin: NVML's `...PossiblePlacements`, of a kind of placement."""
+    """The number of slices of a profile by its possible starts, from one of NVML's `...PossiblePlacements`.
+
+    Args:
+        kind: The struct for a placement.
+        ask: The function of NVML, called with an array (None at first) and its length.
+    """
     count = c_uint(0)
     ask(None, byref(count))
     places = (kind * count.value)()
@@ -226,5 +237,5 @@ def _sizes(kind: Any, ask: Callable[..., object]) -> dict[int, int]:
 
 
 def _name(info: Any) -> str:
-    """Of a profile: NVML says "MIG 3g.20gb"."""
+    """The name of a profile, without NVML's prefix: NVML writes "MIG 3g.20gb"."""
     return str(info.name).removeprefix("MIG ")

@@ -1,4 +1,4 @@
-"""The GMIs of a layout as processes that see one MIG device each."""
+"""GMIs that see one MIG device each."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -10,23 +10,23 @@ from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.layout.layout import Layout
 
 LISTED_S = 5.0
-"""Until NVML lists a process that has made its context."""
+"""Deadline for NVML to list a process that has created its context."""
 
 
 class MigInstances(ProcessInstances):
-    """Who has which cores and MIG device.
+    """The cores and the MIG device of each GMI.
 
     Args:
-        layout: Of these GMIs.
-        cores: The CPU numbers that its core indices stand for.
-        device_of: The UUID of each GMI's MIG device, which its CUDA_VISIBLE_DEVICES names.
+        layout: The layout of the GMIs.
+        cores: CPU numbers, by the layout's core indices.
+        device_of: The UUID of each GMI's MIG device, as in its CUDA_VISIBLE_DEVICES.
     """
 
     def __init__(self, layout: Layout, cores: Sequence[int], device_of: Mapping[int, str]) -> None:
         super().__init__(layout, cores, device_of)
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """Ask NVML which processes compute on the MIG device. In a container it may list none, or other numbers."""
+        """Check that NVML lists the process on its MIG device. In a container NVML may list none, or other numbers."""
         deadline = time.monotonic() + LISTED_S
         while not hides_processes() and pid not in (there := _pids(self.gpu_of[gmi_id])):
             if time.monotonic() >= deadline:

@@ -1,4 +1,4 @@
-"""What a GPU is cut into by MIG, as pure data: that which is there, and that which is wanted.
+"""The MIG instances of a GPU as pure data: those that exist, and those that are wanted.
 
 Terms: NVIDIA Multi-Instance GPU User Guide, "Concepts". A GPU instance has memory slices of its own; compute instances
 divide its SMs. CUDA addresses compute instances (MIG devices), each by its UUID.
@@ -12,12 +12,12 @@ from gmi_drl.hardware.gpus import find_gpu
 from gmi_drl.hardware.mig_profiles import MigProfile
 
 Part = tuple[str, int]
-"""A compute instance as it is wanted: the name of its profile, and its first compute slice."""
+"""A wanted compute instance: the name of its profile, and its first compute slice."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A GPU instance as it is wanted, with the compute instances in it; `start` is its first memory slice."""
+    """A wanted GPU instance with its compute instances. `start` is its first memory slice."""
 
     profile: str
     start: int
@@ -25,19 +25,19 @@ class Shape:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Its profile and its first memory slice."""
+        """The profile and the first memory slice."""
         return self.profile, self.start
 
 
 @dataclass(frozen=True)
 class ComputeInstance:
-    """A compute instance that is there: a MIG device.
+    """An existing compute instance: a MIG device.
 
     Args:
-        id: Within its GPU instance.
-        profile: E.g. "1c.3g.20gb"; that of the GPU instance if it has all of its SMs.
+        id: Its id within the GPU instance.
+        profile: E.g. "1c.3g.20gb"; the GPU instance's profile if it has all of its SMs.
         start: Its first compute slice.
-        uuid: `MIG-...`, what CUDA_VISIBLE_DEVICES takes; empty if this process may not open it.
+        uuid: `MIG-...`, its name in CUDA_VISIBLE_DEVICES; empty if this process may not open it.
     """
 
     id: int
@@ -48,7 +48,7 @@ class ComputeInstance:
 
 @dataclass(frozen=True)
 class GpuInstance:
-    """A GPU instance that is there, on `size` memory slices from `start` on."""
+    """An existing GPU instance on `size` memory slices, the first of which is `start`."""
 
     id: int
     profile: str
@@ -58,35 +58,35 @@ class GpuInstance:
 
     @property
     def place(self) -> tuple[str, int]:
-        """Its profile and its first memory slice."""
+        """The profile and the first memory slice."""
         return self.profile, self.start
 
     @property
     def shape(self) -> Shape:
-        """What it is, whatever its numbers are."""
+        """The instance without its ids and UUIDs."""
         return Shape(*self.place, tuple((part.profile, part.start) for part in self.compute))
 
     @property
     def slices(self) -> range:
-        """Its memory slices."""
+        """The numbers of its memory slices."""
         return range(self.start, self.start + self.size)
 
     @property
     def uuids(self) -> frozenset[str]:
-        """Of its MIG devices."""
+        """The UUIDs of its MIG devices."""
         return frozenset(part.uuid for part in self.compute)
 
 
 @dataclass(frozen=True)
 class MigState:
-    """How MIG stands on one GPU.
+    """The MIG mode and instances of one GPU.
 
     Args:
-        gpu: Its UUID.
-        model: NVML's name of it.
+        gpu: The GPU's UUID.
+        model: NVML's name of the GPU.
         enabled: Whether MIG mode is on.
-        pending: The mode after the next reset: the same unless one is waited for.
-        instances: By where they begin.
+        pending: The mode after the next reset; unlike `enabled` only if a change waits for a reset.
+        instances: In the order of their starts.
     """
 
     gpu: str
@@ -97,22 +97,22 @@ class MigState:
 
     @property
     def profiles(self) -> tuple[MigProfile, ...]:
-        """What it may be cut into, by the catalogue; empty where that has no MIG for it."""
+        """The MIG profiles of this model in the catalogue; empty if it has none."""
         model = find_gpu(self.model)
         return model.mig if model else ()
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
-        """Of its instances."""
+        """The shapes of the instances, in the order of their starts."""
         return tuple(sorted((instance.shape for instance in self.instances), key=lambda shape: shape.start))
 
     def to_json(self) -> dict[str, Any]:
-        """For a record of it."""
+        """As JSON data, for a record."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_json` has made. Raises KeyError or TypeError for anything else."""
+        """Read data of `to_json`. Raises KeyError or TypeError if it is anything else."""
         instances = tuple(
             GpuInstance(**{**instance, "compute": tuple(ComputeInstance(**part) for part in instance["compute"])})
             for instance in data["instances"]

@@ -1,4 +1,4 @@
-"""What cuts GPUs by MPS: daemons for as long as devices are claimed, and GMIs as their clients."""
+"""Cuts GPUs by MPS: daemons run as long as the devices are claimed, and GMIs are their clients."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from gmi_drl.gmi.claims import descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PROGRAM, Control
-from gmi_drl.gmi.mps.folder import Process, control_of, keeper_log, made
+from gmi_drl.gmi.mps.folder import Process, control_of, made, watchdog_log
 from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
 from gmi_drl.gmi.watchdog import Watchdog
@@ -23,7 +23,7 @@ from gmi_drl.layout.environment import NO_GPU, mps_limits
 from gmi_drl.layout.layout import Layout
 
 OLDEST = 70
-"""Volta, sm_70: before, all clients share one address space, and thread percentages do not exist."""
+"""Volta, sm_70: on older GPUs all clients share one address space, and thread percentages do not exist."""
 
 NO_PROGRAM = (
     f"{PROGRAM} is not on PATH: it comes with NVIDIA's driver (on Ubuntu in nvidia-compute-utils-VERSION), and into a "
@@ -32,13 +32,13 @@ NO_PROGRAM = (
 
 
 class MpsInstances(ProcessInstances):
-    """Who is a client of which daemon.
+    """GMIs that are clients of the daemon of their GPU.
 
     Args:
-        layout: Of these GMIs.
-        cores: The CPU numbers that its core indices stand for.
+        layout: The layout of the GMIs.
+        cores: CPU numbers, by the layout's core indices.
         gpu_of: The UUID of each GMI's GPU.
-        claim: The daemons, by the UUID of their GPU, and who ends them.
+        claim: The daemons, and the watchdog that ends them.
     """
 
     drains = True
@@ -48,19 +48,19 @@ class MpsInstances(ProcessInstances):
         self._claim, self._controls = claim, claim.controls
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """The daemon of its GPU and the caps that the layout names, besides what a process gets."""
+        """The variables of a process, of the daemon of its GPU, and of the layout's caps."""
         own, gmi = super().environment(gmi_id), self.gmis[gmi_id]
-        if (control := self._control(gmi_id)) is None:  # on cores: only to be found by the keeper
+        if (control := self._control(gmi_id)) is None:  # on cores: the mark by which the watchdog finds it
             return own | next(iter(self._controls.values())).environment
         return own | control.environment | mps_limits(gmi.share, gmi.memory_limit_bytes)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
-        """Ask the kernel; and let the keeper know the group, in which there may come what has not the mark."""
+        """Check the affinity, and note the process group: processes without the mark may start in it."""
         super().prove_attached(gmi_id, pid)
-        self._claim.keeper.note(f"group {pid}", Process.of(pid).started)
+        self._claim.watchdog.note(f"group {pid}", Process.of(pid).started)
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """Ask the daemon. CUDA falls back to running without MPS and says nothing."""
+        """Check that the daemon serves the process: CUDA silently runs without MPS if it cannot attach."""
         if (control := self._control(gmi_id)) is None:
             return
         served = sorted(control.clients())
@@ -72,13 +72,13 @@ class MpsInstances(ProcessInstances):
             )
 
     def release(self, groups: Sequence[int]) -> None:
-        """End the contexts of clients that did not drain, before they are killed."""
+        """End the contexts of clients that have not drained, before they are killed."""
         pids = [pid for pid in clients(self._claim.folder) if _group(pid) in groups]
         used = {gpu: control for gpu, control in self._controls.items() if gpu in self.gpu_of.values()}
         take_away(list(used.values()), pids, self._claim.patience.take_s)
         for group in groups:
-            with suppress(MachineError):  # nor does a keeper that is gone kill them
-                self._claim.keeper.note(f"group {group}", None)
+            with suppress(MachineError):  # a dead watchdog kills no group
+                self._claim.watchdog.note(f"group {group}", None)
 
     def _control(self, gmi_id: int) -> Control | None:
         return self._controls.get(self.gpu_of[gmi_id])
@@ -86,10 +86,10 @@ class MpsInstances(ProcessInstances):
 
 @dataclass(frozen=True)
 class HeldByMps:
-    """What there is for as long as devices are claimed. `controls`: by the UUID of their GPU."""
+    """What exists as long as the devices are claimed. `controls` are the daemons' by the UUID of their GPU."""
 
     folder: Path
-    keeper: Watchdog
+    watchdog: Watchdog
     patience: Patience
     controls: dict[str, Control] = field(default_factory=dict)
 
@@ -101,7 +101,7 @@ class MpsBackend(ProcessBackend):
     patience = Patience()
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Besides cores and GPUs: NVIDIA's program, and GPUs that can do it."""
+        """Check cores and GPUs, and that NVIDIA's program is there and each GPU can be shared by MPS."""
         reasons = super().check(node, layout)
         devices = [device for device in layout.devices if device.kind == "gpu"]
         if not devices:
@@ -116,34 +116,34 @@ class MpsBackend(ProcessBackend):
 
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
-        """One daemon for each GPU of the layouts. A keeper ends them, after their clients, however this ends."""
+        """Start one daemon for each GPU of the layouts. A watchdog ends them after their clients, however this ends."""
         gpus = sorted({gpu for layout in layouts for gpu in self.gpus_of(layout).values()} - {NO_GPU})
         locks = {descriptor_of(device) for layout in layouts for device in self.devices(layout)}
         with made() as (folder, lock):
             notes = {"folder": str(folder), "patience": asdict(self.patience)}
             holds = [*sorted(locks), lock]
-            keeper = Watchdog(UNDO, keeper_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
-            self._claim = HeldByMps(folder, keeper, self.patience)
+            watchdog = Watchdog(UNDO, watchdog_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
+            self._claim = HeldByMps(folder, watchdog, self.patience)
             try:
-                keeper.prove_ready()
+                watchdog.prove_ready()
                 for number, gpu in enumerate(gpus):
                     self._claim.controls[gpu] = control_of(folder, number)
                     daemon.start(self._claim.controls[gpu], gpu)
                 yield
             except BaseException:
-                if left := keeper.close():
+                if left := watchdog.close():
                     warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
                 raise
-            if left := keeper.close():
+            if left := watchdog.close():
                 raise MachineError("; ".join(left))
 
     def cut(self, layout: Layout) -> AbstractContextManager[MpsInstances]:
-        """Clients come and go: nothing is to be cut."""
+        """Yield the shares; nothing on a device is changed."""
         return nullcontext(self.instances(layout, self.cores, self.gpus_of(layout), self._claim))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
-        """Why MPS cannot share a GPU among so many, and the remedy; empty if it can."""
+        """Why MPS cannot share a GPU among this number of processes, with the remedy; empty if it can."""
         if gpu.mig and not gpu.parent:
             return (
                 "is in MIG mode: take `--backend mig`, or let MPS share its MIG devices: name them in "
@@ -152,7 +152,7 @@ class MpsBackend(ProcessBackend):
         if gpu.compute_mode == "prohibited":
             return f"is in compute mode prohibited: let an administrator run `nvidia-smi -i {gpu.number} -c DEFAULT`"
         if gpu.architecture and int(gpu.architecture.removeprefix("sm_")) < OLDEST:
-            return f"is older than what MPS can cut ({gpu.architecture}, Volta is the first): take `--backend process`"
+            return f"is too old for MPS ({gpu.architecture}; it needs Volta or newer): take `--backend process`"
         if processes > (most := mps_clients(gpu.model)):
             return f"is cut into {processes} GMIs, and MPS serves {most} at most"
         return ""

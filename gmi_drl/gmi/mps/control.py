@@ -1,7 +1,7 @@
-"""What is said to an MPS daemon, by NVIDIA's own program and with a deadline.
+"""Commands to an MPS daemon, sent with NVIDIA's own program and with deadlines.
 
-The commands are those of "Appendix: Tools and Interface Reference" in https://docs.nvidia.com/deploy/mps, which is now
-"Legacy MPS v2 Interface" there (latest/mpsv2-interface.html).
+The commands are in "Appendix: Tools and Interface Reference" of https://docs.nvidia.com/deploy/mps, now called "Legacy
+MPS v2 Interface" (latest/mpsv2-interface.html).
 """
 
 import os
@@ -14,21 +14,21 @@ from gmi_drl.layout.environment import without_mps
 PROGRAM = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 ANSWER_S = 20.0
-"""Until the daemon must have answered."""
+"""Deadline of an answer of the daemon."""
 
-SHOWN = 300  # letters of an answer that is not understood
+SHOWN = 300  # characters of an unexpected answer in a message
 
 
 class ControlError(MachineError):
-    """An MPS daemon does not answer, refuses, or answers what is not understood."""
+    """An MPS daemon does not answer, refuses a command, or gives an unexpected answer."""
 
 
 class SilentError(ControlError):
-    """An MPS daemon has not answered in time."""
+    """An MPS daemon did not answer in time."""
 
 
 class Control:
-    """A daemon to talk to.
+    """Sends commands to one daemon.
 
     Args:
         pipes: Its pipe directory.
@@ -40,20 +40,20 @@ class Control:
 
     @property
     def whole_environment(self) -> dict[str, str]:
-        """Of its own processes. What the user has set of MPS is for other daemons: caps there would be this one's."""
+        """The variables of the daemon's own processes, without the user's of MPS: their caps would apply here."""
         return without_mps(os.environ) | self.environment
 
     @property
     def environment(self) -> dict[str, str]:
-        """The variables by which processes find this daemon."""
+        """The variables by which clients find this daemon."""
         return {PIPES: str(self.pipes), LOGS: str(self.logs)}
 
     def ask(self, command: str, deadline_s: float = ANSWER_S) -> str:
-        """What the daemon answers.
+        """Send a command and return the daemon's answer.
 
         Raises:
             SilentError: if there is no answer in time.
-            ControlError: if NVIDIA's program fails, with its words.
+            ControlError: if NVIDIA's program fails, with its output.
         """
         try:
             ended = subprocess.run(
@@ -73,42 +73,42 @@ class Control:
             raise ControlError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
         if ended.returncode != 0:
             said = (ended.stdout + ended.stderr).strip()[:SHOWN]
-            raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'without a word'}")
+            raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'no output'}")
         return ended.stdout.strip()
 
     def servers(self) -> list[int]:
-        """Process ids of the daemon's servers, one for each user."""
+        """The process ids of the daemon's servers, one for each user."""
         return self._numbers("get_server_list")
 
     def start_server(self, user: int) -> None:
-        """Start the server of a user (by number) before the first client comes."""
+        """Start the server of a user (by number) before the first client connects."""
         self.ask(f"start_server -uid {user}")
 
     def is_starting(self) -> bool:
-        """Whether a server is not ready for clients yet."""
+        """Whether a server is not yet ready for clients."""
         return any("INITIALIZING" in self.ask(f"get_server_status {server}") for server in self.servers())
 
     def clients(self, deadline_s: float = ANSWER_S) -> dict[int, int]:
-        """Process ids of all clients, each with that of its server. The deadline is that of each answer."""
+        """The process ids of all clients, each with that of its server. The deadline is for each answer."""
         servers = self._numbers("get_server_list", deadline_s)
         return {pid: server for server in servers for pid in self._numbers(f"get_client_list {server}", deadline_s)}
 
     def terminate(self, server: int, client: int, deadline_s: float = ANSWER_S) -> None:
-        """End a client's contexts in order, whatever it has in flight; the process lives on without a GPU."""
+        """End a client's contexts in order, also with work in flight. The process lives on without a GPU."""
         self.ask(f"terminate_client {server} {client}", deadline_s)
 
     def quit(self, patience_s: int, deadline_s: float) -> None:
-        """End the daemon and its servers, after so long also when clients are left."""
+        """End the daemon and its servers. It waits at most `patience_s` for its clients to end."""
         try:
             self.ask(f"quit -t {patience_s}", deadline_s)
         except SilentError:
             raise
-        except ControlError:  # it knows `quit` alone: `-t` is in the program's manual, not in its documentation
+        except ControlError:  # `-t` is in the program's manual only: a daemon may not know it
             self.ask("quit", deadline_s)
 
     def _numbers(self, command: str, deadline_s: float = ANSWER_S) -> list[int]:
         answer = self.ask(command, deadline_s)
         words = answer.split()
         if not all(word.isdecimal() for word in words):
-            raise ControlError(f"MPS answers {command!r} with what are no process ids: {answer[:SHOWN]!r}")
+            raise ControlError(f"MPS answers {command!r} with other words than process ids: {answer[:SHOWN]!r}")
         return [int(word) for word in words]

@@ -1,4 +1,4 @@
-"""An MPS daemon of one's own, for one GPU."""
+"""Starts a private MPS daemon for one GPU."""
 
 import os
 import subprocess
@@ -15,14 +15,14 @@ ASK_EVERY_S = 0.1
 
 
 def start(control: Control, gpu: str, flags: Sequence[str] = ()) -> None:
-    """Start a daemon for one GPU, whose folders do not exist yet, and wait until it answers and its server is up.
+    """Start a daemon for one GPU and wait until it answers and its server runs. Its folders must not exist yet.
 
-    It has a GPU of its own because a server that spans several refuses new clients on all of them after a fault on one
+    Each GPU has a daemon of its own: after a fault on one GPU a server refuses new clients on all GPUs that it serves
     (https://docs.nvidia.com/deploy/mps, "Limitations").
 
     Args:
-        control: Where it is to be.
-        gpu: By UUID: indices of the daemon are not those of its clients.
+        control: The daemon's folders.
+        gpu: The GPU's UUID: the daemon's indices differ from its clients'.
         flags: Further options of the daemon.
 
     Raises:
@@ -51,7 +51,7 @@ def start(control: Control, gpu: str, flags: Sequence[str] = ()) -> None:
         raise MachineError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
     if ended.returncode != 0:
         text = f"`{' '.join(command)}` for {gpu} exited with {ended.returncode}"
-        raise MachineError(f"{text}: {_said(printed) or _said(control.logs / 'control.log') or 'without a word'}")
+        raise MachineError(f"{text}: {_end_of(printed) or _end_of(control.logs / 'control.log') or 'no output'}")
     _wait_for(control, gpu)
     with suppress(ControlError):  # one that does not know this starts the server when the first client comes
         _start_server(control)
@@ -72,15 +72,15 @@ def _wait_for(control: Control, gpu: str) -> None:
             control.servers()
         except ControlError as error:
             if time.monotonic() > deadline:
-                log = _said(control.logs / "control.log")
+                log = _end_of(control.logs / "control.log")
                 raise MachineError(f"the MPS daemon for {gpu} does not answer: {error}; its log ends: {log}") from None
             time.sleep(ASK_EVERY_S)
         else:
             return
 
 
-def _said(log: Path) -> str:
-    """The last words of a log."""
+def _end_of(log: Path) -> str:
+    """The last three lines of a log."""
     try:
         return " | ".join(log.read_text(errors="replace").splitlines()[-3:])
     except OSError:

@@ -1,4 +1,4 @@
-"""Where daemons have their pipes and logs: a private folder for each claim, which tells whose it is."""
+"""Folders for the pipes and logs of daemons: a private one for each claim, with a lock that says if it is in use."""
 
 import fcntl
 import os
@@ -16,30 +16,30 @@ from gmi_drl.gmi.mps.control import Control
 
 REMEDY = "set GMI_DRL_MPS to a folder with a short path"
 MOST_BYTES = 107
-"""Of the path of a socket (`sun_path` in unix(7), with its end)."""
+"""The longest path of a socket (`sun_path` in unix(7), without the final zero)."""
 
 LONGEST = "00000000/00/pipe/control_privileged"
-"""The longest name of a socket below the folder, with some room."""
+"""The longest name of a socket below the folder of all claims."""
 
 
 class Process(NamedTuple):
-    """A process that can be told from later ones with its number. `started` is in clock ticks since boot."""
+    """A process, told from later ones of its number by its start. `started` is in clock ticks since boot."""
 
     pid: int
     started: int
 
     @classmethod
     def of(cls, pid: int) -> "Process":
-        """The one that has this number now; `started` is 0 if none has."""
+        """The process that has this number now; `started` is 0 if there is none."""
         return cls(pid, start_of(pid))
 
     def lives(self) -> bool:
-        """Whether it is still there."""
+        """Whether the process still runs."""
         return self.started != 0 and start_of(self.pid) == self.started
 
 
 def start_of(pid: int) -> int:
-    """When a process was started, in clock ticks since boot; 0 if it has ended."""
+    """The start of a process in clock ticks since boot; 0 if it has ended."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -48,15 +48,15 @@ def start_of(pid: int) -> int:
 
 
 def base() -> Path:
-    """The folder of all claims of this user: `GMI_DRL_MPS`, or one with a short path in /tmp."""
+    """The folder of all claims of this user: `GMI_DRL_MPS`, or a folder with a short path in /tmp."""
     return Path(os.environ.get("GMI_DRL_MPS") or f"/tmp/gmi-drl-mps-{os.getuid()}").absolute()
 
 
 def new_name() -> Path:
-    """A folder for a claim, not made yet, in the folder of all claims, which is.
+    """A path for the folder of a new claim. Creates the folder of all claims, but not this one.
 
     Raises:
-        MachineError: if that cannot be made, is not ours alone, or its path is too long for sockets.
+        MachineError: if that folder cannot be created, is open to other users, or its path is too long for sockets.
     """
     above = base()
     if (long := len(os.fsencode(above / LONGEST))) > MOST_BYTES:
@@ -75,13 +75,15 @@ def new_name() -> Path:
 
 @contextmanager
 def made() -> Iterator[tuple[Path, int]]:
-    """The folder of a claim, which stays, and a descriptor of its lock: who inherits it sees to the folder's end.
+    """Create the folder of a claim and lock it. Yields the folder and the lock's descriptor.
+
+    The folder stays. A process that inherits the descriptor keeps the lock, and must remove the folder.
 
     Raises:
-        MachineError: as `new_name`.
+        MachineError: as for `new_name`.
     """
     folder = new_name()
-    draft = folder.with_suffix(".draft")  # not a lock until it is locked
+    draft = folder.with_suffix(".draft")  # gets the lock's name when it is locked
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -93,41 +95,41 @@ def made() -> Iterator[tuple[Path, int]]:
 
 
 def remove(folder: Path) -> None:
-    """With all that lies beside it."""
+    """Remove the folder of a claim with its lock and its log."""
     shutil.rmtree(folder, ignore_errors=True)
-    for path in (keeper_log(folder), folder.with_suffix(".draft"), lock_of(folder)):
+    for path in (watchdog_log(folder), folder.with_suffix(".draft"), lock_of(folder)):
         path.unlink(missing_ok=True)
 
 
 def lock_of(folder: Path) -> Path:
-    """Beside the folder: locked while somebody sees to its end, in whatever container."""
+    """The lock beside a claim's folder: held while a process will remove it, be it in another container."""
     return folder.with_suffix(".lock")
 
 
-def keeper_log(folder: Path) -> Path:
-    """Beside the folder, as that is removed."""
+def watchdog_log(folder: Path) -> Path:
+    """The watchdog's log, beside a claim's folder, which it removes."""
     return folder.with_suffix(".log")
 
 
 def control_of(folder: Path, number: int) -> Control:
-    """Of the daemon of the GPU that is so many in a claim."""
+    """The control of the daemon for the GPU with this number in a claim."""
     return Control(folder / str(number) / "pipe", folder / str(number) / "log")
 
 
 def controls_in(folder: Path) -> list[Control]:
-    """Of all daemons that were to be started in a folder."""
+    """The controls of all daemons that were started in a folder, or should have been."""
     return [control_of(folder, int(path.parent.name)) for path in sorted(folder.glob("*/pipe"))]
 
 
 def stale() -> list[Path]:
-    """Folders of claims that nobody sees to any more; perhaps only what lies beside is left of one."""
+    """The folders of claims that no process will remove. Of one perhaps only the lock or the log is left."""
     above = base()
     if not above.exists() or not _is_ours_alone(above):
         return []
-    return sorted({path.with_suffix("") for path in above.glob("*") if not _is_seen_to(path.with_suffix(""))})
+    return sorted({path.with_suffix("") for path in above.glob("*") if not _has_owner(path.with_suffix(""))})
 
 
-def _is_seen_to(folder: Path) -> bool:
+def _has_owner(folder: Path) -> bool:
     try:
         return locked(lock_of(folder))
     except OSError:

@@ -1,6 +1,6 @@
-"""The end of clients and daemons, in the order that MPS needs: drain, `terminate_client`, kill, and then the daemon.
+"""Ends clients and daemons in the order that MPS needs: drain, `terminate_client`, kill, and then the daemon.
 
-A client that is killed with work in flight can leave the server, and with it the other clients, in an undefined state
+If a client is killed with work in flight, the server and its other clients can be in an undefined state
 (https://docs.nvidia.com/deploy/mps, "Client Termination"; pytorch#32575).
 """
 
@@ -24,15 +24,15 @@ UNDO = f"{__name__}:undo"
 
 @dataclass(frozen=True)
 class Patience:
-    """Seconds that each step of the end may take, however many GPUs and clients there are.
+    """Deadlines in seconds of the steps, for all GPUs and clients together.
 
     Args:
-        drain_s: For clients to end by themselves, when they have been asked to.
-        take_s: For all daemons together to end the contexts of those that have not.
-        quit_s: For all daemons to say that they quit.
-        leave_s: For daemons and servers that have said so to be gone. A server gives back the memory of a whole GPU.
-        term_s: For those that have not, from SIGTERM on.
-        killed_s: Until what was killed must be gone; what a driver holds in the kernel is left to it. It comes twice.
+        drain_s: For clients to end by themselves after they have been asked to.
+        take_s: For the daemons to end the contexts of the others.
+        quit_s: For the daemons to answer `quit`.
+        leave_s: For daemons and servers to exit after that. A server frees the memory of a whole GPU.
+        term_s: For the others to exit after SIGTERM.
+        killed_s: For killed processes to disappear; after it one that hangs in the driver is abandoned. Used twice.
     """
 
     drain_s: float = 10.0
@@ -44,24 +44,25 @@ class Patience:
 
     @property
     def undo_s(self) -> float:
-        """All of that together, and as much again for a machine that is busy."""
+        """Twice the sum of all steps: the machine may be busy."""
         steps = self.drain_s + self.take_s + self.quit_s + self.leave_s + self.term_s + 2 * self.killed_s
         return 2 * steps
 
 
 QUIT_PATIENCE_S = 2
-"""For the daemon to wait for clients that are left when it shall quit: there should be none."""
+"""How long a daemon that quits waits for remaining clients; there should be none."""
 
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
-"""What the kernel calls daemon, servers and the control program: the first 15 letters of their names."""
+"""The kernel's name of the daemon, the servers and the control program: the first 15 letters of theirs."""
 
 
 def undo(notes: Mapping[str, Any]) -> list[str]:
-    """End all that was started in a claim's folder, and remove it; what is left, with a remedy.
+    """End all processes of a claim and remove its folder. Returns what is left, with a remedy.
 
     Args:
-        notes: `folder`; perhaps `patience`, fields of `Patience`, and of each GMI `group PID`, when its leader started.
+        notes: `folder`; optionally `patience`, the fields of `Patience`, and for each GMI `group PID`: the start of the
+            process that leads the group.
     """
     folder, patience = Path(notes["folder"]), Patience(**notes.get("patience", {}))
     groups = {int(name.split()[1]): began for name, began in notes.items() if name.startswith("group ") and began}
@@ -78,12 +79,12 @@ def undo(notes: Mapping[str, Any]) -> list[str]:
 
 
 def remove_stale() -> list[str]:
-    """Undo what killed launchers and keepers have left; what cannot be undone."""
+    """Undo what was left by launchers that were killed with their watchdogs. Returns what cannot be undone."""
     return [text for folder in stale() for text in undo({"folder": str(folder)})]
 
 
 def end_clients(folder: Path, controls: list[Control], patience: Patience) -> None:
-    """End all processes that were started as clients in a folder, with what they have started and has its mark."""
+    """End all processes that were started as clients in a folder, and their children that carry its mark."""
     _until_gone(lambda: list(filter(drains_by, clients(folder))), partial(have_drain, folder), patience.drain_s)
     try:
         take_away(controls, clients(folder), patience.take_s)
@@ -92,10 +93,12 @@ def end_clients(folder: Path, controls: list[Control], patience: Patience) -> No
 
 
 def end_groups(groups: Mapping[int, int]) -> None:
-    """Kill what GMIs have started without the mark and left. While it lives, nobody else gets the leader's number.
+    """Kill the processes without the mark that GMIs have left in their groups.
+
+    While a group has a process, the kernel gives its leader's number to no other process.
 
     Args:
-        groups: When each leader started, by its process id.
+        groups: The start of each group's leader, by its process id.
     """
     for leader, began in groups.items():
         if Process.of(leader).started in (0, began):
@@ -104,7 +107,7 @@ def end_groups(groups: Mapping[int, int]) -> None:
 
 
 def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> None:
-    """End the daemons with their servers: by `quit`, and by their process ids if that hangs."""
+    """End the daemons and their servers: by `quit`, and by signals if that hangs."""
     if daemons(folder):
         _at_all(controls, lambda control: control.quit(QUIT_PATIENCE_S, patience.quit_s))
     _until_gone(partial(daemons, folder), lambda pid: None, patience.leave_s)
@@ -113,7 +116,7 @@ def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> No
 
 
 def take_away(controls: list[Control], pids: list[int], seconds: float) -> None:
-    """Let daemons end the contexts of those of these processes that still are clients, if they answer in time."""
+    """Make the daemons end the contexts of those processes in `pids` that still are clients, if they answer in time."""
     if pids:
         _at_all(controls, partial(_end_contexts, pids=pids, deadline=time.monotonic() + seconds))
 
@@ -123,14 +126,14 @@ def _end_contexts(control: Control, pids: list[int], deadline: float) -> None:
         if client in pids:
             try:
                 control.terminate(server, client, deadline - time.monotonic())
-            except SilentError:  # nor would it answer for the next one
+            except SilentError:  # it would not answer for the next client either
                 raise
-            except ControlError:  # it has ended meanwhile
+            except ControlError:  # the client has ended meanwhile
                 pass
 
 
 def _at_all(controls: list[Control], act: Callable[[Control], None]) -> None:
-    """With all daemons at the same time, so that one that hangs costs the others nothing."""
+    """Call `act` for all daemons at the same time, so that one that hangs does not delay the others."""
 
     def attempt(control: Control) -> None:
         with suppress(ControlError):
@@ -141,19 +144,19 @@ def _at_all(controls: list[Control], act: Callable[[Control], None]) -> None:
 
 
 def clients(folder: Path) -> list[int]:
-    """Processes that were started as clients of a daemon in a folder, and what they have started."""
+    """The processes that were started as clients of a daemon in a folder, and their children."""
     return [pid for pid in _marked(folder) if not _is_mps(pid)]
 
 
 def daemons(folder: Path) -> list[int]:
-    """Processes of MPS itself that were started in a folder."""
+    """The processes of MPS itself that were started in a folder."""
     return [pid for pid in _marked(folder) if _is_mps(pid)]
 
 
 def drains_by(pid: int) -> int:
-    """The signal that lets a process end in order: `DRAIN` of a GMI, SIGTERM of what GMIs start; 0 if there is none.
+    """The signal by which a process ends in order: `DRAIN` for a GMI, SIGTERM for its children; 0 if there is none.
 
-    A process lets one end it in order if it catches the signal or, as it is ending already, ignores it.
+    That is the first of the two that the process catches or, if it is ending already, ignores.
     """
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
@@ -163,13 +166,13 @@ def drains_by(pid: int) -> int:
 
 
 def have_drain(folder: Path, pid: int) -> None:
-    """Ask a process of a folder to end in order, if it can."""
+    """Send a process of a folder the signal by which it ends in order, if there is one."""
     if number := drains_by(pid):
         send(folder, number, pid)
 
 
 def send(folder: Path, number: int, pid: int) -> None:
-    """Send a signal to a process of a folder, and to no other that has got its number meanwhile."""
+    """Send a signal to a process of a folder, but not to another one that has got its number meanwhile."""
     with suppress(OSError):
         descriptor = os.pidfd_open(pid)
         try:
@@ -179,17 +182,17 @@ def send(folder: Path, number: int, pid: int) -> None:
             os.close(descriptor)
 
 
-def _until_gone(pids: Callable[[], list[int]], tell: Callable[[int], None], seconds: float) -> None:
-    """Tell each of these processes to end, also those that come meanwhile, and wait until there are none.
+def _until_gone(pids: Callable[[], list[int]], signal_end: Callable[[int], None], seconds: float) -> None:
+    """Call `signal_end` once for each of these processes, also for new ones, and wait until there are none.
 
-    That must be so twice in a row: one that is just being started has its mark a moment later.
+    There must be none twice in a row: a process that is just starting has its mark a moment later.
     """
-    deadline, told, empty = time.monotonic() + seconds, set[int](), 0
+    deadline, signalled, empty = time.monotonic() + seconds, set[int](), 0
     while empty < 2 and time.monotonic() < deadline:
         now = set(pids())
-        for pid in now - told:
-            tell(pid)
-        told |= now
+        for pid in now - signalled:
+            signal_end(pid)
+        signalled |= now
         empty = 0 if now else empty + 1
         time.sleep(LOOK_EVERY_S)
 
@@ -200,7 +203,7 @@ def _marked(folder: Path) -> list[int]:
 
 
 def _is_marked(folder: Path, pid: int) -> bool:
-    """Whether a process was started with a pipe directory in a folder, by which all that it starts is known, too."""
+    """Whether a process was started with a pipe directory in a folder. Its children inherit this mark."""
     mark = f"{PIPES}={folder}/".encode()
     with suppress(OSError):  # it has ended, or is another user's
         return any(word.startswith(mark) for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))

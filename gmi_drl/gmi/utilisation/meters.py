@@ -1,4 +1,4 @@
-"""Meters of one GPU or MIG instance: what each tells is of the time since it was asked before.
+"""Meters of one GPU or MIG instance. Each reads means over the time since its last reading.
 
 Sources: NVML API Reference Guide, "GPM Functions" (Hopper or newer; its counters are refreshed every 100 ms) and
 "Device Queries".
@@ -13,7 +13,7 @@ from typing import Any
 import pynvml
 
 Meter = Callable[[], dict[str, float]]
-"""Tells numbers by name (see `readings.Usage`), or raises `pynvml.NVMLError`."""
+"""Returns numbers by name (see `readings.Usage`), or raises `pynvml.NVMLError`."""
 
 GPM = {
     "sm_util": pynvml.NVML_GPM_METRIC_SM_UTIL,
@@ -24,13 +24,13 @@ MILLI = 1000.0  # NVML counts millijoules and milliwatts
 
 
 def meters_of(watched: Mapping[str, int], life: ExitStack) -> list[tuple[str, Meter]]:
-    """What can be told of GPUs, each meter with the device that it is of. What NVML does not tell is left out.
+    """The meters that NVML supports here, each with the name of its device.
 
     Args:
-        watched: See `watched.watched_gpus`.
-        life: Frees what meters hold when it ends; NVML must be open until then.
+        watched: See `watched_gpus`.
+        life: Frees the meters' memory when it ends. NVML must be open until then.
     """
-    activity: dict[str, list[Meter]] = {}  # compute instances of one GPU instance have its counters in common
+    activity: dict[str, list[Meter]] = {}  # compute instances of one GPU instance share its counters
     power: dict[str, list[Meter]] = {}
     for uuid, index in watched.items():
         with suppress(pynvml.NVMLError):
@@ -45,7 +45,7 @@ def meters_of(watched: Mapping[str, int], life: ExitStack) -> list[tuple[str, Me
 
 
 def located(uuid: str) -> tuple[Any, int | None]:
-    """The handle of a GPU, and which GPU instance of it a MIG device is in; None for the GPU itself."""
+    """The handle of a GPU, and the id of a MIG device's GPU instance on it; None for a whole GPU."""
     handle = pynvml.nvmlDeviceGetHandleByUUID(uuid)
     if not uuid.startswith("MIG-"):
         return handle, None
@@ -54,7 +54,7 @@ def located(uuid: str) -> tuple[Any, int | None]:
 
 
 def _first(*makers: Callable[[], Meter]) -> list[Meter]:
-    """The first meter that NVML has here."""
+    """The first meter that NVML supports here, in a list; an empty list if it supports none."""
     for make in makers:
         with suppress(pynvml.NVMLError):
             return [make()]
@@ -62,10 +62,10 @@ def _first(*makers: Callable[[], Meter]) -> list[Meter]:
 
 
 class GpmMeter:
-    """GPU performance monitoring: means of a GPU's counters, or of those of one of its MIG instances.
+    """GPU performance monitoring: means of the counters of a GPU or of one of its MIG instances.
 
     Raises:
-        pynvml.NVMLError: if the GPU has none, or this user may not see them.
+        pynvml.NVMLError: if the GPU has no such counters, or this user may not read them.
     """
 
     def __init__(self, gpu: Any, gpu_instance: int | None, life: ExitStack) -> None:
@@ -77,7 +77,7 @@ class GpmMeter:
         self._has_before = True
 
     def __call__(self) -> dict[str, float]:
-        """Means since the sample before; nothing after one that failed."""
+        """Means since the last sample; empty if that one failed."""
         had, self._has_before = self._has_before, False
         self._take(self._now)
         self._before, self._now, self._has_before = self._now, self._before, True
@@ -97,21 +97,21 @@ class GpmMeter:
 
     @staticmethod
     def _between(before: Any, now: Any) -> dict[str, float]:
-        asked = pynvml.c_nvmlGpmMetricsGet_t()
-        asked.version, asked.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(GPM)
-        asked.sample1, asked.sample2 = before, now
+        query = pynvml.c_nvmlGpmMetricsGet_t()
+        query.version, query.numMetrics = pynvml.NVML_GPM_METRICS_GET_VERSION, len(GPM)
+        query.sample1, query.sample2 = before, now
         for place, metric in enumerate(GPM.values()):
-            asked.metrics[place].metricId = metric
-        pynvml.nvmlGpmMetricsGet(asked)
-        told = zip(GPM, asked.metrics, strict=False)  # the array has room for all that there are
-        return {name: float(one.value) for name, one in told if one.nvmlReturn == pynvml.NVML_SUCCESS}
+            query.metrics[place].metricId = metric
+        pynvml.nvmlGpmMetricsGet(query)
+        values = zip(GPM, query.metrics, strict=False)  # the array has room for all metrics of NVML
+        return {name: float(one.value) for name, one in values if one.nvmlReturn == pynvml.NVML_SUCCESS}
 
 
 class EnergyMeter:
-    """`power_w` from the energy that a GPU has taken since its driver was loaded (Volta or newer).
+    """`power_w`, from the energy that a GPU has used since its driver was loaded (Volta or newer).
 
     Raises:
-        pynvml.NVMLError: if NVML does not tell it.
+        pynvml.NVMLError: if NVML does not report it.
     """
 
     def __init__(self, gpu: Any) -> None:
@@ -119,9 +119,9 @@ class EnergyMeter:
         self._joules, self._at_s = self._now()
 
     def __call__(self) -> dict[str, float]:
-        """Mean since it was asked before."""
+        """The mean power since the last call."""
         (before, before_s), (self._joules, self._at_s) = (self._joules, self._at_s), self._now()
-        has_grown = self._joules >= before and self._at_s > before_s  # a driver that was loaded anew counts from 0
+        has_grown = self._joules >= before and self._at_s > before_s  # a driver that was reloaded counts from 0
         return {"power_w": (self._joules - before) / (self._at_s - before_s)} if has_grown else {}
 
     def _now(self) -> tuple[float, float]:
@@ -129,19 +129,19 @@ class EnergyMeter:
 
 
 def _power(gpu: Any) -> Meter:
-    """`power_w` as NVML tells it: a mean over a second, or an instant, depending on the GPU."""
-    return _asked(lambda: {"power_w": pynvml.nvmlDeviceGetPowerUsage(gpu) / MILLI})
+    """`power_w` as NVML reports it: a mean over a second or an instantaneous value, depending on the GPU."""
+    return _tried(lambda: {"power_w": pynvml.nvmlDeviceGetPowerUsage(gpu) / MILLI})
 
 
 def _busy(gpu: Any, gpu_instance: int | None) -> Meter:
-    """`gpu_busy`: the part of the last moments (1/6 to 1 s) in which any kernel ran. Not told where MIG is on."""
+    """`gpu_busy`: percent of the last 1/6 to 1 s in which any kernel ran. Not supported in MIG mode."""
     if gpu_instance is not None:
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
-    return _asked(lambda: {"gpu_busy": float(pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu)})
+    return _tried(lambda: {"gpu_busy": float(pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu)})
 
 
-def _asked(meter: Meter) -> Meter:
-    """A meter that NVML has answered once."""
+def _tried(meter: Meter) -> Meter:
+    """The meter, after a first reading that shows that NVML supports it."""
     meter()
     return meter
 

@@ -1,8 +1,8 @@
-"""Reads the meters of GPUs in a thread, so that neither their slowness nor their troubles are those of a run."""
+"""Reads the meters of a layout's GPUs in a thread, so that neither their slowness nor their errors affect a run."""
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from itertools import zip_longest
 from threading import Event, Lock, Thread
@@ -10,23 +10,46 @@ from types import TracebackType
 from typing import Self
 
 from gmi_drl.gmi.utilisation.readings import Reading, Usage, mean, merged
+from gmi_drl.layout.layout import Layout
 
 PERIOD_S = 0.25
-"""Between two readings; GPM needs 100 ms."""
+"""Time between two readings; GPM needs 100 ms."""
 MOST = 4096
-"""Readings that are kept; when they are more, two at a time become one."""
-END_S = 5.0  # until a thread that waits for NVML is left alone
+"""Number of readings that are kept. If there are more, each two become one."""
+END_S = 5.0
+"""Deadline for the end of the thread; one that still waits for NVML is abandoned."""
 
 _LOG = logging.getLogger(__name__)
 
 
-class Sampler:
-    """Watches GPUs for the time of a `with` block. Without GPUs, or where NVML tells nothing, it costs nothing.
+Watched = dict[str, int]
+"""Indices of GPUs in the layout, by the UUID of the GPU or of a MIG device of it, as CUDA_VISIBLE_DEVICES names it."""
 
-    NVML's troubles, at the beginning or later, are no errors here: what it does not tell is missing.
+
+def watched_gpus(layout: Layout, environment: Callable[[int], Mapping[str, str]]) -> Watched:
+    """The GPUs and MIG devices of this host on which the GMIs of a layout run; empty if it has cores only.
 
     Args:
-        watched: See `watched.watched_gpus`.
+        layout: The layout of the GMIs.
+        environment: The variables of a GMI by its id (`Instances.environment`), of which CUDA_VISIBLE_DEVICES says what
+            the GMI sees.
+    """
+    return {
+        uuid: device.index
+        for device in layout.devices
+        if device.kind == "gpu" and device.node is None  # those of other hosts are not visible here
+        for gmi in device.gmis
+        if (uuid := environment(gmi.id).get("CUDA_VISIBLE_DEVICES"))
+    }
+
+
+class Sampler:
+    """Reads the meters of GPUs for the time of a `with` block. Does nothing without GPUs or without NVML's support.
+
+    Errors of NVML, at the start or later, are ignored: the values are missing.
+
+    Args:
+        watched: See `watched_gpus`.
     """
 
     def __init__(self, watched: Mapping[str, int]) -> None:
@@ -49,23 +72,23 @@ class Sampler:
             self._thread.join(END_S)
 
     def mean(self, since_s: float, until_s: float) -> Usage:
-        """Means over the readings that lie within this time (`time.monotonic`), as far as they have been taken.
+        """Means over the readings that began within this time (`time.monotonic`), as far as they have been taken.
 
-        A reading that began before is left out whole, so that nothing of what was before is in it.
+        A reading that began earlier is left out completely, since it also covers time before `since_s`.
         """
         with self._lock:
             return mean(one for one in self._readings if since_s <= one.start_s < until_s)
 
     def forget(self, before_s: float) -> None:
-        """Let go of the readings that began before this time."""
+        """Drop the readings that began before this time."""
         with self._lock:
             self._readings = [one for one in self._readings if one.start_s >= before_s]
 
     def _watch(self) -> None:
         try:
             self._run()
-        except Exception as error:  # else it would end in a traceback, in the middle of what a run prints
-            _LOG.warning("how busy the GPUs are is no longer read: %s: %s", type(error).__name__, error)
+        except Exception as error:  # a traceback would disturb the run's output
+            _LOG.warning("the utilisation of the GPUs is no longer read: %s: %s", type(error).__name__, error)
 
     def _run(self) -> None:
         import pynvml
@@ -95,9 +118,9 @@ class Sampler:
 
 
 def gpm_obstacle(uuid: str) -> str | None:
-    """Why NVML does not tell this process the activity of the SMs (`sm_util`) of a GPU or MIG device; None if it does.
+    """Why NVML does not report the activity of the SMs (`sm_util`) of a GPU or MIG device here; None if it does.
 
-    A sample is taken: GPUs that have the counters may show them to root alone.
+    This takes a sample: a GPU may have the counters and show them to root only.
     """
     import pynvml
 
@@ -109,7 +132,7 @@ def gpm_obstacle(uuid: str) -> str | None:
             life.callback(pynvml.nvmlShutdown)
             GpmMeter(*located(uuid), life)
         except pynvml.NVMLError_NotSupported:
-            return "it needs a GPU of Hopper or newer, of whose SMs NVML tells the activity (GPM)"
+            return "it needs a GPU of Hopper or newer: NVML reports the activity of SMs (GPM) of no other"
         except pynvml.NVMLError as error:
             return f"NVML does not show this process the activity of the GPU's SMs (GPM: {error}): try as root"
     return None

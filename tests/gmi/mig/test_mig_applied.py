@@ -144,7 +144,7 @@ def test_a_run_that_fails_tells_besides_what_could_not_be_restored(machine, erro
     assert seen.value is error
 
 
-def test_claims_in_a_relative_folder_are_those_of_the_keeper_too(machine, tmp_path, monkeypatch):
+def test_claims_in_a_relative_folder_are_those_of_the_watchdog_too(machine, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GMI_DRL_CLAIMS", "locks")
     before = state(machine)
@@ -191,7 +191,7 @@ def killed(one, *more, while_dead):
     psutil.wait_procs(children, timeout=60)
 
 
-def test_when_the_launcher_is_killed_the_keeper_restores_before_others_get_the_gpu(machine):
+def test_when_the_launcher_is_killed_the_watchdog_restores_before_others_get_the_gpu(machine):
     before = state(machine)
 
     def is_free():
@@ -218,18 +218,18 @@ def test_a_second_gpu_that_fails_leaves_both_as_they_were(fake_nvml):
     assert [state(fake_nvml, gpu) for gpu in range(2)] == before
 
 
-def test_when_launcher_and_keeper_are_killed_the_next_run_restores_first(machine):
+def test_when_launcher_and_watchdog_are_killed_the_next_run_restores_first(machine):
     before = state(machine)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     command = [sys.executable, "-c", LAUNCHER, layout(None, None).model_dump_json()]
     with subprocess.Popen(command, env=environment(), **pipes) as launcher:
         assert launcher.stdout.readline() == "cut\n"
-        keepers = psutil.Process(launcher.pid).children()
-        for process in (*keepers, psutil.Process(launcher.pid)):
+        watchdogs = psutil.Process(launcher.pid).children()
+        for process in (*watchdogs, psutil.Process(launcher.pid)):
             process.suspend()
-        for process in (*keepers, launcher):
+        for process in (*watchdogs, launcher):
             process.kill()
-    psutil.wait_procs(keepers, timeout=60)
+    psutil.wait_procs(watchdogs, timeout=60)
     assert state(machine).shapes != before.shapes and record_file(machine.uuid(0)).exists()
     assert cut(layout("3g.20gb")) and state(machine) == before and not record_file(machine.uuid(0)).exists()
 

@@ -200,7 +200,7 @@ def test_a_daemon_that_refuses_to_start_is_quoted(backend, fake_mps):
     assert fake_mps.left() == []
 
 
-def test_nothing_is_started_without_a_keeper(backend, fake_mps, monkeypatch):
+def test_nothing_is_started_without_a_watchdog(backend, fake_mps, monkeypatch):
     monkeypatch.setattr("gmi_drl.gmi.watchdog.PROGRAM", "raise SystemExit")
     with pytest.raises(MachineError, match="has ended or does not answer"), held(backend, layout()):
         pass
@@ -209,7 +209,7 @@ def test_nothing_is_started_without_a_keeper(backend, fake_mps, monkeypatch):
 
 def test_what_cannot_be_undone_after_a_failure_is_told_besides_it(backend, fake_mps, monkeypatch):
     real = Watchdog.close
-    monkeypatch.setattr(Watchdog, "close", lambda keeper: [*real(keeper), "a thing: remove it"])
+    monkeypatch.setattr(Watchdog, "close", lambda dog: [*real(dog), "a thing: remove it"])
     with (
         pytest.warns(GmiWarning, match="a thing: remove it"),
         pytest.raises(KeyboardInterrupt),
@@ -220,10 +220,10 @@ def test_what_cannot_be_undone_after_a_failure_is_told_besides_it(backend, fake_
 
 def test_a_launcher_that_is_killed_before_anything_is_made_leaves_nothing(fake_mps):
     folder = new_name()
-    keeper = f"Keeper({shutdown.UNDO!r}, keeper_log(folder), undo_s=60, notes={{'folder': str(folder)}})"
-    program = f"folder = Path({str(folder)!r}); print({keeper}.pid, flush=True); os.kill(os.getpid(), 9)"
-    imports = "import os; from pathlib import Path; from gmi_drl.gmi.watchdog import Keeper; "
-    imports += "from gmi_drl.gmi.mps.folder import keeper_log; "
+    started = f"Watchdog({shutdown.UNDO!r}, watchdog_log(folder), undo_s=60, notes={{'folder': str(folder)}})"
+    program = f"folder = Path({str(folder)!r}); print({started}.pid, flush=True); os.kill(os.getpid(), 9)"
+    imports = "import os; from pathlib import Path; from gmi_drl.gmi.watchdog import Watchdog; "
+    imports += "from gmi_drl.gmi.mps.folder import watchdog_log; "
     ended = subprocess.run([sys.executable, "-c", imports + program], env=environment(), capture_output=True, text=True)
     with suppress(psutil.NoSuchProcess):
         psutil.Process(int(ended.stdout)).wait(60)

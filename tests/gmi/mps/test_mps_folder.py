@@ -12,11 +12,11 @@ from gmi_drl.gmi.mps.folder import (
     base,
     control_of,
     controls_in,
-    keeper_log,
     made,
     new_name,
     remove,
     stale,
+    watchdog_log,
 )
 
 
@@ -52,7 +52,7 @@ HOLDS = """
 import os, time
 from gmi_drl.gmi.mps.folder import made
 with made() as (folder, lock):
-    if not os.fork():  # as the keeper does
+    if not os.fork():  # as the watchdog does
         print(flush=True)
         time.sleep(600)
     os._exit(0)
@@ -76,7 +76,7 @@ def test_what_lies_beside_a_folder_that_is_gone_is_stale(above):
     with made() as (folder, _):
         assert stale() == []
     folder.rmdir()
-    keeper_log(above / "another").write_text("")
+    watchdog_log(above / "another").write_text("")
     assert stale() == sorted([folder, above / "another"])
 
 

@@ -56,6 +56,6 @@ def test_what_fails_on_the_way_keeps_nobody_alive(started, tmp_path, monkeypatch
     assert process.wait(60) == -9
 
 
-def test_the_keeper_has_more_time_than_all_steps_take():
+def test_the_watchdog_has_more_time_than_all_steps_take():
     seconds = Patience(drain_s=1, take_s=2, quit_s=3, leave_s=4, term_s=5, killed_s=6)
     assert seconds.undo_s > 1 + 2 + 3 + 4 + 5 + 6 + 6

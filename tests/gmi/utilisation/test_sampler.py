@@ -93,4 +93,4 @@ def test_a_meter_that_breaks_is_told_of(fake_nvml, monkeypatch, caplog):
     monkeypatch.setattr("gmi_drl.gmi.utilisation.meters.meters_of", broken)
     with Sampler({fake_nvml.uuid(0): 0}):
         until(lambda: caplog.records)
-    assert "how busy the GPUs are is no longer read: ValueError: no such sample" in caplog.text
+    assert "the utilisation of the GPUs is no longer read: ValueError: no such sample" in caplog.text

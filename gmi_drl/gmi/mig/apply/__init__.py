@@ -1,1 +1,1 @@
-"""Cuts a GPU by MIG as a layout says, and restores it."""
+"""Makes the MIG instances that a layout wants, and restores the previous ones."""

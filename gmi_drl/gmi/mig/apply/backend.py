@@ -1,4 +1,4 @@
-"""`--apply-mig`: cuts GPUs by MIG as a layout says, and restores what was there when the claim ends."""
+"""The backends of `--apply-mig`: they make the MIG instances of a layout, and restore the GPU when the claim ends."""
 
 import logging
 import warnings
@@ -25,9 +25,9 @@ UNDO = "gmi_drl.gmi.mig.apply.restore:restore_all"
 
 
 class AppliedMig(ProcessBackend):
-    """Gives each GMI a GPU instance with all of its SMs, made for it where none is there.
+    """Gives each GMI a GPU instance with all of its SMs, and makes the missing ones.
 
-    It claims each GPU alone: nobody may use other instances of it meanwhile.
+    It claims each GPU exclusively: no other run may use instances of it meanwhile.
     """
 
     parts = False
@@ -37,13 +37,13 @@ class AppliedMig(ProcessBackend):
         self._records: dict[str, Record] = {}
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Besides cores and GPUs: whether these have MIG, and room for what the layout wants."""
+        """Check cores and GPUs, and that the GPUs have MIG and room for the instances of the layout."""
         gpus = visible_gpus()
         reasons = super().check(node, layout) + not_cut(layout, gpus, self.obstacle)
         return reasons or [why for device in layout.devices if (why := self._no_room(device, gpus[device.index]))]
 
     def _no_room(self, device: Device, gpu: VisibleGpu) -> str:
-        """Why a GPU cannot hold the instances that a device of a layout wants; empty if it can."""
+        """Why a GPU has no room for the instances of a device of the layout; empty if it has."""
         try:
             (compute_names if self.parts else placed)(CutGpu(device.index, gpu.model, device.gmis))
         except UsageError as error:
@@ -52,28 +52,28 @@ class AppliedMig(ProcessBackend):
 
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
-        """A keeper that knows what was there, before anything is changed, and restores it."""
+        """Start a watchdog that restores the GPUs, and note their state before anything is changed."""
         uuids = sorted({uuid for layout in layouts for uuid in self.gpus_of(layout).values() if uuid})
         for uuid in uuids:
             _finish_earlier(uuid)
         locks = [descriptor_of(f"gpu-{uuid}") for uuid in uuids]
-        log = claims_folder() / "mig-keeper.log"
-        self._keeper = Watchdog(UNDO, log, undo_s=GPU_S * len(uuids), holds=locks)
+        log = claims_folder() / "mig-watchdog.log"
+        self._watchdog = Watchdog(UNDO, log, undo_s=GPU_S * len(uuids), holds=locks)
         try:
             with nvml_open():
                 for uuid in uuids:
                     self._note(Record(boot_id(), read(MigDriver(uuid))))
             yield
-        except BaseException:  # it is what is told in the end
-            if left := self._keeper.close():
+        except BaseException:  # this error is the one that is reported
+            if left := self._watchdog.close():
                 warnings.warn("; ".join(left), GmiWarning, stacklevel=1)
             raise
-        if left := self._keeper.close():
+        if left := self._watchdog.close():
             raise MachineError("; ".join(left))
 
     @contextmanager
     def cut(self, layout: Layout) -> Iterator[MigInstances]:
-        """Make what the layout wants of each GPU. It stays until the claim ends, as the next cut may want the same."""
+        """Make the instances of the layout. They stay until the claim ends, as the next cut may want the same ones."""
         given, gpus = Assignment(), self.gpus_of(layout)
         with nvml_open():
             for device in layout.devices:
@@ -88,15 +88,15 @@ class AppliedMig(ProcessBackend):
         yield MigInstances(layout, self.cores, given)
 
     def _note(self, record: Record) -> None:
-        """Before anything is changed: the file for a next run, the note for the keeper."""
+        """Write a record into its file and send it to the watchdog. Called before anything is changed."""
         uuid = record.before.gpu
         write_record(record)
-        self._keeper.note(uuid, record.to_json())
+        self._watchdog.note(uuid, record.to_json())
         self._records[uuid] = record
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
-        """Why a GPU cannot be cut anew, and the remedy; empty if it can."""
+        """Why the instances of a GPU cannot be changed, with the remedy; empty if they can."""
         if gpu.parent:
             return "is a MIG device that CUDA_VISIBLE_DEVICES names: its GPU may not be changed, leave --apply-mig out"
         if gpu.mig is None:
@@ -108,14 +108,14 @@ class AppliedMig(ProcessBackend):
 
 
 class AppliedMigParts(AppliedMig):
-    """Gives the GMIs of a GPU compute instances of one GPU instance, made for them where they are not there."""
+    """Gives the GMIs of a GPU compute instances of one GPU instance, and makes the missing ones."""
 
     parts = True
 
 
 def _finish_earlier(uuid: str) -> None:
-    """Restore what a run has left that was killed with its keeper."""
+    """Restore a GPU after a run that was killed together with its watchdog."""
     record = read_record(uuid)
     if record is not None and (left := restore(record)):
         keep = f"if it shall stay as it is, remove {record_file(uuid)}"
-        raise MachineError(f"an earlier run was killed with its keeper: {'; '.join(left)}\n{keep}")
+        raise MachineError(f"an earlier run was killed with its watchdog: {'; '.join(left)}\n{keep}")

@@ -1,4 +1,4 @@
-"""Changes to the instances of a GPU, one by one, with patience for what is just ending."""
+"""Changes the instances of a GPU one by one, and retries while processes or monitors still use them."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,23 +18,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Patience:
-    """Tries again what NVML refuses, until a moment of `time.monotonic`.
+    """Retries calls that NVML refuses, until `until` (`time.monotonic`).
 
-    Processes of the layout before are just ending, and monitors look at a GPU for a moment.
+    Processes of the previous layout may just be ending, and monitors use a GPU for a moment.
     """
 
     until: float
 
     @classmethod
     def of(cls, seconds: float) -> "Patience":
-        """From now on."""
+        """Retry for this time from now on."""
         return cls(time.monotonic() + seconds)
 
     def __call__(self, what: str, call: Callable[[], T]) -> T:
-        """What the call returns, as soon as it does.
+        """Call until it succeeds, and return its result.
+
+        Args:
+            what: What the call does, for the message.
+            call: A call of NVML.
 
         Raises:
-            MachineError: what NVML says in the end, in words.
+            MachineError: NVML's last error as a message.
         """
         import pynvml
 
@@ -47,10 +51,10 @@ class Patience:
             time.sleep(RETRY_S)
 
     def until_idle(self, driver: MigDriver, what: str, parts: Sequence[ComputeInstance]) -> None:
-        """Wait for the last process and the last claim on compute instances.
+        """Wait until no process and no claim uses these compute instances.
 
         Raises:
-            MachineError: if it does not end; none of them has been destroyed then.
+            MachineError: if one still does; none of the instances has been destroyed then.
         """
         while who := self(f"looking at {what}", lambda: users_of(driver, parts)):
             if time.monotonic() >= self.until:
@@ -59,7 +63,7 @@ class Patience:
 
 
 def steps(driver: MigDriver, changes: Difference, patience: Patience) -> Iterator[Callable[[], None]]:
-    """The changes to a GPU one by one, each a call that raises `MachineError` where it is refused."""
+    """Yield the changes to a GPU one by one, each a call that raises `MachineError` if it fails."""
     for number, part in changes.parts_to_destroy:
         yield partial(_destroy_part, driver, number, part, patience)
     for instance in changes.to_destroy:
@@ -77,7 +81,7 @@ def _destroy_part(driver: MigDriver, number: int, part: ComputeInstance, patienc
 
 
 def _destroy(driver: MigDriver, instance: GpuInstance, patience: Patience) -> None:
-    """All of it or nothing: a busy one keeps its idle compute instances."""
+    """Destroy a GPU instance with its compute instances, or, while one of these is in use, nothing."""
     patience.until_idle(driver, f"{instance.profile} at {instance.start}", instance.compute)
     for part in instance.compute:
         _destroy_part(driver, instance.id, part, patience)

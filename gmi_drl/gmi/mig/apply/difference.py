@@ -1,4 +1,4 @@
-"""What must be destroyed and made so that a GPU has the instances that are wanted, and the commands that do it."""
+"""The instances that must be destroyed and made on a GPU, and the commands for it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,16 @@ from itertools import chain
 
 from gmi_drl.gmi.mig.state import ComputeInstance, GpuInstance, MigState, Part, Shape
 
-NEW = "ID-THAT-IT-TELLS"
-"""In a command: the id of the GPU instance that the command before has made."""
-
 
 @dataclass(frozen=True)
 class Difference:
-    """Between what is there and what is wanted; each part in the order in which it is done.
+    """The changes from the existing instances to the wanted ones, in the order in which they are done.
 
     Args:
         parts_to_destroy: Compute instances, each with the id of its GPU instance.
-        to_destroy: GPU instances, with all that is left in them.
+        to_destroy: GPU instances with their remaining compute instances.
         to_make: GPU instances with their compute instances.
-        parts_to_make: Compute instances in GPU instances that stay, by their ids.
+        parts_to_make: Compute instances in GPU instances that stay, each with the id of its GPU instance.
     """
 
     parts_to_destroy: tuple[tuple[int, ComputeInstance], ...] = ()
@@ -31,7 +28,7 @@ class Difference:
 
     @property
     def uuids(self) -> list[str]:
-        """The MIG devices that go."""
+        """The UUIDs of the MIG devices to destroy."""
         whole = chain.from_iterable(sorted(instance.uuids) for instance in self.to_destroy)
         return [*(part.uuid for _, part in self.parts_to_destroy), *whole]
 
@@ -43,13 +40,13 @@ def difference(
     goes: Callable[[GpuInstance], bool],
     part_goes: Callable[[ComputeInstance], bool],
 ) -> Difference:
-    """What turns the instances of a GPU into those that are wanted. What agrees already stays as it is.
+    """Compute the changes that turn the instances of a GPU into the wanted ones. Wanted ones that exist stay.
 
     Args:
-        state: What is there.
-        wanted: What shall be there.
-        goes: Whether a GPU instance that is not wanted shall go.
-        part_goes: Whether a compute instance that is not wanted shall go from a GPU instance that stays.
+        state: The existing instances.
+        wanted: The wanted instances.
+        goes: Whether to destroy a GPU instance that is not wanted.
+        part_goes: Whether to destroy a compute instance that is not wanted, in a GPU instance that stays.
     """
     by_place = {shape.place: shape for shape in wanted}
     to_destroy: list[GpuInstance] = []
@@ -73,7 +70,7 @@ def difference(
 
 
 def _compared(instance: GpuInstance, shape: Shape) -> tuple[list[ComputeInstance], list[Part]]:
-    """The compute instances that a GPU instance has too many, and those that it lacks."""
+    """The surplus and the missing compute instances of a GPU instance."""
     surplus, missing = list(instance.compute), list(shape.compute)
     for part in instance.compute:
         if (part.profile, part.start) in missing:
@@ -83,11 +80,11 @@ def _compared(instance: GpuInstance, shape: Shape) -> tuple[list[ComputeInstance
 
 
 def commands(gpu: str, changes: Difference) -> list[str]:
-    """The lines by which an administrator makes these changes, and no others (`nvidia-smi mig --help`).
+    """The commands that make these changes by hand (`nvidia-smi mig --help`).
 
     Args:
-        gpu: Its UUID.
-        changes: What is to be done.
+        gpu: The GPU's UUID.
+        changes: The changes.
     """
     mig = f"nvidia-smi mig -i {gpu}"
     whole = [(instance.id, part) for instance in changes.to_destroy for part in instance.compute]
@@ -99,17 +96,17 @@ def commands(gpu: str, changes: Difference) -> list[str]:
         else:
             lines.append(f"{mig} -cgi {shape.profile}:{shape.start}")
             lines += [
-                f"{mig} -gi NEW -cci {_tuple(part)}  # NEW: the id that the line before tells" for part in shape.compute
+                f"{mig} -gi NEW -cci {_tuple(part)}  # NEW: the id printed by the line before" for part in shape.compute
             ]
     lines += [f"{mig} -gi {gi} -cci {_tuple(part)}" for gi, part in changes.parts_to_make]
     return lines
 
 
 def mode_command(gpu: str, *, enabled: bool) -> str:
-    """The line that turns MIG mode on or off."""
+    """The command that turns MIG mode on or off."""
     return f"nvidia-smi -i {gpu} -mig {int(enabled)}"
 
 
 def _tuple(part: Part) -> str:
-    """A profile with its placement, as `-cci` takes it."""
+    """A profile with its placement in the format of `-cci`."""
     return "{}:{}".format(*part)

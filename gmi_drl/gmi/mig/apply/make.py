@@ -1,4 +1,4 @@
-"""Cuts one GPU by MIG as a layout wants it: nothing is destroyed before it is sure that nobody uses it."""
+"""Makes the MIG instances that a layout wants on one GPU. Only unused instances are destroyed."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,17 +16,17 @@ from gmi_drl.layout.layout import GMI, Device
 from gmi_drl.layout.mig_instances import instance_names
 
 PATIENCE_S = 10.0
-"""Until processes of the cut before are gone."""
+"""Deadline for the processes of the previous cut to end."""
 
-HIDDEN = "in this container NVML does not tell whether others use it"
+HIDDEN = "in this container NVML does not show whether others use it"
 ON_HOST = "start on the host (--pid=host)"
 
 
 def turn_on(driver: MigDriver) -> None:
-    """Turn MIG mode on, where it is off.
+    """Turn MIG mode on if it is off.
 
     Raises:
-        MachineError: if it cannot be, or only by a reset.
+        MachineError: if that fails, or needs a reset.
         LayoutMismatchError: if the GPU is in use.
     """
     import pynvml
@@ -38,9 +38,7 @@ def turn_on(driver: MigDriver) -> None:
     if who := f"process {', '.join(map(str, pids))}" if pids else claimed_elsewhere().get(driver.gpu, ""):
         raise LayoutMismatchError(f"{driver.gpu} is in use by {who}, and MIG mode is off: end it, or {by_hand}")
     if hides_processes():
-        raise MachineError(
-            f"MIG mode of {driver.gpu} is off, and {HIDDEN}: start on the host (--pid=host), or {by_hand}"
-        )
+        raise MachineError(f"MIG mode of {driver.gpu} is off, and {HIDDEN}: {ON_HOST}, or {by_hand}")
     try:
         driver.set_mode(enabled=True)
     except pynvml.NVMLError_ResetRequired as error:
@@ -53,12 +51,12 @@ def turn_on(driver: MigDriver) -> None:
 
 
 def wanted_of(driver: MigDriver, device: Device, *, parts: bool) -> list[Shape]:
-    """The instances that the GMIs of a GPU want.
+    """The instances that the GMIs of a GPU need.
 
     Args:
-        driver: Of the GPU.
-        device: Of a layout, whose GMIs name profiles or get equal instances.
-        parts: Whether they are compute instances of one GPU instance.
+        driver: The MIG driver of the GPU.
+        device: The layout's device, whose GMIs name profiles or get equal instances.
+        parts: Whether the GMIs get compute instances of one GPU instance.
 
     Raises:
         UsageError: if there is no room for them, or no such profile.
@@ -69,26 +67,28 @@ def wanted_of(driver: MigDriver, device: Device, *, parts: bool) -> list[Shape]:
 
 
 def make(driver: MigDriver, wanted: Sequence[Shape], tell: Callable[[str], None]) -> MigState:
-    """Make instances, and destroy what is in their way.
+    """Make the wanted instances, and destroy those in their way.
 
     Args:
-        driver: Of the GPU.
-        wanted: What shall be there. What is there already stays.
-        tell: Told which MIG devices go.
+        driver: The MIG driver of the GPU.
+        wanted: The wanted instances. Those that exist stay.
+        tell: Called with a message that names the MIG devices to be destroyed.
 
     Returns:
-        What is there then.
+        The state afterwards.
 
     Raises:
-        LayoutMismatchError: before anything is changed, if somebody uses what is wanted or has to go.
-        MachineError: if it cannot be done; part of it may have been.
+        LayoutMismatchError: before anything is changed, if a wanted or a blocking instance is in use.
+        MachineError: if a change fails; others may have been made.
     """
     state = read(driver)
     blocking = [instance.id for instance in in_the_way(state, wanted)]
     changes = difference(state, wanted, goes=lambda instance: instance.id in blocking, part_goes=lambda part: True)
     _refuse_what_is_in_use(driver, state, wanted, changes.uuids)
     if changes.uuids:
-        tell(f"MIG devices of {driver.gpu} that go: {', '.join(changes.uuids)}; they come back when the run ends")
+        tell(
+            f"destroying MIG devices of {driver.gpu}: {', '.join(changes.uuids)}; they are made again when the run ends"
+        )
     try:
         for step in steps(driver, changes, Patience.of(PATIENCE_S)):
             step()
@@ -98,16 +98,16 @@ def make(driver: MigDriver, wanted: Sequence[Shape], tell: Callable[[str], None]
 
 
 def read(driver: MigDriver) -> MigState:
-    """How MIG stands on a GPU.
+    """Read the MIG mode and instances of a GPU.
 
     Raises:
-        MachineError: if NVML does not tell, as to users that may not change it.
+        MachineError: if NVML does not report them, as to users without the right to change them.
     """
     return Patience.of(PATIENCE_S)(f"reading the MIG instances of {driver.gpu}", driver.state)
 
 
 def hand_out(gmis: Sequence[GMI], state: MigState, wanted: Sequence[Shape]) -> Assignment:
-    """Each GMI gets a MIG device of those that were made: of its profile, if it names one.
+    """Give each GMI one of the wanted MIG devices, now existing: one of its profile, if it names one.
 
     Raises:
         MachineError: if this process may not open one of them.

@@ -1,7 +1,7 @@
-"""What is kept of a GPU while its instances are others than before: enough to restore it, whoever does it and when.
+"""Records of GPUs whose MIG instances were changed, from which any later process can restore them.
 
-Ids and UUIDs follow from the place (NVIDIA's open kernel modules, `nvGenerateSmcUuid`): what somebody else has made at
-the same place cannot be told from ours. Whoever has claimed it keeps it: see `busy`.
+Ids and UUIDs follow from the place (NVIDIA's open kernel modules, `nvGenerateSmcUuid`). So an instance that another
+program has made at the same place looks like ours; it stays if it is claimed or in use (see `busy`).
 """
 
 import json
@@ -19,13 +19,13 @@ from gmi_drl.gmi.mig.state import ComputeInstance, GpuInstance, MigState
 
 @dataclass(frozen=True)
 class Record:
-    """Of one GPU.
+    """The record of one GPU.
 
     Args:
-        boot: Of the machine (`boot_id`): instances do not survive the next one, the mode may (on Ampere).
-        before: What was there.
-        places: Profiles and starts of the GPU instances that are being made.
-        made: What was there when all were made; None before. From then on only these are ours.
+        boot: The machine's `boot_id`: instances do not survive a reboot, the mode may (on Ampere).
+        before: The state before the first change.
+        places: Profiles and starts of the GPU instances that are made.
+        made: The state when all were made, None until then. Afterwards only its instances are ours.
     """
 
     boot: str
@@ -34,58 +34,58 @@ class Record:
     made: MigState | None = None
 
     def about_to_make(self, places: list[tuple[str, int]]) -> Self:
-        """To be kept before anything is changed."""
+        """The record to write before these instances are made."""
         return replace(self, places=tuple({*self.places, *places}), made=None)
 
     def sealed(self, made: MigState) -> Self:
-        """To be kept when all is made."""
+        """The record to write when all instances are made."""
         return replace(self, made=made)
 
     def of_this_boot(self) -> Self | None:
-        """What is left of it: after another boot, that MIG mode was off; None if nothing is."""
+        """The part that still holds: after a reboot only that MIG mode was off; None if nothing does."""
         if self.boot == boot_id():
             return self
         return None if self.before.enabled else replace(self, boot=boot_id(), places=(), made=None)
 
     def is_ours(self, instance: GpuInstance) -> bool:
-        """Whether we have made a GPU instance at a place where none was, and nobody has put others into it since."""
+        """Whether a GPU instance is at a place where we make one, with no compute instance that is not ours."""
         if self.made is None:
             return instance.place in self.places
         known = next((one for one in self.made.instances if one.place == instance.place), None)
         return known is not None and instance.place in self.places and set(instance.compute) <= set(known.compute)
 
     def is_our_part(self, part: ComputeInstance) -> bool:
-        """Whether we have made a compute instance that was not there."""
+        """Whether a compute instance is one that we have made."""
         return self.made is None or any(part in instance.compute for instance in self.made.instances)
 
     def to_json(self) -> dict[str, Any]:
-        """For a note or a file."""
+        """As JSON data, for a note or a file."""
         made = self.made.to_json() if self.made else None
         return {"boot": self.boot, "before": self.before.to_json(), "places": self.places, "made": made}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """What `to_json` has made. Raises KeyError or TypeError for anything else."""
+        """Read data of `to_json`. Raises KeyError or TypeError if it is anything else."""
         places = tuple((str(profile), int(start)) for profile, start in data["places"])
         made = MigState.from_json(data["made"]) if data["made"] else None
         return cls(data["boot"], MigState.from_json(data["before"]), places, made)
 
 
 def boot_id() -> str:
-    """Another one each time that the machine starts (`proc(5)`, sys/kernel/random/boot_id)."""
+    """An id that changes each time the machine boots (`proc(5)`, sys/kernel/random/boot_id)."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def record_file(gpu: str) -> Path:
-    """Where the record of a GPU lies, by its UUID: beside the locks, in a folder that only we can write."""
+    """The file of a GPU's record: beside the locks, in a folder that only this user can write."""
     return claims_folder() / f"mig-{gpu}.json"
 
 
 def write_record(record: Record) -> None:
-    """Keep it in its file, for a next run if this one and its keeper are killed.
+    """Write a record into its file, for the next run in case this one and its watchdog are killed.
 
     Raises:
-        MachineError: if the disk does not take it. Nothing may be changed then.
+        MachineError: if it cannot be written. Nothing may be changed then.
     """
     path = record_file(record.before.gpu)
     draft = path.with_suffix(".new")
@@ -103,7 +103,11 @@ def write_record(record: Record) -> None:
 
 
 def read_record(gpu: str) -> Record | None:
-    """What an earlier run has left; None if it left nothing that has outlived the boot."""
+    """Read the record that an earlier run has left; None if there is none that holds after the last boot.
+
+    Raises:
+        MachineError: if the file cannot be read.
+    """
     try:
         record = Record.from_json(json.loads(record_file(gpu).read_text()))
     except FileNotFoundError:
@@ -111,11 +115,11 @@ def read_record(gpu: str) -> Record | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         path = record_file(gpu)
         raise MachineError(
-            f"{path} is no record of MIG instances ({error}): look at `nvidia-smi mig -lgi`, remove it"
+            f"{path} is no record of MIG instances ({error}): look at `nvidia-smi mig -lgi`, then remove the file"
         ) from None
     return record.of_this_boot()
 
 
 def drop_record(gpu: str) -> None:
-    """The GPU is as it was."""
+    """Remove the file of a record: the GPU is as it was before."""
     record_file(gpu).unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Restores the instances and the mode of a GPU as a record has them: what launcher and keeper both call."""
+"""Restores the MIG instances and the mode of a GPU from a record. Called by the launcher and by its watchdog."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -14,23 +14,23 @@ from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.state import MigState
 
 PATIENCE_S = 30.0
-"""For each GPU: until the processes of a run that was killed are gone, and NVML does what it refuses for a moment."""
+"""Per GPU: deadline for the processes of a killed run to end, and for NVML to do what it refuses at first."""
 
 GPU_S = 2 * PATIENCE_S
-"""For each GPU: until it must be restored, with the time that the calls themselves take."""
+"""Per GPU: deadline for the whole restoring, with the time of the calls themselves."""
 
 
 def restore_all(notes: Mapping[str, Any]) -> list[str]:
-    """An `Undo` of the keeper: notes are records of GPUs, by their UUIDs."""
+    """Restore GPUs. An `Undo` of the watchdog: the notes are the records of the GPUs, by their UUIDs."""
     return [text for note in notes.values() for text in restore(Record.from_json(note))]
 
 
 def restore(record: Record, patience_s: float = PATIENCE_S) -> list[str]:
-    """Make a GPU what it was: destroy what we have made, and nothing else, and make what is missing.
+    """Restore a GPU: destroy the instances that we have made, and no others, and make the missing ones.
 
     Returns:
-        What is not as before, in sentences, with the commands that make it so; empty if all is. Then the file of the
-        record is gone.
+        How the GPU differs from before, in sentences with the commands to restore it; empty if it does not. Then the
+        file of the record is removed.
     """
     gpu, known = record.before.gpu, record.of_this_boot()
     if known is None:
@@ -47,29 +47,29 @@ def restore(record: Record, patience_s: float = PATIENCE_S) -> list[str]:
 
 
 def left_behind(gpu: str) -> str:
-    """How a GPU differs from what it was before a run that was killed with its keeper, and the remedy; empty if not.
+    """How a run that was killed with its watchdog has left a GPU, with the remedy; empty if it is as before.
 
     Raises:
-        MachineError: if its record cannot be read.
+        MachineError: if the record cannot be read.
     """
     with suppress(OSError):
         if locked(claims_folder() / f"gpu-{gpu}"):
-            return ""  # a run is on, or being undone
+            return ""  # a run uses it, or is being undone
     if (record := read_record(gpu)) is None:
         return ""
     try:
         with nvml_open():
             left = _left(record, _read(MigDriver(gpu), Patience.of(0)), [])
-    except GmiError:  # a user's, perhaps, to whom NVML does not tell
+    except GmiError:  # e.g. NVML shows the instances to root only
         left = [f"{gpu} may not have got back the MIG instances that it had"]
-    again = f"a run was killed with its keeper, the next one with --apply-mig restores it by {record_file(gpu)}"
+    again = f"a run was killed with its watchdog, the next one with --apply-mig restores it by {record_file(gpu)}"
     return f"{'; '.join(left)}\n{again}" if left else ""
 
 
 def _restore(record: Record, driver: MigDriver, patience: Patience) -> list[str]:
     before, refused = record.before, list[str]()
     state = _read(driver, patience)
-    if before.enabled and not state.enabled:  # which we never do
+    if before.enabled and not state.enabled:  # we never turn it off in this case
         drop_record(before.gpu)
         return [f"somebody else has turned MIG mode of {before.gpu} off: its instances are not made again"]
     if state.enabled:
@@ -94,13 +94,13 @@ def _read(driver: MigDriver, patience: Patience) -> MigState:
 
 
 def _mode_is_ours(record: Record, now: MigState) -> bool:
-    """Whether MIG mode was off, is or will be on, and nobody else has made instances since."""
+    """Whether MIG mode was off, is or will be on, and all present instances are ours."""
     was_off = not record.before.enabled and not record.before.pending
     return was_off and (now.enabled or now.pending) and all(map(record.is_ours, now.instances))
 
 
 def _left(record: Record, now: MigState, refused: list[str]) -> list[str]:
-    """How a GPU differs from what it was, and the commands that are left to do."""
+    """How a GPU differs from the record, with the commands to restore it; empty if it does not."""
     before = record.before
     changes = difference(now, before.shapes, goes=record.is_ours, part_goes=record.is_our_part)
     lines = commands(before.gpu, changes)

@@ -1,4 +1,4 @@
-"""Which instances a layout wants of a GPU, and where they lie so that least of what is there has to go."""
+"""Places the MIG instances that a layout wants so that as few existing ones as possible must be destroyed."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -14,14 +14,14 @@ from gmi_drl.layout.mig_instances import compute_names
 
 
 def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -> list[Shape]:
-    """Where GPU instances of these profiles shall lie; each has one compute instance with all of its SMs.
+    """Place GPU instances of these profiles, each with one compute instance with all of its SMs.
 
-    Of all ways it is the one for which fewest instances in use, then fewest at all, have to go.
+    Of all placements it is the one for which the fewest instances in use, then the fewest at all, must be destroyed.
 
     Args:
-        state: What is there.
-        names: Of the profiles.
-        busy: Ids of GPU instances that are in use.
+        state: The existing instances.
+        names: The names of the profiles.
+        busy: The ids of the GPU instances in use.
 
     Raises:
         UsageError: if they do not fit, or the GPU has no such profile.
@@ -29,14 +29,14 @@ def place_wholes(state: MigState, names: Sequence[str], busy: Collection[int]) -
     wanted = multiset(_profile(state, name) for name in names)
     if not (possible := ways(wanted)):
         raise UsageError(f"{', '.join(names)} do not fit on one {state.model}: see `gmi-drl plan --backend mig`")
-    best = min(reversed(possible), key=partial(_cost, state, busy))  # those that lie furthest back come last
+    best = min(reversed(possible), key=partial(_cost, state, busy))  # of equal ones the first with the highest starts
     return [Shape(placed.profile.name, placed.start, ((placed.profile.name, 0),)) for placed in best]
 
 
 def compute_shape(state: MigState, gpu: CutGpu, busy: Collection[int]) -> Shape:
-    """`mig-ci`: the one GPU instance whose compute instances the GMIs of a GPU are.
+    """`mig-ci`: place the one GPU instance of which each GMI of a GPU gets a compute instance.
 
-    Of all ways it is the one by which most of its compute instances that are there stay.
+    Of all placements it is the one that keeps most of its existing compute instances.
 
     Raises:
         UsageError: if there is no such instance.
@@ -52,7 +52,7 @@ def compute_shape(state: MigState, gpu: CutGpu, busy: Collection[int]) -> Shape:
 
 
 def in_the_way(state: MigState, wanted: Sequence[Shape]) -> list[GpuInstance]:
-    """The instances of a GPU that take memory slices which are wanted for others."""
+    """The existing instances that occupy memory slices of wanted ones."""
     places = {shape.place for shape in wanted}
     taken = {slice for shape in wanted for slice in _slices_of(state, shape)}
     return [

@@ -1,4 +1,4 @@
-"""The keeper undoes what the notes say: here it removes folders, and ends a process that it was told of."""
+"""The watchdog undoes what the notes say: here it removes a folder."""
 
 import json
 import signal
@@ -31,24 +31,24 @@ def undo(notes):
 LAUNCHER = """
 import os, select, signal, sys, time
 from pathlib import Path
-from gmi_drl.gmi.watchdog import Keeper
+from gmi_drl.gmi.watchdog import Watchdog
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-keeper = Keeper("toy_undo:undo", Path(sys.argv[1]) / "log", undo_s=60)
-keeper.note("folder", sys.argv[1] + "/made")
+dog = Watchdog("toy_undo:undo", Path(sys.argv[1]) / "log", undo_s=60)
+dog.note("folder", sys.argv[1] + "/made")
 Path(sys.argv[1], "made").mkdir()
 fork = os.fork()
 if not fork:
     time.sleep(600)
 try:
-    print(keeper.pid, fork, flush=True)
+    print(dog.pid, fork, flush=True)
     while not select.select([sys.stdin], [], [], 0.05)[0]:  # a signal just before a read is heard after it only
         pass
 except KeyboardInterrupt:
     pass
 if sys.argv[2] == "killed":
     os.kill(os.getpid(), signal.SIGKILL)
-print(keeper.close(), flush=True)
+print(dog.close(), flush=True)
 """
 
 
@@ -72,7 +72,7 @@ def undone_by(made):
 
 @pytest.fixture
 def launch(undo, tmp_path):
-    """A launcher that makes a folder, forks and ends somehow: itself, its keeper, and the fork that lives on."""
+    """A launcher that makes a folder, forks and ends somehow: its process, its watchdog, and the fork that lives on."""
     living = []
 
     def run(how):
@@ -88,7 +88,7 @@ def launch(undo, tmp_path):
             process.kill()
 
 
-def test_what_was_noted_is_undone_by_the_keeper_and_it_is_gone(undo, made, tmp_path):
+def test_the_watchdog_undoes_what_was_noted_and_ends(undo, made, tmp_path):
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     kept.note("left", ["a thing"])
@@ -97,36 +97,36 @@ def test_what_was_noted_is_undone_by_the_keeper_and_it_is_gone(undo, made, tmp_p
     assert "a thing" in (tmp_path / "log").read_text()
 
 
-def test_a_launcher_that_is_killed_leaves_it_to_the_keeper(launch, made):
+def test_when_the_launcher_is_killed_the_watchdog_undoes(launch, made):
     made.rmdir()
-    launcher, keeper_process, fork = launch("killed")
+    launcher, process, fork = launch("killed")
     launcher.stdin.close()
     launcher.wait(60)
-    _, left = psutil.wait_procs([keeper_process], timeout=60)
-    assert not left and not made.exists() and undone_by(made) == keeper_process.pid
-    assert fork.is_running(), "what holds the line of the launcher open keeps nobody waiting"
+    _, left = psutil.wait_procs([process], timeout=60)
+    assert not left and not made.exists() and undone_by(made) == process.pid
+    assert fork.is_running(), "a fork that keeps the connection open delays nothing"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_are_for_the_launcher(launch, made, number):
+def test_signals_are_left_to_the_launcher(launch, made, number):
     made.rmdir()
-    launcher, keeper_process, fork = launch("leaves")
-    keeper_process.send_signal(number)
+    launcher, process, fork = launch("leaves")
+    process.send_signal(number)
     launcher.send_signal(signal.SIGINT)
     assert launcher.stdout.readline() == "[]\n"
     launcher.stdin.close()
-    assert launcher.wait(60) == 0 and undone_by(made) == keeper_process.pid and fork.is_running()
-    assert not keeper_process.is_running()
+    assert launcher.wait(60) == 0 and undone_by(made) == process.pid and fork.is_running()
+    assert not process.is_running()
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_launcher_whose_keeper_is_no_more_or_stands_still_undoes_it_itself(undo, made, tmp_path, monkeypatch, number):
+def test_without_a_watchdog_that_answers_the_launcher_undoes(undo, made, tmp_path, monkeypatch, number):
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     psutil.Process(kept.pid).send_signal(number)
     monkeypatch.setattr(watchdog, "ANSWER_S", 0.2)
     kept._undo_s, _ = 0.2, monkeypatch.setattr(watchdog, "SLACK_S", 0.0)
-    with pytest.raises(MachineError, match=f"keeper .process {kept.pid}. has ended or does not answer"):
+    with pytest.raises(MachineError, match=f"watchdog .process {kept.pid}. has ended or does not answer"):
         kept.note("more", 1)
     assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid
 
@@ -140,7 +140,7 @@ def default_ctrl_c():
 
 
 @pytest.mark.usefixtures("default_ctrl_c")
-def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(undo, made, tmp_path):
+def test_ctrl_c_does_not_interrupt_the_launchers_undo(undo, made, tmp_path):
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     kept.note("seconds", 1.0)
@@ -151,7 +151,7 @@ def test_ctrl_c_does_not_cut_an_undoing_short_that_nobody_else_would_go_on_with(
     assert not made.exists()
 
 
-def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):
+def test_an_undo_that_hangs_is_abandoned_with_a_traceback(undo, made, tmp_path):
     kept = Watchdog(undo, tmp_path / "log", undo_s=0.5)
     kept.note("folder", str(made))
     kept.note("seconds", 600)
@@ -160,7 +160,7 @@ def test_an_undoing_that_hangs_is_left_and_its_place_told(undo, made, tmp_path):
     assert "Timeout" in (tmp_path / "log").read_text() and "toy_undo.py" in (tmp_path / "log").read_text()
 
 
-def test_an_undoing_that_fails_in_the_keeper_is_tried_here(undo, made, tmp_path):
+def test_an_undo_that_fails_in_the_watchdog_is_tried_here(undo, made, tmp_path):
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("fails", True)
     with pytest.raises(RuntimeError, match="as it was told"):
@@ -168,8 +168,8 @@ def test_an_undoing_that_fails_in_the_keeper_is_tried_here(undo, made, tmp_path)
     assert "as it was told" in (tmp_path / "log").read_text()
 
 
-def test_an_answer_that_was_not_heard_is_not_taken_for_the_next(undo, made, tmp_path):
+def test_a_late_answer_is_not_taken_for_the_next_one(undo, made, tmp_path):
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
-    kept._line.send(json.dumps({"number": 0, "name": "unheard", "value": 1}).encode())
+    kept._socket.send(json.dumps({"number": 0, "name": "unheard", "value": 1}).encode())
     kept.note("folder", str(made))
     assert kept.close() == [] and not made.exists()
