@@ -93,7 +93,7 @@ class Machine:
         self.tell_rest()
 
     def tell_rest(self) -> None:
-        """What MPS saw, and what is left when a keeper has had its time."""
+        """What MPS saw, and what is left when a watchdog has had its time."""
         started, deadline = time.monotonic(), time.monotonic() + 120
         while living(self.fake.base) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -143,7 +143,7 @@ def ctrl_c(machine: Machine) -> None:
 
 
 def killed(machine: Machine) -> None:
-    """SIGKILL of the launcher: its keeper ends clients and daemon."""
+    """SIGKILL of the launcher: its watchdog ends clients and daemon."""
     run = machine.launch("mps", 600.0)
     machine.wait_for_clients()
     machine.lines.append(f"$ kill -9 {run.pid}  # the launcher")
@@ -153,12 +153,12 @@ def killed(machine: Machine) -> None:
 
 
 def stale_daemon(machine: Machine) -> None:
-    """SIGKILL of launcher and keeper: the daemon stays, is told of and removed."""
+    """SIGKILL of launcher and watchdog: the daemon stays, is told of and removed."""
     run = machine.launch("mps", 600.0)
     machine.wait_for_clients()
-    (keeper,) = [one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())]
-    machine.lines.append(f"$ kill -9 {keeper.pid} {run.pid}  # the keeper and the launcher")
-    keeper.kill()
+    (watchdog,) = [one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())]
+    machine.lines.append(f"$ kill -9 {watchdog.pid} {run.pid}  # the watchdog and the launcher")
+    watchdog.kill()
     run.kill()
     run.communicate(timeout=120)
     time.sleep(1.0)

@@ -105,7 +105,7 @@ def test_clients_that_do_not_drain_are_terminated_first(fake_mps, launch, number
     assert sum("terminated" in line for line in fake_mps.log()) == 2
 
 
-def test_devices_are_held_until_the_keeper_has_ended_all(fake_mps, launch):
+def test_devices_are_held_until_the_watchdog_has_ended_all(fake_mps, launch):
     fake_mps.habit("slow_synchronize", 1)
     launcher = launch()
     launcher.kill()
@@ -128,12 +128,12 @@ def test_what_gmis_have_started_without_a_trace_of_mps_ends_with_them(fake_mps, 
     assert not [pid for pid in children if Process.of(pid).lives()]
 
 
-def test_a_keeper_that_is_killed_is_not_missed(fake_mps, launch):
+def test_a_run_ends_in_order_without_its_watchdog(fake_mps, launch):
     launcher = launch()
-    (keeper,) = [
+    (watchdog,) = [
         child for child in psutil.Process(launcher.pid).children() if "gmi_drl.gmi.watchdog" in str(child.cmdline())
     ]
-    keeper.kill()
+    watchdog.kill()
     launcher.send_signal(signal.SIGINT)
     launcher.wait(120)
     wait_until_nothing_is_left(fake_mps)

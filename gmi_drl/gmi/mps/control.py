@@ -110,5 +110,5 @@ class Control:
         answer = self.ask(command, deadline_s)
         words = answer.split()
         if not all(word.isdecimal() for word in words):
-            raise ControlError(f"MPS answers {command!r} with other words than process ids: {answer[:SHOWN]!r}")
+            raise ControlError(f"MPS answers {command!r} with no process ids: {answer[:SHOWN]!r}")
         return [int(word) for word in words]

@@ -78,14 +78,14 @@ def test_compute_instances_that_lie_in_the_way_go_and_come_back(fake_nvml):
     assert cut(layout("4c.7g.40gb", "1c.7g.40gb", backend="mig-ci")) and state(fake_nvml) == before
 
 
-def test_what_serves_already_is_kept_and_told_is_what_goes(machine, caplog):
+def test_existing_wanted_instances_stay_and_destroyed_ones_are_reported(machine, caplog):
     before = state(machine)
     with caplog.at_level(logging.WARNING):
         (kept,) = cut(layout("3g.20gb"))
     assert kept in before.instances[0].uuids and state(machine) == before and not caplog.records
     with caplog.at_level(logging.WARNING):
         cut(layout(None))
-    assert all(uuid in caplog.text for one in before.instances for uuid in one.uuids) and "that go" in caplog.text
+    assert all(uuid in caplog.text for one in before.instances for uuid in one.uuids) and "destroying MIG devices" in caplog.text
 
 
 def test_mig_mode_goes_on_and_off_again_on_all_gpus(fake_nvml):

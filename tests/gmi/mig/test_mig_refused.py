@@ -129,7 +129,7 @@ def test_a_gpu_in_use_keeps_its_mode(fake_nvml):
 def test_where_processes_are_hidden_nothing_of_others_is_destroyed(machine, monkeypatch):
     monkeypatch.setattr(make, "hides_processes", lambda: True)
     before = state(machine)
-    with pytest.raises(MachineError, match="in this container NVML does not tell"):
+    with pytest.raises(MachineError, match="in this container NVML does not show"):
         cut(layout(None))
     assert state(machine) == before
 
@@ -163,7 +163,7 @@ def test_where_processes_are_hidden_the_mode_is_not_changed(fake_nvml, monkeypat
     monkeypatch.setattr(make, "hides_processes", lambda: True)
     fake_nvml.add(FakeGpu(A100))
     fake_nvml.write("root", "")
-    with pytest.raises(MachineError, match=r"MIG mode of GPU-\S+ is off, and in this container NVML does not tell"):
+    with pytest.raises(MachineError, match=r"MIG mode of GPU-\S+ is off, and in this container NVML does not show"):
         cut(layout(None))
     assert not state(fake_nvml).enabled
 

@@ -69,7 +69,7 @@ def test_what_the_machine_lacks_is_told_with_a_remedy(backend, fake_nvml, monkey
     fake_nvml.write("gpus/2/architecture", "6.0")
     fake_nvml.write("gpus/3/compute_mode", 2)
     assert "in MIG mode: take `--backend mig`, or let MPS share its MIG devices" in reasons(layout(index=1))
-    assert "older than what MPS can cut (sm_60" in reasons(layout(index=2))
+    assert "too old for MPS (sm_60" in reasons(layout(index=2))
     assert "nvidia-smi -i 3 -c DEFAULT" in reasons(layout(index=3))
     fake_nvml.write("gpus/3/compute_mode", 3)
     assert reasons(layout({}, {}, index=3)) == "", "MPS's server is the one process that a GPU for one process has"
