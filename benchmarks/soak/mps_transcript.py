@@ -156,7 +156,9 @@ def stale_daemon(machine: Machine) -> None:
     """SIGKILL of launcher and watchdog: the daemon stays, is told of and removed."""
     run = machine.launch("mps", 600.0)
     machine.wait_for_clients()
-    (watchdog,) = [one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())]
+    (watchdog,) = [
+        one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())
+    ]
     machine.lines.append(f"$ kill -9 {watchdog.pid} {run.pid}  # the watchdog and the launcher")
     watchdog.kill()
     run.kill()

@@ -85,7 +85,10 @@ def test_existing_wanted_instances_stay_and_destroyed_ones_are_reported(machine,
     assert kept in before.instances[0].uuids and state(machine) == before and not caplog.records
     with caplog.at_level(logging.WARNING):
         cut(layout(None))
-    assert all(uuid in caplog.text for one in before.instances for uuid in one.uuids) and "destroying MIG devices" in caplog.text
+    assert (
+        all(uuid in caplog.text for one in before.instances for uuid in one.uuids)
+        and "destroying MIG devices" in caplog.text
+    )
 
 
 def test_mig_mode_goes_on_and_off_again_on_all_gpus(fake_nvml):
