@@ -1,1 +1,1 @@
-"""Measuring how a workload runs on GMIs, by launching it."""
+"""Measures how a workload runs on GMIs, by launching it, and plans by what was measured."""

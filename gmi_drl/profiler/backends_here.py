@@ -1,4 +1,4 @@
-"""Which backends can cut this machine's devices now."""
+"""Finds the backends that can cut this machine's devices now."""
 
 from collections.abc import Sequence
 
@@ -11,16 +11,16 @@ from gmi_drl.workload import TaskSpec
 
 
 def backends_here(names: Sequence[str], task: TaskSpec, node: Node) -> tuple[tuple[str, ...], list[str]]:
-    """Those of some backends that can cut each device in two, and why not the others, in sentences.
+    """The backends of `names` that can cut each device in two, and a sentence for each that cannot.
 
-    One that is alone need only be able to give whole devices.
+    If there is one name, or devices hold one GMI only, a backend need only give whole devices.
 
     Raises:
-        LayoutMismatchError: if this machine can have none of them.
+        LayoutMismatchError: if none of them can.
     """
     gmis = min(2, devices_of(node)[1]) if len(names) > 1 else 1
     refused = {name: refusal(node, TCG.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
-    told = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
+    left_out = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
     if all(refused.values()):
-        raise LayoutMismatchError("; ".join(told))
-    return tuple(name for name in names if not refused[name]), told
+        raise LayoutMismatchError("; ".join(left_out))
+    return tuple(name for name in names if not refused[name]), left_out

@@ -18,18 +18,18 @@ COMPILING = "starting the first GMI: kernels may be compiled now, once per machi
 
 
 START_S = 6.0
-"""That a process takes to import torch, until one has been started."""
+"""Seconds that a process is expected to take to import torch, until one has been started."""
 
 
 class Budget:
-    """Counts down from its making, but for what the first GMI compiles, and so do its parts.
+    """Seconds for measuring, which count down from now on. What the first GMI compiles is not counted.
 
-    In their first calls simulators compile their kernels, for minutes, and never again on this machine: what is bought
-    with a budget must not depend on that.
+    In their first calls simulators may compile kernels for minutes, and never again on this machine. How much a budget
+    can measure must not depend on that.
 
     Args:
-        seconds: In all; infinity for as long as it takes.
-        on_first_start: Called before a first session is started.
+        seconds: In all; infinity for no limit.
+        on_first_start: Called before the first session is started, of this budget or of one of its parts.
     """
 
     def __init__(self, seconds: float, on_first_start: Callable[[], None] = lambda: None) -> None:
@@ -38,37 +38,37 @@ class Budget:
 
     @property
     def left_s(self) -> float:
-        """Seconds that are left, never below 0."""
+        """Seconds left, at least 0."""
         return max(0.0, self._end + self._first.compiled_s - time.monotonic())
 
     def part(self, fraction: float) -> "Budget":
-        """A budget with a part of what is left."""
-        part = copy(self)  # of both, and of other parts, one first start is spared
+        """A budget with this fraction of the seconds left, which counts down beside this one."""
+        part = copy(self)  # with the same `_First`: in the budget and its parts only one start is the first
         part._end = time.monotonic() - self._first.compiled_s + fraction * self.left_s
         return part
 
     def start(self, session: Session, claim: Claim) -> float:
-        """Start a session. Returns how long it took, but for what a first one compiled.
+        """Start a session. Returns the seconds it took, without the compilation of a first start.
 
         Raises:
             GmiError: see `Session.start`.
         """
-        if self._first.is_to_come:
+        if self._first.is_pending:
             self._first.on_start()
         started = time.monotonic()
         session.start(claim)
-        spared_s = session.compiled_s if self._first.is_to_come else 0.0
-        self._first.compiled_s += spared_s
-        self._first.is_to_come = False
-        return time.monotonic() - started - spared_s
+        uncounted_s = session.compiled_s if self._first.is_pending else 0.0
+        self._first.compiled_s += uncounted_s
+        self._first.is_pending = False
+        return time.monotonic() - started - uncounted_s
 
 
 @dataclass
 class _First:
-    """The first start of a budget and all its parts."""
+    """The first start of a session in a budget and its parts, which share this."""
 
     on_start: Callable[[], None]
-    is_to_come: bool = True
+    is_pending: bool = True
     compiled_s: float = 0.0
 
 
@@ -77,11 +77,12 @@ def budget_of(
 ) -> Budget:
     """A budget for measuring a workload.
 
-    It tells in a line that MuJoCo Warp is missing on a node with GPUs, and when kernels may be compiled outside of it.
+    `tell` is called with a line if MuJoCo Warp is missing on a node with GPUs, and before a start that may compile
+    kernels.
     """
     found, on_gpu = find_task(task.name), node.num_gpus > 0
-    if told := missing_warp(found, on_gpu=on_gpu, physics=config.physics):
-        tell(told)
+    if warning := missing_warp(found, on_gpu=on_gpu, physics=config.physics):
+        tell(warning)
     ours = not isinstance(found, ForeignTask)
     compiles_nothing = ours and (config.physics or usual_physics(on_gpu)) == "native"
     return Budget(seconds, (lambda: None) if compiles_nothing else (lambda: tell(COMPILING)))
@@ -89,14 +90,14 @@ def budget_of(
 
 @dataclass
 class Pace:
-    """What measuring takes on one kind of device. It learns from every point.
+    """The seconds that measuring is expected to take on one kind of device, updated after every point.
 
     Args:
-        measure_s: Of iterations at each point, one at least.
-        walk_s: That a useful walk over the numbers of environments takes, with its start.
-        beside_s: That a point takes beside these and one iteration of the warm-up: its worlds, its graphs and the rest
-            of the warm-up.
-        start_s: That a process takes until it is ready, kernels apart.
+        measure_s: Iterations at each point, at least one.
+        walk_s: A useful walk over numbers of environments, with the start of its process.
+        beside_s: The rest of a point, without one iteration of the warm-up: making environments, capturing graphs, and
+            further iterations of the warm-up.
+        start_s: The start of a process until it is ready, without compiling kernels.
     """
 
     measure_s: float
@@ -105,21 +106,21 @@ class Pace:
     start_s: float = START_S
 
     def has_run(self, took_s: float, measured: Measured) -> None:
-        """Learn from a point."""
+        """Update `beside_s` with a point that took `took_s` seconds in all."""
         self.beside_s = max(0.0, took_s - (measured.iterations + 1) * measured.iteration_s)
 
     def expected_s(self, iteration_s: float = 0.0) -> float:
-        """What a point will take in a process that has started; without an iteration's time, one that is quick."""
+        """Seconds of a point in a started process. 0 for `iteration_s` means that an iteration is quick."""
         return self.beside_s + max(iteration_s, self.measure_s) + (iteration_s or self.measure_s)
 
     @property
     def first_s(self) -> float:
-        """What a first point will take, with its start."""
+        """Seconds of a first point, with the start of its process."""
         return self.start_s + self.expected_s()
 
     def share(self, left_s: float, walks: int) -> float:
-        """The part of what is left that the next of so many walks gets.
+        """The fraction of `left_s` seconds that the next of `walks` walks gets.
 
-        As many as can be useful get the same; what is left over then is for the others, which may well get nothing.
+        If the time is enough for n useful walks, each of these gets an equal part; later ones get what is left over.
         """
         return 1 / int(max(1.0, min(walks, left_s / self.walk_s)))

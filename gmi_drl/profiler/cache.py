@@ -1,4 +1,4 @@
-"""Points that were measured before, by node, workload and versions: one profile file for each."""
+"""A cache of profile points: one file for each node, workload and set of versions."""
 
 import hashlib
 import json
@@ -20,21 +20,23 @@ from gmi_drl.workload import TaskSpec
 
 
 def cache_folder() -> Path:
-    """`GMI_DRL_CACHE`, or a folder in the user's cache."""
+    """The folder in `GMI_DRL_CACHE`, or else `gmi-drl` in the user's cache folder."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return Path(os.environ.get("GMI_DRL_CACHE") or home / "gmi-drl")
 
 
 class Cache:
-    """Remembers profile points. A folder that cannot be written or read costs the memory, never the measurement.
+    """The profile points of a workload on a node, kept in a file.
+
+    If its folder cannot be read or written, points are measured again; nothing fails.
 
     Args:
-        task: What was measured.
-        config: How it trained: its `learner` (and the versions of what that needs), `physics`, `warp`,
-            `cuda_graphs` and `tf32`; the rest does not change the speed.
-        node: Where.
-        template: What a GMI did.
-        fresh: Know nothing; what is measured anew replaces what is there.
+        task: The task that was measured.
+        config: The configuration. Its `learner` (with the versions of the packages that it needs), `physics`, `warp`,
+            `cuda_graphs` and `tf32` are part of the key; the rest does not change the speed.
+        node: The machine.
+        template: The template, which says what a GMI did.
+        fresh: Begin empty; newly measured points replace those in the file.
     """
 
     def __init__(
@@ -60,15 +62,15 @@ class Cache:
             self.profile = self.profile.model_copy(update={"points": known.points, "noise": known.noise})
 
     def add(self, point: ProfilePoint) -> None:
-        """Remember a point, in place of an older one."""
+        """Store a point, in place of an older one of the same cut."""
         others = [known for known in self.profile.points if known.cut != point.cut]
-        self._keep(self.profile.model_copy(update={"points": (*others, point)}))
+        self._store(self.profile.model_copy(update={"points": (*others, point)}))
 
     def add_noise(self, noise: NoiseScale) -> None:
-        """Remember the gradient noise scale."""
-        self._keep(self.profile.model_copy(update={"noise": noise}))
+        """Store the gradient noise scale."""
+        self._store(self.profile.model_copy(update={"noise": noise}))
 
-    def _keep(self, profile: Profile) -> None:
+    def _store(self, profile: Profile) -> None:
         self.profile, older = profile, self._read()
         mine = {known.cut for known in profile.points}
         points = (*(known for known in older.points if known.cut not in mine), *profile.points)
@@ -80,7 +82,7 @@ class Cache:
             return
 
     def _read(self) -> Profile:
-        """What is in the file; nothing where it cannot be read."""
+        """The profile in the file; an empty one if it cannot be read."""
         try:
             return load_profile(self.path)
         except UsageError:

@@ -1,4 +1,4 @@
-"""Confirming candidates: all their GMIs together, by turns with one GMI per device and as many environments in all."""
+"""Confirms candidates: runs all GMIs of each together, interleaved with one GMI per device and as many environments."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,14 +24,14 @@ MOST_ROUNDS = 5
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What ran together: a point of one of its GMIs, and the steps per second of all (the median of the rounds)."""
+    """A layout whose GMIs ran together: the point of one GMI, and steps per second of all (median of the rounds)."""
 
     point: ProfilePoint
     steps_per_second: float
 
 
 def rivals(cuts: Sequence[Cut]) -> list[Cut]:
-    """The cuts, and beside each the one with one GMI per device and as many environments in all; each once."""
+    """Each cut, followed by the one with one GMI per device and as many environments in all; without duplicates."""
     return list(dict.fromkeys(rival for cut in cuts for rival in (cut, cut.uncut)))
 
 
@@ -46,15 +46,15 @@ def confirm(
     speeds: SpeedsByBackend | None = None,
     template: Template = TCG_EX,
 ) -> list[Confirmation]:
-    """Run layouts by turns, each once at least, as often as the budget allows and `MOST_ROUNDS` times at most.
+    """Run the layouts of `cuts` in turn, in as many rounds as the budget allows: at least 1, at most `MOST_ROUNDS`.
 
-    All layouts live on the same devices at once, where their backend allows that, and one runs at a time. The point of
-    one that its backend refuses, or that fails, dies or hangs, is not runnable. GMIs reduce as those of a plan do that
-    is made with the same `speeds`.
+    If their backends allow it, all layouts are alive on the same devices, and one runs at a time. A layout that its
+    backend refuses, or that fails, dies or hangs, gets a point that is not runnable. The reduction is the one that a
+    plan with the same `speeds` takes.
 
     Raises:
         LayoutMismatchError: if a device is in use.
-        GmiError: if this machine lacks something (`exit_code` 4), as then no other layout would run either.
+        GmiError: if this machine lacks something (`exit_code` 4), since no other layout would run either.
     """
     deadline_s = MEASURE_S + PATIENCE_S + budget.left_s
     crossing = partial(template.communication, task, config.learner, node, speeds=speeds)
@@ -63,8 +63,8 @@ def confirm(
     for point in failed:
         del layouts[point.cut]
     rounds: dict[Cut, list[Measured]] = {cut: [] for cut in layouts}
-    mine = {cut: Session(layout, config) for cut, layout in layouts.items()}
-    with Sessions(mine, "gmi-drl plan", budget) as sessions:
+    sessions_by_cut = {cut: Session(layout, config) for cut, layout in layouts.items()}
+    with Sessions(sessions_by_cut, "gmi-drl plan", budget) as sessions:
         for number in range(MOST_ROUNDS):
             before_s = budget.left_s
             for cut in list(rounds) if number % 2 == 0 else list(reversed(rounds)):
@@ -73,7 +73,7 @@ def confirm(
                 except GmiError as error:
                     if error.exit_code != GmiError.exit_code:
                         raise
-                    sessions.close(cut)  # one that hangs would go on taking the cores
+                    sessions.close(cut)  # if it hangs, it would go on using the cores
                     del rounds[cut]
                     failed.append(not_runnable(cut, f"all together: {str(error).splitlines()[0]}"))
                     continue

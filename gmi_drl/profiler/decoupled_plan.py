@@ -1,7 +1,7 @@
-"""A plan for asynchronous training on this machine: measure what acts and what learns, each by itself, and divide.
+"""Plans asynchronous training on this machine: measures agents and trainers alone, then divides the GMIs among them.
 
-What was chosen then runs with both sides at once, for what to expect of it. Machines like this one are each divided as
-it is, with the sums between them by the model of their network.
+The chosen division then runs with both sides at once, which confirms its speed. In a cluster of machines like this one
+each is divided in the same way; the time of sums between them is predicted by the model of the network.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,8 +25,8 @@ from gmi_drl.templates import DECOUPLED, devices_of, more_gmis
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
-TOLD = 3
-"""Divisions that the reasons tell of."""
+SHOWN = 3
+"""Divisions that the reasons list."""
 
 
 def plan_here(
@@ -41,14 +41,14 @@ def plan_here(
     remarks: Sequence[str] = (),
     cluster: Cluster | None = None,
 ) -> Plan:
-    """Measure both sides and choose. The arguments are those of `profiler.planning.plan_here`.
+    """Measure both sides and choose. The arguments are those of `profiler.measured_plan.plan_here`.
 
-    With a `cluster` it is for all of its machines, which are like this one, or for one where more are no faster.
+    With a `cluster` the plan is for all its machines, which must be like this one, or for one if more are no faster.
 
     Raises:
         NoFeasiblePlanError: if nothing was measured that leaves a GMI to train.
         LayoutMismatchError: if a device is in use.
-        UsageError: if a machine of the cluster is another one than this.
+        UsageError: if a machine of the cluster differs from this one.
     """
     if cluster is not None:
         require_alike(cluster, node)
@@ -58,14 +58,14 @@ def plan_here(
     rates = rates_here(task, config, node, cuts, budget, fresh=fresh, tell=tell)
     machines, ways, compared = _as_many_as_pay(Machines(task, config, speeds, node), cluster, rates)
     best = chosen(ways)
-    ran, told = both_at_once(best, machines, budget)
-    tell(told)
-    why = [*remarks, *compared, *_reasons(machines, best, ways), told, *_foretold(ran)]
+    ran, outcome = both_at_once(best, machines, budget)
+    tell(outcome)
+    why = [*remarks, *compared, *_reasons(machines, best, ways), outcome, *_prediction_error(ran)]
     return _plan(machines, ran, [way for way in ways if way is not best], why)
 
 
 def _with_two_gmis(grid: Grid, node: Node) -> Grid:
-    """The cuts that leave a GMI to act beside one that trains.
+    """The cuts with at least two GMIs: one to act and one to train.
 
     Raises:
         NoFeasiblePlanError: if there is none.
@@ -78,7 +78,7 @@ def _with_two_gmis(grid: Grid, node: Node) -> Grid:
 
 
 def _as_many_as_pay(one: Machines, cluster: Cluster | None, rates: Rates) -> tuple[Machines, list[Division], list[str]]:
-    """All machines of a cluster, or one where more are no faster; the ways to divide each, and how they compare."""
+    """All machines of a cluster, or one if more are no faster; the divisions of each; how they compare."""
     ways = _ways(one, rates)
     if cluster is None:
         return one, ways, []
@@ -90,10 +90,10 @@ def _as_many_as_pay(one: Machines, cluster: Cluster | None, rates: Rates) -> tup
 
 
 def _ways(machines: Machines, rates: Rates) -> list[Division]:
-    """Those to divide each of the machines whose GMIs and channels the host holds, the fastest first.
+    """The ways to divide each machine whose GMIs and channels fit the host's memory, fastest first.
 
     Raises:
-        NoFeasiblePlanError: if it holds none, with the numbers of the fastest.
+        NoFeasiblePlanError: if none fits, with the numbers of the fastest.
     """
     learner = a3c_of(machines.config)
     ways = divisions(machines.node, rates.acting, rates.learning, learner, machines.waits)
@@ -105,32 +105,32 @@ def _ways(machines: Machines, rates: Rates) -> list[Division]:
         point, gmis = points[way.cut], way.agents + way.trainers
         return shortage(machines.node, gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes, channels)
 
-    roomy = [way for way in ways if short(way) is None]
-    if ways and not roomy:
+    fitting = [way for way in ways if short(way) is None]
+    if ways and not fitting:
         raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {LESS_IN_CHANNELS}")
-    return roomy
+    return fitting
 
 
 def _reasons(machines: Machines, best: Division, ways: Sequence[Division]) -> list[str]:
-    """What was chosen, by what, and from what."""
-    why = [f"measured on this machine, each side while the other rested: {best.described}"]
+    """The sentences that say what was chosen, why, and from which divisions."""
+    why = [f"measured on this machine, each side while the other was idle: {best.described}"]
     if machines.count > 1:
-        why.append(f"so is each of {machines.count} nodes divided, whose trainers sum their gradients")
+        why.append(f"each of {machines.count} nodes is divided in this way, and all trainers sum their gradients")
     if best is not ways[0]:
         why.append(f"at least {AS_GOOD:.0%} of the most, with fewer environments, whose steps teach more")
-    return why + [f"besides: {way.described}" for way in ways[:TOLD] if way is not best]
+    return why + [f"besides: {way.described}" for way in ways[:SHOWN] if way is not best]
 
 
-def _foretold(ran: Division) -> list[str]:
-    """What was expected of the choice beside what it did, if it ran."""
+def _prediction_error(ran: Division) -> list[str]:
+    """A sentence that compares the predicted speed of the choice with the measured one, if it ran."""
     if ran.error is None:
         return []
     speeds = f"{human_count(ran.expected)} steps/s were expected, {human_count(ran.steps_per_second)} ran"
-    return [f"by the rates of sides that rested {speeds}: an error of {ran.error:+.1%}"]
+    return [f"by the rates of each side alone {speeds}: an error of {ran.error:+.1%}"]
 
 
 def _plan(machines: Machines, best: Division, others: Sequence[Division], why: list[str]) -> Plan:
-    """The layout of the choice; all divisions as they are over all machines."""
+    """The plan: the layout of the choice, and all divisions with their numbers over all machines."""
     learner, (choice, *rest) = machines.config.learner, [way.on(machines.count) for way in (best, *others)]
     projection = Projection(measured=True, steps_per_second=choice.steps_per_second)
     layout = machines.layout(best, projection, why)

@@ -1,4 +1,4 @@
-"""This machine and others like it, for which a plan is made by what was measured here."""
+"""This machine and others like it, planned for by measurements of this one."""
 
 from dataclasses import dataclass
 
@@ -20,14 +20,14 @@ from gmi_drl.workload import TaskSpec
 
 @dataclass(frozen=True)
 class Machines:
-    """What is planned for: this machine, or several like it, each divided alike between agents and trainers.
+    """The machines of a plan: this one, or several like it, each divided alike between agents and trainers.
 
     Args:
-        task: What is trained.
-        config: How.
-        speeds: Of the ways between GMIs of this machine, as far as they are known.
+        task: The task to train.
+        config: The configuration of the run.
+        speeds: How fast GMIs of this machine reduce, by backend, as far as it was measured.
         node: This machine.
-        cluster: All of them; None for this one alone.
+        cluster: All machines; None for this one alone.
     """
 
     task: TaskSpec
@@ -38,16 +38,16 @@ class Machines:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """How many machines there are."""
         return 1 if self.cluster is None else self.cluster.count
 
     def waits(self, cut: Cut, trainers: int) -> float:
-        """Seconds that the sums of all trainers, so many on each machine, take of an update, by the model."""
+        """Seconds of an update that the sums of gradients take, with `trainers` on each machine, by the model."""
         template = self._template(trainers)
         return self._communication(template, cut).seconds(template.trainers_of(mapping_of(cut, self._whole)))
 
     def layout(self, way: Division, projection: Projection, why: list[str]) -> Layout:
-        """Each machine divided in this way."""
+        """The layout of all machines, each divided in this way."""
         template, whole = self._template(way.trainers), self._whole
         communication = self._communication(template, way.cut)
         layout = template.lay_out(self.task, whole, way.cut, projection, why, communication)
@@ -66,10 +66,10 @@ class Machines:
 
 
 def require_alike(cluster: Cluster, node: Node) -> None:
-    """Refuse a cluster of which this machine tells nothing.
+    """Refuse a cluster for which measurements of this machine do not hold.
 
     Raises:
-        UsageError: if a machine of it is another one than this, with what differs.
+        UsageError: if a machine of it differs from this one, with the differences.
     """
     remedy = "measure on a machine like all nodes, or nothing, without --budget"
     for part in cluster.nodes:

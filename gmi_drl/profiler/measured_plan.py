@@ -1,4 +1,4 @@
-"""A plan for this machine: explore, confirm the best by running them, choose."""
+"""Plans for this machine: explores points, confirms the best by running them, chooses."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -30,25 +30,31 @@ from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
-TAUGHT = 0.2
-"""Part of the budget for what steps teach, at most."""
+NOISE_PART = 0.2
+"""Largest part of the budget for the gradient noise scale, which tells what steps teach."""
 
 TOO_SHORT = "the budget leaves no time to find out what steps teach"
 
 DROWNS = "the gradient drowns in its noise, so nothing says what a step teaches"
 
 EXPLORED = 0.5
-"""Part of the rest for exploring; what is left then is for confirming."""
+"""Part of the remaining budget for exploring; the rest is for confirming."""
 
 CONFIRMED = 2
-"""Candidates that are confirmed, each beside its rival with one GMI per device."""
+"""Candidates that are confirmed, each next to its rival with one GMI per device."""
 
 Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """The points that were measured, those that there was no time for, and what a process takes to iterate."""
+    """The result of exploring.
+
+    Args:
+        profile: The measured points.
+        unmeasured: Points for which there was no time.
+        until_it_iterates_s: Seconds from the start of a process to its first iteration.
+    """
 
     profile: Profile
     unmeasured: tuple[Cut, ...]
@@ -71,20 +77,20 @@ def plan_here(
     """Measure on this machine and choose.
 
     Args:
-        task: What is trained.
-        config: How; by our PPO where its learner brings no probe, see `measurable`.
+        task: The task to train.
+        config: The configuration of the run. Our PPO is measured if its learner has no probe, see `measurable`.
         node: This machine.
-        grid: What to look at.
-        template: What a GMI does.
-        seconds: For everything but what the first GMI compiles. What there is no time for is named in the reasons.
-        fresh: Measure anew what was measured before.
-        tell: Told what is going on, in a line.
+        grid: The cuts that may be chosen.
+        template: The template, which says what a GMI does.
+        seconds: For everything except what the first GMI compiles. The reasons list points that it did not suffice for.
+        fresh: Measure again what was measured before.
+        tell: Called with each line about progress.
         remarks: Further reasons for the layout.
-        objective: What to make the most of; `learning` takes a short training first. None: that where candidates differ
-            in what their steps teach and this can be told, else `steps`.
+        objective: What to maximise; `learning` needs a short training first. None: `learning` if candidates differ in
+            what their steps teach and the learner allows to measure it, else `steps`.
 
     Raises:
-        UsageError: if nothing measures what this learner learns.
+        UsageError: if the learner has no probe for its gradient noise scale and `objective` is `learning`.
         NoFeasiblePlanError: if nothing runs or fits, or the gradient drowns in its noise.
         LayoutMismatchError: if a device is in use.
         MachineError: if this machine lacks what the learner needs.
@@ -96,19 +102,19 @@ def plan_here(
     speeds = known_speeds(task, config, node, grid, budget, template=template, fresh=fresh, tell=tell)
     noise = None
     if objective == "learning":
-        noise = known_noise(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
-    elif objective is None and _may_teach_unlike(grid, template, config, node):
-        is_long = _pays_for_noise(seconds, Cache(task, config, node, fresh=fresh))
-        if is_long:
-            noise = noise_here(task, config, node, budget.part(TAUGHT), fresh=fresh, tell=tell)
+        noise = known_noise(task, config, node, budget.part(NOISE_PART), fresh=fresh, tell=tell)
+    elif objective is None and _efficiency_differs(grid, template, config, node):
+        is_enough = _allows_noise(seconds, Cache(task, config, node, fresh=fresh))
+        if is_enough:
+            noise = noise_here(task, config, node, budget.part(NOISE_PART), fresh=fresh, tell=tell)
         remarks = [
             *remarks,
-            *([] if noise else [f"{DROWNS if is_long else TOO_SHORT}; so the most steps/s were chosen"]),
+            *([] if noise else [f"{DROWNS if is_enough else TOO_SHORT}; so the most steps/s were chosen"]),
         ]
     aim: Objective = "learning" if noise else "steps"
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
-        cuts = rivals(with_caps(grid))  # so few and small: run them all at once
+        cuts = rivals(with_caps(grid))  # few and small: run all of them together, without exploring
     else:
         part = budget.part(EXPLORED)
         found = explore(task, config, node, grid, part, speeds, template=template, fresh=fresh, tell=tell)
@@ -135,10 +141,10 @@ def plan_here(
 
 
 def require_time(seconds: float, cache: Cache, grid: Grid) -> None:
-    """Refuse a budget in which nothing can be measured, where nothing is known from before.
+    """Refuse a budget too small to measure a point, unless the cache has a point of the grid.
 
     Raises:
-        NoFeasiblePlanError: with the least budget.
+        NoFeasiblePlanError: with the smallest sufficient budget.
     """
     first_s = math.ceil(pace_on(cache.node).first_s)
     if seconds < first_s and not any(point.cut in grid for point in cache.profile.points):
@@ -146,8 +152,8 @@ def require_time(seconds: float, cache: Cache, grid: Grid) -> None:
         raise NoFeasiblePlanError(f"{seconds:g} s are too few to measure anything: {least}")
 
 
-def _pays_for_noise(seconds: float, cache: Cache) -> bool:
-    """Whether what steps teach is known, or leaves the time for a first point when it has been found out."""
+def _allows_noise(seconds: float, cache: Cache) -> bool:
+    """Whether the noise scale is known, or its measurement leaves time for a first point."""
     pace = pace_on(cache.node)
     return cache.profile.noise is not None or seconds >= pace.first_s + pace.first_s / EXPLORED
 
@@ -155,15 +161,15 @@ def _pays_for_noise(seconds: float, cache: Cache) -> bool:
 def known_noise(
     task: TaskSpec, config: RunConfig, node: Node, budget: Budget, *, fresh: bool, tell: Tell
 ) -> NoiseScale:
-    """The gradient noise scale, without which nothing says what candidates teach; see `noise_here`."""
+    """The gradient noise scale, see `noise_here`. Raises NoFeasiblePlanError if it cannot be estimated."""
     noise = noise_here(task, config, node, budget, fresh=fresh, tell=tell)
     if noise is None:
         raise NoFeasiblePlanError(f"{DROWNS}: give more with --budget, or take --objective steps")
     return noise
 
 
-def _may_teach_unlike(grid: Grid, template: Template, config: RunConfig, node: Node) -> bool:
-    """Whether updates of candidates have unlike numbers of samples, and the learner brings what tells their worth."""
+def _efficiency_differs(grid: Grid, template: Template, config: RunConfig, node: Node) -> bool:
+    """Whether updates of the candidates differ in size, and the learner has a probe for its noise scale."""
     if template.purpose != "training" or LEARNERS.find(config.learner.kind).noise_probe is None:
         return False
     return len({samples_per_update(cut, node, config.learner) for cut in grid}) > 1
@@ -180,9 +186,9 @@ def known_speeds(
     fresh: bool = False,
     tell: Tell = lambda line: None,
 ) -> dict[str, dict[str, Speed]]:
-    """How fast this machine's GMIs reduce, by the backends of a grid whose layouts have several that do.
+    """How fast this machine's GMIs reduce, for each backend of a grid that cuts devices into several GMIs.
 
-    Measured once per machine, before anything that reduces: by these speeds GMIs are laid out to be measured.
+    This is measured once per machine, before any point: the speeds decide by which reduction points are measured.
     """
     num_devices, _ = devices_of(node)
     backends = dict.fromkeys(cut.backend for cut in grid if num_devices * cut.gmis_per_gpu > 1)
@@ -204,19 +210,19 @@ def explore(
     fresh: bool = False,
     tell: Tell = lambda line: None,
 ) -> Exploration:
-    """Measure points of a grid on this machine, one at least.
+    """Measure points of a grid on this machine, at least one.
 
     Args:
-        task: What is measured.
-        config: How it trains; by our PPO where its learner brings no probe, see `measurable`.
+        task: The task to measure.
+        config: The configuration. Our PPO is measured if its learner has no probe, see `measurable`.
         node: This machine.
-        grid: What to look at.
-        template: What a GMI does.
+        grid: The cuts to measure.
+        template: The template, which says what a GMI does.
         budget: For everything, see `budget_of`.
-        speeds: By which GMIs that are measured together are laid out to reduce; None where they are not known.
-        exhaustive: All of the grid; else what `search` looks at.
-        fresh: Measure anew what was measured before.
-        tell: Told of every point, in a line.
+        speeds: How fast GMIs reduce, which decides by which reduction they are measured; None if not known.
+        exhaustive: Measure the whole grid, not only what `search` asks for.
+        fresh: Measure again what was measured before.
+        tell: Called with a line about every point.
 
     Raises:
         MachineError: if this machine lacks what the learner needs.
@@ -235,7 +241,7 @@ def explore(
                 measure(cut)
         else:
             search(measure, grid)
-            for point in cache.profile.points:  # measured before, perhaps beyond where this search has stopped
+            for point in cache.profile.points:  # points from the cache, perhaps beyond where this search stopped
                 if point.cut in grid:
                     measure(point.cut)
         until_it_iterates_s = measure.pace.start_s + measure.pace.beside_s
@@ -245,10 +251,10 @@ def explore(
 def _affordable(
     candidates: Sequence[Candidate], found: Exploration, node: Node, horizon: int, budget: Budget
 ) -> list[Cut]:
-    """The best candidates and their rivals, as many as the memory holds and as can run a round within the budget.
+    """The best candidates and their rivals, as many as fit the memory and can run one round within the budget.
 
-    Where their GMIs can be capped, the same with caps (or without, if it has some) comes behind each. All that live at
-    once share the memory. In one round each is started once, be it at the beginning or for its turn.
+    If GMIs of a candidate can be capped, the same cut with caps (or without, if it has caps) follows. All layouts that
+    are alive at once share the memory. In one round each is started once, at the beginning or before it runs.
     """
     num_devices, _ = devices_of(node)
     affordable: list[Cut] = []
@@ -270,7 +276,7 @@ def _affordable(
 
 
 def _best_of_each_backend_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """So that backends are run by turns, too, where several were measured."""
+    """The best candidate of each backend, then the rest, so that several backends are confirmed."""
     firsts: dict[str, Candidate] = {}
     for candidate in candidates:
         firsts.setdefault(candidate.point.backend, candidate)
@@ -287,7 +293,7 @@ def _confirm(
     template: Template,
     tell: Tell,
 ) -> list[Confirmation]:
-    tell(f"running together, by turns (GMIs per device x environments): {', '.join(map(str, cuts))}")
+    tell(f"running together, in turn (GMIs per device x environments): {', '.join(map(str, cuts))}")
 
     def on_round(number: int, cut: Cut, steps_per_second: float) -> None:
         tell(f"round {number + 1}: {cut}  {human_count(steps_per_second)} steps/s in all")
@@ -300,16 +306,16 @@ def _confirm(
 
 
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
-    """What ran beside the candidates may be chosen, too.
+    """The grid and the confirmed cuts beside it that may be chosen, too.
 
-    These are cuts with GMIs capped, and those with one GMI per device where that may have any number of environments.
+    These are cuts with capped GMIs. Those with one GMI per device join if the grid leaves their size open.
     """
     any_solo = sum(cut.gmis_per_gpu == 1 for cut in grid) > 1
     return [*grid, *(cut for cut in cuts if cut not in grid and (any_solo or cut.gmis_per_gpu > 1))]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
-    """A profile with the points that it does not have, and those that have turned out not to run."""
+    """The profile with the points that it lacks, and with those that turned out not to run."""
     known = {point.cut: point for point in profile.points}
     known |= {point.cut: point for point in points if not point.runnable or point.cut not in known}
     return profile.model_copy(update={"points": tuple(known.values())})

@@ -1,4 +1,4 @@
-"""Whether the environments of a training fit into memory: found out before it starts."""
+"""Checks before a training starts whether its environments fit into memory."""
 
 from collections.abc import Callable
 from math import ceil, inf
@@ -22,13 +22,13 @@ from gmi_drl.units import GIB, human_bytes, human_gib
 from gmi_drl.workload import TaskSpec
 
 PLENTY_BYTES = 2**20
-"""More than an environment of any task here takes, beside what is learnt from it: what fits so is not measured."""
+"""More than one environment of any task here takes, without its samples. If this fits, nothing is measured."""
 
 FIXED_BYTES = 2**30
-"""More than a process takes without environments and networks."""
+"""More than a process without environments and networks takes."""
 
 LESS_IN_CHANNELS = "let agents have fewer environments, or lower learner.rollouts or max_lag in the layout's channels"
-"""The remedy where channels are too large."""
+"""The remedy if channels are too large."""
 
 
 def require_room(
@@ -36,23 +36,24 @@ def require_room(
 ) -> None:
     """Refuse a training that would run out of memory.
 
-    Where a MiB for each environment and what its learner takes (`LearnerConfig.memory_bytes`) do not fit, or cannot be
-    reckoned, one GMI is run with few environments, unless that is remembered, and a line through what it took is held
-    against the memory. Where our PPO was run in a learner's place, what that one takes beyond it is added. Channels
-    have a size that is known, so they are refused where they do not fit even without the GMIs.
+    First 1 MiB for each environment and the memory of the learner (`LearnerConfig.memory_bytes`) are compared with the
+    memory. If they do not fit, or the learner cannot say, one GMI is measured with few environments (or its points are
+    taken from the cache), and a line through these points is compared. If our PPO was measured in a learner's place,
+    the memory that the learner takes beyond PPO's is added. The size of channels is known: they are refused if they do
+    not fit even without the GMIs.
 
     Args:
-        layout: Where it would train.
-        config: How.
-        task: What.
+        layout: The layout to train on.
+        config: The configuration of the run.
+        task: The task to train.
         node: This machine.
-        tell: Told if it takes a while, and why nothing is known where few environments do not run.
+        tell: Called with a line before measuring, and with the reason if few environments do not run.
 
     Raises:
-        LayoutMismatchError: with what is needed and what there is.
+        LayoutMismatchError: with the memory needed and the memory there is.
     """
     if backend_for(layout).check(node, layout):
-        return  # of another machine: that is refused where the devices are claimed
+        return  # of another machine: the claim of its devices refuses it
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
     learner = config.learner
@@ -63,7 +64,7 @@ def require_room(
     worlds = learner.worlds_of(layout) if layout.channels else most
     learning = learner.memory_bytes(task, worlds)
     if learning is None:
-        tell(f"what {learner.kind} keeps cannot be reckoned: measuring how much memory a few environments take")
+        tell(f"the memory of {learner.kind} cannot be computed: measuring how much a few environments take")
     else:
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
         if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
@@ -72,25 +73,25 @@ def require_room(
         if channels and _shortage(layout, node, generous, generous) is None:
             much = f"channels of {human_bytes(channels)} are large ({LESS_IN_CHANNELS})"
         if template_of(layout).probe(OUR_PPO) is None:
-            tell(f"{much}; GMIs of {layout.template} are unlike, so none is measured")
+            tell(f"{much}; GMIs of {layout.template} differ, so none is measured")
             return
         tell(f"{much}: measuring how much memory a few take")
     try:
         config = measurable(task, config, template_of(layout), tell)
         points = _points_of_few(layout, task, config, node, size)
-    except GmiError as error:  # it measures on the first device, busy perhaps; the training says what concerns it
+    except GmiError as error:  # the first device may be busy, say; the training reports what concerns it
         tell(f"the memory is not known: {error}")
         return
     device = fit((point.num_env, point.memory_bytes) for point in points)
     host = fit((point.num_env, point.host_bytes) for point in points)
     if device is None or host is None:
-        return  # nothing here tells how much is taken
-    # What a learner says that it takes beyond the one that stands for it; on a CPU the host's memory is the device's.
+        return  # no memory was measured
+    # What the learner takes beyond the PPO measured in its place; on a CPU the host's memory is the device's.
     beyond = max(0, (learning or 0) - (config.learner.memory_bytes(task, most) or 0))
     why = _shortage(layout, node, device(most) + beyond, host(most))
     if why is not None:
         each = max(device.bytes_per_env, host.bytes_per_env)
-        more = f", and {human_bytes(beyond)} by what {learner.kind} says of itself" if beyond else ""
+        more = f", and {human_bytes(beyond)} more for {learner.kind}" if beyond else ""
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
             f"{human_bytes(device.fixed_bytes)} without any{more}): give each fewer, with --num-env or in the layout"
@@ -98,7 +99,7 @@ def require_room(
 
 
 def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:
-    """Why the GMIs of a layout have no room, if each takes so much; of profiles that it names nothing is reckoned."""
+    """Why the memory does not hold GMIs of this size; None if it does. Named MIG profiles are not checked."""
     size = max(len(device.gmis) for device in layout.devices)
     if all(gmi.mig_profile is None for gmi in layout.gmis):
         why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
@@ -108,7 +109,7 @@ def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, ch
 
 
 def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
-    """Why a GPU has no room for the batches of channels, which each of its trainers copies to it."""
+    """Why a GPU has no room for the batches of channels, which each of its trainers copies there; None if it has."""
     if node.gpu_memory_gib is None:
         return None
     most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices) * batches
@@ -118,11 +119,11 @@ def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
 
 
 def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node, size: int) -> list[ProfilePoint]:
-    """What a GMI takes with few environments. Raises GmiError, with the reason, where they do not run."""
+    """The points of a GMI with few environments. Raises GmiError with the reason if they do not run."""
     template = template_of(layout)
     cache = Cache(task, config, node, template=template)
     cuts = [Cut(size, few, layout.backend) for few in SMALL]
-    speeds = remembered_speeds(node, [layout.backend])  # as a plan would, whose points are remembered
+    speeds = remembered_speeds(node, [layout.backend])  # as in a plan, so that its points in the cache count
     with PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template) as measure:
         for cut in cuts:
             point = measure(cut)

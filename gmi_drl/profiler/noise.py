@@ -1,4 +1,4 @@
-"""The gradient noise scale on this machine, by a short training."""
+"""Measures the gradient noise scale on this machine by a short training."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -19,10 +19,10 @@ from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
 NUM_ENV = 512
-"""Of the training: its updates are large enough to tell the gradient from its noise, and small enough to be many."""
+"""Environments of the training: enough per update to tell the gradient from its noise, few enough for many updates."""
 
 SECONDS = 12.0
-"""Of training at most: later the scale is that of a better policy."""
+"""Longest training: later the scale is that of a better policy."""
 
 
 def noise_here(
@@ -34,21 +34,21 @@ def noise_here(
     fresh: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> NoiseScale | None:
-    """Measure it, or know it from before.
+    """The gradient noise scale of a task, measured now or read from the cache.
 
     Args:
-        task: What is learnt.
-        config: By whom.
-        node: This machine; one of its devices is used, by one GMI.
+        task: The task to learn.
+        config: The configuration, with the learner.
+        node: This machine; one GMI uses one of its devices.
         budget: For all of it.
-        fresh: Measure anew what was measured before.
-        tell: Told of it in a line.
+        fresh: Measure again what was measured before.
+        tell: Called with a line about the result.
 
     Returns:
-        None where the gradient drowns in its noise.
+        None if the noise is too large to estimate the gradient.
 
     Raises:
-        UsageError: if nothing could measure it for this learner.
+        UsageError: if the learner has no probe for it.
         LayoutMismatchError: if the device is in use.
         GmiError: when the GMI fails.
     """
@@ -64,7 +64,7 @@ def noise_here(
     trained = len(row["squares"]) * NUM_ENV * config.learner.horizon
     noise = NoiseScale.estimated(row["squares"], row["small"], row["large"], trained)
     if noise is None:
-        tell(f"the gradient noise scale cannot be told from {human_count(trained)} samples")
+        tell(f"the gradient noise scale cannot be estimated from {human_count(trained)} samples")
         return None
     tell(f"gradient noise scale: {noise.described}")
     cache.add_noise(noise)
@@ -72,10 +72,10 @@ def noise_here(
 
 
 def require_noise_probe(config: RunConfig) -> str:
-    """The role that measures the noise scale of a learner, by location.
+    """`module:class` of the role that measures the noise scale of a learner.
 
     Raises:
-        UsageError: if it brings none.
+        UsageError: if the learner has none.
     """
     learner = LEARNERS.find(config.learner.kind)
     if learner.noise_probe is None:
@@ -85,7 +85,7 @@ def require_noise_probe(config: RunConfig) -> str:
 
 
 def _alone(task: TaskSpec, node: Node) -> Layout:
-    """One GMI on the first device."""
+    """The layout of one GMI on the first device."""
     whole = TCG_EX.lay_out(task, node, Cut(1, NUM_ENV))
     device = whole.devices[0]
     return Layout(

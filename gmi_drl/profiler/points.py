@@ -1,4 +1,4 @@
-"""Measuring profile points on this machine, by launching them (Algorithm 2's `profile`, paper section 5.2)."""
+"""Measures profile points on this machine by launching GMIs (Algorithm 2's `profile`, paper section 5.2)."""
 
 import math
 import time
@@ -25,37 +25,36 @@ from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
 from gmi_drl.templates.template import all_in_one
 from gmi_drl.workload import TaskSpec
 
-MEASURE_S = 1.5  # of iterations at each point, one at least
-GPU_MEASURE_S = 0.5  # where an iteration takes tens of milliseconds, and the best are confirmed for longer
-WALK_S, GPU_WALK_S = 12.0, 20.0  # of a walk: a few points on cores; on a GPU all six, which take seconds each
-GPU_BESIDE_S = 2.0  # that worlds, graphs and their warm-up take, until a point has told
-PATIENCE = 20.0  # times longer than expected, and the GMI hangs
-LEAST_PATIENCE_S = 15.0  # even where the budget is over
-CAREFUL_ABOVE = 1024  # environments of a GMI: before so many, two small points tell how much memory they need
-SMALL = (128, 256)
-INSTEAD = 512  # of one of the two that does not run
+MEASURE_S = 1.5  # of iterations at each point, at least one
+GPU_MEASURE_S = 0.5  # on a GPU an iteration takes tens of milliseconds, and the best points are confirmed for longer
+WALK_S, GPU_WALK_S = 12.0, 20.0  # one walk: a few points on cores, all six on a GPU, which take seconds each
+GPU_BESIDE_S = 2.0  # environments, graphs and their warm-up, until a point was measured
+PATIENCE = 20.0  # a GMI that takes this many times longer than expected hangs
+LEAST_PATIENCE_S = 15.0  # also if the budget is spent
+CAREFUL_ABOVE = 1024  # environments of a GMI: above, two small points are measured first, to predict the memory
+SMALL = (128, 256)  # environments of these two points
+INSTEAD = 512  # environments of a third point, if one of the two does not run
 
 
 class PointMeasurer:
-    """A `measure` for the search: runs what is not in the cache, one division at a time.
+    """The `measure` of a search: takes points from the cache or launches GMIs, of one division at a time.
 
-    Where cores enforce the share of a GMI, one GMI is run alone; on a GPU, where nothing does, all GMIs of a device,
-    which reduce as those of all devices would by the same speeds. What was measured by another reduction does not
-    count.
-    A GMI that fails, dies or hangs, at its start or later, makes its point not runnable, and so does a backend that
-    refuses the division. A `with` block ends what still runs.
+    On cores, which enforce the share of a GMI, one GMI runs alone. On a GPU all GMIs of one device run, and reduce as
+    the GMIs of all devices would at the same speeds. A point in the cache that used another reduction does not count.
+    If a GMI fails, dies or hangs, or the backend refuses the division, the point is not runnable. Leaving the `with`
+    block ends all GMIs.
 
     Args:
-        task: What is measured.
-        config: How it trains.
+        task: The task to measure.
+        config: The configuration of the run.
         node: This machine.
-        cache: Where points come from and go to.
-        grid: What will be asked for.
-        budget: What does not fit into it is left unmeasured.
-        on_point: Told of every point that is measured.
-        speeds: How fast GMIs reduce, by backend, as far as that is known.
-        template: What its GMIs do.
-        one_at_least: Measure a first point whatever is left of the budget: starts may take longer than expected.
+        cache: Where points are read and stored.
+        grid: The cuts that will be asked for.
+        budget: Points that do not fit into it stay unmeasured.
+        on_point: Called with every measured point.
+        speeds: How fast GMIs reduce, by backend, as far as known.
+        template: The template, which says what a GMI does.
+        one_at_least: Measure a first point although the budget may be too short: starts may take longer than expected.
     """
 
     def __init__(
@@ -84,18 +83,18 @@ class PointMeasurer:
         self._division: tuple[str, int] | None = None
 
     def __call__(self, cut: Cut) -> ProfilePoint | None:
-        """The point, from the cache or measured now; None if there is no time for it. `points` keeps it."""
-        self._turn_to(cut.division)
-        known = self.profile.point(cut)  # failures, too: nothing is tried twice
+        """The point of a cut, from the cache or measured now, which `points` keeps; None if there is no time for it."""
+        self._begin(cut.division)
+        known = self.profile.point(cut)  # failures count, too: nothing is tried twice
         if known is not None:
             return known
-        point = self._remembered(cut) or self._measured(cut)
+        point = self._cached(cut) or self._measured(cut)
         self.points.extend([] if point is None else [point])
         return point
 
     @property
     def profile(self) -> Profile:
-        """All points that were asked for and are known."""
+        """The points that were asked for, without unmeasured ones."""
         return self.cache.profile.model_copy(update={"points": tuple(self.points)})
 
     def __enter__(self) -> Self:
@@ -106,8 +105,8 @@ class PointMeasurer:
     ) -> None:
         self._end()
 
-    def _remembered(self, cut: Cut) -> ProfilePoint | None:
-        """What was measured before of a cut whose GMIs reduced as they would now."""
+    def _cached(self, cut: Cut) -> ProfilePoint | None:
+        """The cached point of a cut, if its GMIs used the reduction that they would use now."""
         point = self.cache.profile.point(cut)
         return point if point and point.reduction == reduction_of(self._layout(cut)) else None
 
@@ -132,12 +131,12 @@ class PointMeasurer:
             return None
         point = self._run(cut, expected_s)
         self.on_point(point)
-        if point.runnable:  # what failed may have had its reason in the moment
+        if point.runnable:  # a failure may be a passing one, so it is not stored
             self.cache.add(point)
         return point
 
     def _smaller(self, cut: Cut) -> list[ProfilePoint | None]:
-        """Small points up to the second that runs, and so tells the line of the memory, or the second that does not."""
+        """The points of few environments: two, which allow to fit the memory, or a third if one of them failed."""
         smaller = [self(cut.with_num_env(few)) for few in SMALL]
         ran = [point.runnable for point in smaller if point is not None]
         return [*smaller, self(cut.with_num_env(INSTEAD))] if sorted(ran) == [False, True] else smaller
@@ -149,13 +148,13 @@ class PointMeasurer:
             started = time.monotonic()
             measured = session.measure(cut.num_env, self.pace.measure_s, deadline_s=deadline_s)
         except GmiError as error:
-            if error.exit_code != GmiError.exit_code:  # a package is missing, say: no other point would run either
+            if error.exit_code != GmiError.exit_code:  # e.g. a missing package: no other point would run either
                 raise
             self._end()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
         point = point_of(measured, cut, session.layout)
-        first, *_ = (*self.node.model_of_each_gpu, "")  # points are of the first device
+        first, *_ = (*self.node.model_of_each_gpu, "")  # the device that was measured
         return point.model_copy(update={"model": first})
 
     def _session_of(self, cut: Cut) -> Session:
@@ -174,7 +173,7 @@ class PointMeasurer:
         self._life.close()
 
     def _layout(self, cut: Cut) -> Layout:
-        """What is run for a division: one GMI where cores enforce its share, else all those of one device."""
+        """The layout that is launched for a division: one GMI on cores, all GMIs of one device on a GPU."""
         whole = self._whole(cut)
         device = whole.devices[0]
         gmis = device.gmis[:1] if device.kind == "cpu" else device.gmis
@@ -187,7 +186,7 @@ class PointMeasurer:
         )
 
     def _groups(self, cut: Cut, whole: Layout, gmis: Sequence[GMI]) -> dict[str, GmiGroup]:
-        """The group of some GMIs of a layout, which reduce as all of it do; none where nothing is summed."""
+        """The group of the launched GMIs, with the reduction of the whole layout; none if nothing is summed."""
         if not whole.groups:
             return {}
         everyone, part = (
@@ -197,18 +196,18 @@ class PointMeasurer:
         return all_in_one(part, self._crossing(cut.backend).method_of_part(part, everyone))
 
     def _whole(self, cut: Cut) -> Layout:
-        """The layout that a division stands for."""
+        """The layout of all devices of the node."""
         few = cut.with_num_env(SMALL[0])
         return self.template.lay_out(self.task, self.node, few, communication=self._crossing(cut.backend))
 
-    def _turn_to(self, division: tuple[str, int]) -> None:
-        """Divisions share what is left of the budget, so that the first does not take it all."""
+    def _begin(self, division: tuple[str, int]) -> None:
+        """Give a new division its part of the budget, so that the first does not use all of it."""
         if division in self._to_come:
             self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
             self._to_come.remove(division)
 
     def _too_large(self, cut: Cut) -> str | None:
-        """Why the memory will not do, as far as smaller points of this division tell."""
+        """Why the memory will not suffice, predicted from smaller points of this division; None if it will."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
         points = [point for point in self.cache.profile.points if point.cut.division == cut.division and point.runnable]
         device = fit((point.num_env, point.memory_bytes) for point in points)
@@ -219,7 +218,7 @@ class PointMeasurer:
         return why or shortage(self.node, num_gmis, size, device_bytes, host_bytes)
 
     def _expected_s(self, cut: Cut) -> float:
-        """What a point will take of the budget: its start, a warm-up and a measurement, by the nearest smaller one."""
+        """Predicted seconds of a point: start, warm-up and measurement, by the nearest smaller known point."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
         is_alive = self._session is not None and self._division == cut.division
         start_s = 0.0 if is_alive else self.pace.start_s
@@ -233,17 +232,17 @@ class PointMeasurer:
 
 
 def pace_on(node: Node) -> Pace:
-    """What measuring is expected to take on a node before anything is measured there."""
+    """The pace expected on a node before anything was measured."""
     return Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
 
 
 def refusal(node: Node, layout: Layout) -> str:
-    """Why the backend of a layout cannot open it on this node; empty when it can."""
+    """Why the backend of a layout cannot open it on this node; empty if it can."""
     return "; ".join(backend_for(layout).check(node, layout))
 
 
 def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
-    """A point that was tried or ruled out."""
+    """The point of a cut that failed or was ruled out."""
     return ProfilePoint(
         gmis_per_gpu=cut.gmis_per_gpu,
         num_env=cut.num_env,
@@ -255,12 +254,12 @@ def not_runnable(cut: Cut, reason: str) -> ProfilePoint:
 
 
 def reduction_of(layout: Layout) -> str:
-    """How the GMIs of a layout reduce, by name."""
+    """The name of the reduction of a layout; `none` without groups."""
     return next((group.reduction for group in layout.groups.values()), NONE.name)
 
 
 def point_of(measured: Measured, cut: Cut, layout: Layout) -> ProfilePoint:
-    """A measurement of all GMIs of a layout as a profile point, which speaks of one."""
+    """The profile point, of one GMI, from a measurement of all GMIs of a layout."""
     return ProfilePoint(
         gmis_per_gpu=cut.gmis_per_gpu,
         num_env=measured.num_env,

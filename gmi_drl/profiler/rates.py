@@ -1,4 +1,4 @@
-"""What agents and trainers do on this machine: each side by itself, and both at once."""
+"""Measures the rates of agents and of trainers on this machine: each side alone, and both at once."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,19 +24,19 @@ from gmi_drl.templates import TCG
 from gmi_drl.workload import TaskSpec
 
 ACTING = 0.7
-"""Part of the budget for GMIs that act; the rest is for those that learn, which start without worlds."""
+"""Part of the budget for GMIs that act. The rest is for those that learn, which start without environments."""
 
 MEASURE_S = 1.0
-"""Of updates of each size."""
+"""Seconds of updates of each size."""
 
 AT_ONCE_S = 3.0
-"""Of both sides at once, for which so much of the budget is kept; one of them makes its worlds first."""
+"""Seconds of both sides at once, which are kept of the budget. Agents make their environments within them."""
 
 LEFT_S = 1.0
-"""What must be left of that in the end, as a size may take longer than the one before, by which it is reckoned."""
+"""Least of `AT_ONCE_S` that must be left in the end: a size may take longer than predicted from the one before."""
 
 BESIDE = 0.8
-"""The part of the time for which both sides must have run at once: in the rest one of them had the machine alone."""
+"""Part of the time during which both sides must have run at once: in the rest one had the machine alone."""
 
 PROBE = "gmi_drl.roles.probes.trainer_probe:TrainerProbe"
 
@@ -45,7 +45,7 @@ CLAIM = "gmi-drl is measuring"
 
 @dataclass(frozen=True)
 class Rates:
-    """What one GMI of each cut does while the other side rests.
+    """The rates of one GMI of each cut while the other side is idle.
 
     Args:
         acting: Points of GMIs that simulate and act.
@@ -66,9 +66,9 @@ def rates_here(
     fresh: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Rates:
-    """Measure a GMI that acts, then one that learns, of the cuts of a grid.
+    """Measure a GMI that acts, then one that learns, for the cuts of a grid.
 
-    The arguments are those of `profiler.planning.explore`, with the budget for both.
+    The arguments are those of `profiler.measured_plan.explore`, with the budget for both.
 
     Raises:
         LayoutMismatchError: if a device is in use.
@@ -82,7 +82,7 @@ def rates_here(
 def _learning(
     task: TaskSpec, config: RunConfig, node: Node, cuts: Grid, budget: Budget, tell: Callable[[str], None]
 ) -> dict[Cut, float]:
-    """Steps per second that one GMI of each cut can learn from, as far as the budget goes; one at least."""
+    """Steps per second that one GMI of each cut can learn from: at least one cut, others as the budget allows."""
     learning: dict[Cut, float] = {}
     next_s = MEASURE_S
 
@@ -107,7 +107,7 @@ def _learning(
 
 
 def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
-    """One GMI with its part of the first device."""
+    """The layout of one GMI with its part of the first device."""
     whole = TCG.lay_out(task, node, cut)
     device = whole.devices[0]
     first = Device(kind=device.kind, index=device.index, gmis=device.gmis[:1])
@@ -115,11 +115,11 @@ def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
 
 
 def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Division, str]:
-    """Run a division of this machine while nobody rests: all share the memory's bandwidth, and perhaps cores.
+    """Run agents and trainers of a division at once: they share the memory's bandwidth, and perhaps cores.
 
     Returns:
-        It with what is confirmed, as it is if nothing could be; and a sentence that tells what both sides did, or why
-        that is not known.
+        The division with its confirmed speed, or unchanged if it could not be measured; and a sentence with the rates
+        of both sides, or with the reason why they were not measured.
 
     Raises:
         LayoutMismatchError: if a device is in use.
@@ -127,32 +127,32 @@ def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Div
     left_s = budget.left_s
     if left_s < LEFT_S:
         left = f"{left_s:.1f} s of the budget were left, {AT_ONCE_S:.0f} s are wanted: give more with --budget"
-        return way, f"both sides were not run at once, so what they do then is only expected: {left}"
+        return way, f"both sides were not run at once, so their speed together is only predicted: {left}"
     layout = TCG.lay_out(machines.task, machines.node, way.cut)
     acts = probe_of(layout, machines.config)
     roles = {gmi.id: acts if number < way.agents else PROBE for number, gmi in enumerate(layout.gmis)}
     with claimed([layout], CLAIM) as claim, closing(Session(layout, machines.config, role=roles)) as session:
         try:
             budget.start(session, claim)
-            session.measure(way.cut.num_env, 0.0, deadline_s=PATIENCE_S)  # first calls tell little of later ones
+            session.measure(way.cut.num_env, 0.0, deadline_s=PATIENCE_S)  # first calls are slower than later ones
             rows = session.measure(way.cut.num_env, AT_ONCE_S, deadline_s=PATIENCE_S).rows
         except GmiError as error:
             return way, f"both sides at once did not run: {str(error).splitlines()[0]}"
     if not _ran_beside(rows):
-        return way, "both sides ran, but too briefly beside each other to tell what they do at once"
+        return way, "both sides ran, but overlapped too briefly to measure their speed together"
     ran = _division_by(rows, way, machines)
     return replace(way, confirmed=ran.expected), f"both sides at once: {ran.described}"
 
 
 def _ran_beside(rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the GMIs of these rows ran at the same time for most of it."""
+    """Whether the GMIs of these rows ran at the same time for at least `BESIDE` of it."""
     beside_s: float = min(row["ended_s"] for row in rows) - max(row["began_s"] for row in rows)
     longest_s: float = max(row["ended_s"] - row["began_s"] for row in rows)
     return beside_s >= BESIDE * longest_s
 
 
 def _division_by(rows: Sequence[Mapping[str, Any]], way: Division, machines: Machines) -> Division:
-    """A division by what its GMIs report, agents first."""
+    """The division with the rates in the rows of its GMIs, agents first."""
     cut, learner = way.cut, a3c_of(machines.config)
     speeds = [cut.num_env * learner.horizon / row["iteration_s"] for row in rows]
     acting, learning = fmean(speeds[: way.agents]), fmean(speeds[way.agents :])

@@ -1,4 +1,4 @@
-"""A session: the GMIs of a layout, started once, alive and waiting to be measured."""
+"""A session: the GMIs of a layout, started once and measured several times."""
 
 import shutil
 import tempfile
@@ -26,24 +26,31 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.templates import template_of
 
-Said = TypeVar("Said", Ready, Report)
+Message = TypeVar("Message", Ready, Report)
 
 PATIENCE_S = 120.0
-"""How much longer than asked for a measurement may take, if nothing is known of it: then a GMI hangs."""
+"""How much longer than requested a measurement may take by default. After that a GMI counts as hung."""
 
-DISMISSED_S = 10.0
-"""Until GMIs that wait for an order must have heard that there is none."""
+STOP_S = 10.0
+"""How long idle GMIs may take to end after they were told to stop."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """How a layout ran with `num_env` environments in each GMI, or in the largest where they differ.
+    """One measurement of a layout with `num_env` environments in each GMI (in the largest, if they differ).
 
-    Speed is that of all its GMIs; memory that of the largest, on a GPU no less than an equal share of all that they
-    use there, contexts and graphs included; `iteration_s` and `phases` (seconds by name, see
-    `phases.PHASES`) are means over the iterations and the GMIs. `relative_error` is the standard error of
-    `iteration_s` over `iteration_s`, the largest of the GMIs; 0: not known, as after one iteration. `devices` is how
-    busy GPUs were while all iterated. `rows` are what the GMIs have reported, by id, with whatever else probes tell.
+    Args:
+        num_env: See above.
+        iterations: That were measured.
+        iteration_s: Seconds of an iteration: the mean over iterations, of the slowest GMI.
+        steps_per_second: Of all GMIs together.
+        relative_error: Standard error of `iteration_s` over `iteration_s`, the largest of all GMIs; 0: not known.
+        memory_bytes: Of the largest GMI; on a GPU at least an equal share of all that the GMIs use there, with contexts
+            and graphs.
+        host_bytes: Of the largest GMI on the host.
+        phases: Seconds by name (`phases.PHASES`), means over iterations and GMIs.
+        devices: How busy the GPUs were while all GMIs iterated.
+        rows: The reports of the GMIs, by id, with further values of their probes.
     """
 
     num_env: int
@@ -59,22 +66,22 @@ class Measured:
 
 
 class Session:
-    """Measures one layout, with one number of environments after the other, from its start until it is closed.
+    """The GMIs of a layout, started once and measured with one number of environments after the other.
 
-    It may be started again when it has been closed. Its logs do not outlive it: an error has the end of one.
+    After `close` it may be started again. Its logs are deleted when it is closed; errors quote the end of one.
 
     Args:
-        layout: What to start. Its GMIs' own `num_env` matter where a measurement says so.
-        config: How they train.
-        role: A subclass of `roles.probe.Probe`, by location, perhaps one for each GMI by its id; None for the one of
-            the layout's template and learner.
-        environment: Variables of the GMIs that differ from what the backend gives; None takes one away.
+        layout: The layout to start. The `num_env` of its GMIs count only if `measure` gets None.
+        config: The configuration of the run.
+        role: `module:class` of a subclass of `roles.probes.probe.Probe`, or one for each GMI by id; None for the probe
+            of the layout's template and learner.
+        environment: Environment variables of the GMIs that differ from the backend's; None removes one.
 
     Attributes:
-        compiled_s: What the first calls of the simulator took in the last start.
+        compiled_s: Seconds of the simulator's first calls in the last start.
 
     Raises:
-        UsageError: if nothing is there that could measure the learner.
+        UsageError: if the learner has no probe.
     """
 
     def __init__(
@@ -96,7 +103,7 @@ class Session:
         """Start the GMIs.
 
         Args:
-            claim: Of the layout's devices, on which others may live; see `opened`.
+            claim: The claim of the layout's devices, which other sessions may share; see `opened`.
 
         Raises:
             GmiError: when a GMI fails, dies or does not start.
@@ -114,51 +121,51 @@ class Session:
                 self._events = self._processes.events()
                 watched = watched_gpus(self.layout, self._processes.instances.environment)
                 self._sampler = life.enter_context(Sampler(watched))
-                self.compiled_s = max(ready.compiled_s for ready in self._hear(Ready, FIRST_WORD_S))
+                self.compiled_s = max(ready.compiled_s for ready in self._receive(Ready, FIRST_WORD_S))
             self._life, self._is_idle = life.pop_all(), True
 
     def close(self) -> None:
-        """End the GMIs. Where they wait for an order they close their environments first. May be called twice."""
+        """End the GMIs. Idle ones close their environments first. May be called twice."""
         if self._is_idle:
             self._is_idle = False
-            self._dismiss()
+            self._stop()
         self._life.close()
 
-    def _dismiss(self) -> None:
-        """Say stop, and wait until all have heard it."""
+    def _stop(self) -> None:
+        """Tell all GMIs to stop, and wait at most `STOP_S` seconds for their end."""
         for gmi in self.layout.gmis:
             self._processes.say(gmi.id, Stop())
-        deadline = time.monotonic() + DISMISSED_S
-        with suppress(GmiError):  # what was measured is measured
+        deadline = time.monotonic() + STOP_S
+        with suppress(GmiError):  # the measurements are complete
             for _ in self._processes.events():
                 if time.monotonic() > deadline:
                     return
 
     def measure(self, num_env: int | None, seconds: float, *, deadline_s: float | None = None) -> Measured:
-        """Train for about so many seconds, at least one iteration after the warm-up, and tell how it went.
+        """Train for about `seconds`, at least one iteration after the warm-up, and return the measurement.
 
         Args:
-            num_env: Environments of each GMI; None for as many as the layout gives it.
-            seconds: Of measuring; making the worlds and warming up come on top.
-            deadline_s: When to give a GMI up that has not answered.
+            num_env: Environments of each GMI; None for those in the layout.
+            seconds: Of measuring, without making environments and warming up.
+            deadline_s: Seconds after which a GMI that has not reported counts as hung; None: `seconds + PATIENCE_S`.
 
         Raises:
             GmiError: when a GMI fails or dies.
-            PeerSilentError: when one does not answer by the deadline.
+            PeerSilentError: when one does not report by the deadline.
         """
         limit_s = seconds + PATIENCE_S if deadline_s is None else deadline_s
-        worlds = {gmi.id: gmi.num_env if num_env is None else num_env for gmi in self.layout.gmis}
-        total = sum(worlds.values())
+        environments = {gmi.id: gmi.num_env if num_env is None else num_env for gmi in self.layout.gmis}
+        total = sum(environments.values())
         self._is_idle = False
         self._sampler.forget(time.monotonic())
         with self._watching_memory():
-            for gmi_id, some in worlds.items():
-                self._processes.say(gmi_id, Measure(some, seconds, some / total))
-            rows = [report.row for report in self._hear(Report, limit_s)]
+            for gmi_id, count in environments.items():
+                self._processes.say(gmi_id, Measure(count, seconds, count / total))
+            rows = [report.row for report in self._receive(Report, limit_s)]
         self._is_idle = True
         iteration_s = max(row["iteration_s"] for row in rows)
         return Measured(
-            num_env=max(worlds.values()),
+            num_env=max(environments.values()),
             iterations=rows[0]["iterations"],
             iteration_s=iteration_s,
             steps_per_second=total * self.config.learner.horizon / iteration_s,
@@ -172,9 +179,9 @@ class Session:
 
     @contextmanager
     def _watching_memory(self) -> Iterator[None]:
-        """Take note of the memory that the GMIs take or give back on each GPU meanwhile, when nobody else may.
+        """Add up the memory that GMIs allocate or free on each GPU within the `with` block.
 
-        The processes themselves do not know what CUDA takes for its contexts and graphs.
+        No other process uses the GPUs then. The GMIs themselves do not know what CUDA takes for contexts and graphs.
         """
         before = visible_gpus()
         yield
@@ -183,35 +190,35 @@ class Session:
             taken + new.used_bytes - old.used_bytes for taken, old, new in zip(self._taken, before, now, strict=True)
         ]
 
-    def _hear(self, kind: type[Said], limit_s: float) -> list[Said]:
-        """One such word of each GMI, in their order."""
-        heard: dict[int, Said] = {}
+    def _receive(self, kind: type[Message], limit_s: float) -> list[Message]:
+        """Wait for one message of this kind from each GMI. Returns them by id."""
+        received: dict[int, Message] = {}
         deadline = time.monotonic() + limit_s
         for event in self._events:
             if isinstance(event, GMIMessage) and isinstance(event.word, kind):
-                heard[event.gmi_id] = event.word
-            if len(heard) == len(self.layout.gmis):
-                return [heard[gmi.id] for gmi in self.layout.gmis]
+                received[event.gmi_id] = event.word
+            if len(received) == len(self.layout.gmis):
+                return [received[gmi.id] for gmi in self.layout.gmis]
             if time.monotonic() > deadline:
-                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in heard)
+                silent = next(gmi.id for gmi in self.layout.gmis if gmi.id not in received)
                 raise PeerSilentError(f"GMI {silent} has not answered within {limit_s:.0f} s")
         raise PeerSilentError("a GMI has ended before it answered")
 
 
 def probe_of(layout: Layout, config: RunConfig) -> str:
-    """The role that measures a layout, by location.
+    """`module:class` of the role that measures a layout.
 
     Raises:
-        UsageError: if the learner brings none; see `profiler.measurable`.
+        UsageError: if the learner has none; see `profiler.measurable`.
     """
     learner = LEARNERS.find(config.learner.kind)
     probe = template_of(layout).probe(learner)
     if probe is None:
-        raise UsageError(f"the learner {learner.name} brings no probe, so that nothing can measure it")
+        raise UsageError(f"the learner {learner.name} has no probe, so it cannot be measured")
     return probe
 
 
 def share_of_each(layout: Layout, taken: Sequence[int]) -> int:
-    """Most bytes of a GPU for each of its GMIs, of what they have `taken` together on each GPU; 0 without GPUs."""
+    """Bytes of one GMI if those of a GPU share equally what they have `taken` there; the most of all GPUs."""
     gpus = [device for device in layout.devices if device.kind == "gpu"]
     return max((taken[gpu.index] // len(gpu.gmis) for gpu in gpus), default=0)

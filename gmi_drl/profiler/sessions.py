@@ -1,4 +1,4 @@
-"""Sessions of several layouts on the same devices, of which one measures at a time."""
+"""Sessions of several layouts on the same devices. One measures at a time."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -16,16 +16,16 @@ Name = TypeVar("Name")
 
 
 class Sessions(Generic[Name]):
-    """Claims the devices once, for all. A `with` block is their life.
+    """Several sessions with one claim of all their devices, alive within a `with` block.
 
-    Where cuts of a device may be alive at once, as sets of cores may, all sessions are started at the beginning and
-    wait for their turns; where that fails, the error comes when the session is asked for. Otherwise the one that is
-    asked for is started when the one before has been closed.
+    If their backends allow several cuts of a device at once, as on cores, all sessions are started at the beginning.
+    The error of one that fails is raised when it is asked for. Otherwise a session is started when it is asked for,
+    after the one before was closed.
 
     Args:
-        sessions: Not started, by whatever tells them apart.
-        purpose: Tells others who holds the devices.
-        budget: Pays for starting them.
+        sessions: By name, not started.
+        purpose: Shown to others that want the devices.
+        budget: The starts count against it.
 
     Raises:
         LayoutMismatchError: if a layout does not fit this machine, or a device is in use.
@@ -57,7 +57,7 @@ class Sessions(Generic[Name]):
         self._life.close()
 
     def __getitem__(self, name: Name) -> Session:
-        """A session that is alive. One that was closed is started again.
+        """The session of this name, alive. If it was closed, it is started again.
 
         Raises:
             GmiError: when a GMI fails, dies or does not start, or did so at the beginning.
@@ -80,6 +80,6 @@ class Sessions(Generic[Name]):
         self._alive.add(name)
 
     def _close_all(self) -> None:
-        with ExitStack() as all_of_them:  # whichever fails, the others are closed, too
+        with ExitStack() as stack:  # if closing one fails, the others are closed, too
             for name in self._alive:
-                all_of_them.callback(self.close, name)
+                stack.callback(self.close, name)

@@ -1,6 +1,6 @@
-"""How fast vectors go between the GMIs of this machine: a micro-benchmark of about two seconds, remembered.
+"""Measures how fast GMIs of this machine reduce vectors: a micro-benchmark of about two seconds, kept in the cache.
 
-GPUs are measured by each backend that a plan looks at, as GMIs under MPS or on MIG instances reduce otherwise.
+On GPUs it runs for each backend of a plan, since GMIs under MPS or on MIG instances reduce at other speeds.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
 
 NUMELS = (1_000, 1_000_000)
-"""Float32 numbers: of few the rounds tell, of many the bytes."""
+"""Float32 numbers of the two vectors: the small one shows the time of rounds, the large one that of bytes."""
 
 METHODS = (MPR_SHM, MPR_GLOO, HAR, IPC, NCCL_FLAT)
-"""Each has one way that those before it have not. What is not legal, or what the machine cannot, is left out."""
+"""Each uses one way that those before it do not. Methods that are not legal, or cannot run here, are left out."""
 
 SECONDS = 0.3
-"""For each method and number."""
+"""Seconds for each method and vector."""
 
 LEAST_ROUND_S = 1e-7
 HANG_S = 30.0
@@ -44,7 +44,7 @@ ROLE = "gmi_drl.roles.probes.speed_probe:SpeedProbe"
 
 
 class SpeedFile(FileModel):
-    """What is remembered of one node."""
+    """The file with the speeds of a node."""
 
     speeds: dict[str, Speed]
 
@@ -57,17 +57,17 @@ def speeds_here(
     fresh: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> dict[str, dict[str, Speed]]:
-    """The speeds of this machine's ways, by backend, measured now or before.
+    """The speeds of this machine's ways by backend, measured now or read from the cache.
 
-    A backend whose speeds cannot be measured has none; one is missing if the budget leaves no time for its speeds and a
-    first point.
+    If measuring a backend fails, its speeds are empty. If the budget leaves no time for its speeds and a first point,
+    the backend is missing.
 
     Args:
         node: This machine.
-        backends: What may cut its devices.
-        budget: For what is measured now.
-        fresh: Measure anew what was measured before.
-        tell: Told what is going on, in a line.
+        backends: The backends that may cut its devices.
+        budget: For measuring.
+        fresh: Measure again what was measured before.
+        tell: Called with each line about progress.
     """
     measured_by = {backend: _measured_by(node, backend) for backend in backends}
     known = {} if fresh else remembered_speeds(node, measured_by.values())
@@ -78,7 +78,7 @@ def speeds_here(
 
 
 def remembered_speeds(node: Node, backends: Iterable[str]) -> dict[str, dict[str, Speed]]:
-    """What is known of these backends on this machine without measuring."""
+    """The speeds of these backends in the cache."""
     known = {}
     for backend in backends:
         with suppress(UsageError):
@@ -89,10 +89,10 @@ def remembered_speeds(node: Node, backends: Iterable[str]) -> dict[str, dict[str
 def known_communication(
     task: TaskSpec, learner: LearnerConfig, node: Node, template: Template, backend: str
 ) -> Communication | None:
-    """What crosses the borders of GMIs, at speeds that were measured of this backend before.
+    """The communication of a template at speeds of this backend that were measured before.
 
-    None where nothing was, and on cores, where the usual reduction is the fastest. What `auto` takes is known by MPS or
-    by plain sharing.
+    None if there are none, and on cores, where the usual reduction is the fastest. For `auto` the speeds of MPS or of
+    plain sharing are taken.
     """
     tried = (MPS.name, PROCESS.name) if backend == AUTO.name else (backend,)
     known = remembered_speeds(node, tried) if node.num_gpus else {}
@@ -101,17 +101,17 @@ def known_communication(
 
 
 def remember(node: Node, backend: str, speeds: Speeds) -> None:
-    """Keep the speeds of a node for `remembered_speeds`. Raises OSError where that cannot be."""
+    """Store the speeds of a node for `remembered_speeds`. Raises OSError if the file cannot be written."""
     path = _path(node, backend)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, SpeedFile(speeds=dict(speeds)).model_dump_json())
 
 
 def measured_speeds(node: Node, backend: str = PROCESS.name) -> dict[str, Speed]:
-    """Those of the ways between two GMIs: on two devices of the node, or on its one GPU.
+    """Measure the speeds of the ways between two GMIs: on two devices of the node, or on its only GPU.
 
     Raises:
-        GmiError: If they cannot be measured, as on one core, or without MIG instances.
+        GmiError: If they cannot be measured, e.g. on one core, or without MIG instances.
     """
     layout = _layout(node, backend)
     mapping = [[gmi.id for gmi in device.gmis] for device in layout.devices]
@@ -124,18 +124,18 @@ def measured_speeds(node: Node, backend: str = PROCESS.name) -> dict[str, Speed]
 
 
 def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: MappingList) -> dict[str, Speed]:
-    """The speeds by which the model takes as long as was measured, for the two `NUMELS`.
+    """The speeds for which the alpha-beta model takes as long as was measured for both `NUMELS`.
 
     Args:
-        times: Seconds of both; each method has one way that those before it have not.
-        mapping: On which they were measured.
+        times: Measured seconds of both vectors. Each method uses one way that those before it do not.
+        mapping: The mapping list of the measured GMIs.
     """
     speeds: dict[str, Speed] = {}
     few, many = (4.0 * numel for numel in NUMELS)
     for method, (few_s, many_s) in times.items():
         legs = [leg for leg in method.legs(mapping) if leg.way not in speeds]
         rounds, share = sum(leg.rounds for leg in legs), sum(leg.share for leg in legs)
-        if not share or len({leg.way for leg in legs}) > 1:  # a ring within one device; one before was not measured
+        if not share or len({leg.way for leg in legs}) > 1:  # a ring within one device, or a way that was not measured
             continue
         way = legs[0].way
         free = speeds | {way: Speed(round_s=0.0, bytes_per_second=1e30)}
@@ -147,7 +147,7 @@ def fitted(times: Mapping[ReductionMethod, tuple[float, float]], mapping: Mappin
 
 
 def _measured_by(node: Node, backend: str) -> str:
-    """By which backend it is measured: cores are cut alike by all."""
+    """The backend that is measured for one: all backends cut cores alike."""
     return backend if node.num_gpus else PROCESS.name
 
 
@@ -164,13 +164,13 @@ def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str]
     except GmiError as error:
         tell(f"how fast GMIs reduce{by} cannot be measured, so they use host memory: {str(error).splitlines()[0]}")
         return {}
-    with suppress(OSError):  # a folder that cannot be written costs the memory, never the measurement
+    with suppress(OSError):  # without the file, speeds are measured again
         remember(node, backend, speeds)
     return speeds
 
 
 def _layout(node: Node, backend: str) -> Layout:
-    """Two GMIs of a core each, in a group for each method that tells of a way, and each number."""
+    """Two GMIs of one core each, in a group for each method to measure and each vector."""
     physical = node.cpu.physical
     if len(physical) < 2:
         raise MachineError(f"two GMIs need two cores, {node.name} has one")
@@ -184,15 +184,15 @@ def _layout(node: Node, backend: str) -> Layout:
     mapping = [[gmi.id for gmi in device.gmis] for device in devices]
     groups = {
         _group(method, numel): GmiGroup(members=(0, 1), reduction=method.name)
-        for method in _telling(mapping, kind, node.cpu.architecture, backend)
+        for method in _methods_to_measure(mapping, kind, node.cpu.architecture, backend)
         for numel in NUMELS
     }
     return Layout(backend=backend, devices=devices, groups=groups)
 
 
-def _telling(mapping: MappingList, kind: Kind, architecture: str, backend: str) -> list[ReductionMethod]:
-    """The legal methods that move something by a way that those before them do not take."""
-    telling: list[ReductionMethod] = []
+def _methods_to_measure(mapping: MappingList, kind: Kind, architecture: str, backend: str) -> list[ReductionMethod]:
+    """The legal methods that move bytes by a way that those before them do not use."""
+    chosen: list[ReductionMethod] = []
     ways: set[str] = set()
     for method in METHODS:
         takes = {leg.way for leg in method.legs(mapping) if leg.share}
@@ -200,9 +200,9 @@ def _telling(mapping: MappingList, kind: Kind, architecture: str, backend: str) 
             method.maps_memory and not BACKENDS.find(backend).maps_memory
         )
         if is_legal and takes - ways:
-            telling.append(method)
+            chosen.append(method)
             ways |= takes
-    return telling
+    return chosen
 
 
 def _group(method: ReductionMethod, numel: int) -> str:
@@ -210,7 +210,7 @@ def _group(method: ReductionMethod, numel: int) -> str:
 
 
 def _run(layout: Layout, params: Mapping[str, object]) -> dict[str, float]:
-    """What rank 0 has measured."""
+    """The seconds of each group, as rank 0 measured them."""
     with (
         claimed([layout], "gmi-drl plan") as claim,
         opened_briefly(claim, layout, ROLE, params, slot_bytes=4 * NUMELS[-1], hang_s=HANG_S) as processes,

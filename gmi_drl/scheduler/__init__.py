@@ -1,4 +1,4 @@
-"""Planning: which layout for which workload on which node. Pure: needs neither torch nor the hardware."""
+"""Planning: chooses a layout for a workload on a node. Pure: needs neither torch nor the hardware."""
 
 from gmi_drl.scheduler.algorithm_2 import algorithm_2
 from gmi_drl.scheduler.cluster import plan_cluster

@@ -1,4 +1,4 @@
-"""How many GMIs act and how many train, by the rates of both (paper section 5.1, Figure 6b)."""
+"""Divides GMIs between agents and trainers by the rates of both (paper section 5.1, Figure 6b)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from gmi_drl.templates import devices_of
 from gmi_drl.units import counted, human_count
 
 AS_GOOD = 0.95
-"""Of the most steps/s: what has so much and fewer environments is taken, as its steps teach more."""
+"""Part of the highest steps/s from which a division with fewer environments is preferred: its steps teach more."""
 
 Waits = Callable[[Cut, int], float]
-"""Seconds that an update of so many trainers of a cut takes beside what each learns: their sums."""
+"""Seconds that the sums of gradients add to an update, by the cut and the number of trainers."""
 
 
 @dataclass(frozen=True)
@@ -40,21 +40,21 @@ class Division:
 
     @property
     def expected(self) -> float:
-        """Steps per second of the slower side, for which the other waits."""
+        """Predicted steps per second: those of the slower side, for which the other waits."""
         return min(self.produced, self.learnt)
 
     @property
     def steps_per_second(self) -> float:
-        """The best that is known."""
+        """The confirmed speed, or else the predicted one."""
         return self.expected if self.confirmed is None else self.confirmed
 
     @property
     def error(self) -> float | None:
-        """How much too fast it was expected to be, e.g. 0.05; None where it was not run."""
+        """The relative error of the prediction, e.g. 0.05 for 5 % too fast; None if it did not run."""
         return self.expected / self.confirmed - 1 if self.confirmed else None
 
     def on(self, machines: int) -> "Division":
-        """So many machines together, each divided in this way."""
+        """This division of each of several machines, with the numbers of all of them."""
         return replace(
             self,
             agents=machines * self.agents,
@@ -80,14 +80,14 @@ def divisions(
     learner: A3CConfig,
     waits: Waits = lambda cut, trainers: 0.0,
 ) -> list[Division]:
-    """All ways to divide the GMIs of what was measured, the most steps/s first.
+    """All divisions of the GMIs of measured cuts, the most steps/s first.
 
     Args:
-        node: Whose devices are cut.
+        node: The machine whose devices are cut.
         acting: Points of GMIs that simulate and act.
         learning: Steps per second that one GMI of a cut can learn from.
-        learner: By how many rollouts, of how many steps, a trainer learns.
-        waits: Of trainers for each other.
+        learner: Its `rollouts` and `horizon` decide the size of an update.
+        waits: Seconds that the sums of gradients add to an update.
     """
     devices, _ = devices_of(node)
     found = [
@@ -100,7 +100,7 @@ def divisions(
 
 
 def chosen(found: list[Division]) -> Division:
-    """The one with the fewest environments, then trainers, of those that are as good as the best.
+    """The division with the fewest environments, then trainers, among those within `AS_GOOD` of the best.
 
     Raises:
         NoFeasiblePlanError: if there is none.
@@ -115,7 +115,7 @@ def chosen(found: list[Division]) -> Division:
 def division_of(
     point: ProfilePoint, learns: float, gmis: int, trainers: int, learner: A3CConfig, waits: Waits
 ) -> Division:
-    """So many GMIs in all of which some train: see `divisions`."""
+    """The division of `gmis` GMIs, `trainers` of which train; `learns` is the rate of one trainer. See `divisions`."""
     agents = gmis - trainers
     samples = learner.rollouts_of(agents, trainers) * learner.horizon * point.num_env
     update_s = samples / learns + waits(point.cut, trainers)

@@ -1,4 +1,4 @@
-"""Algorithm 2 of the paper with the stop that it prints: a baseline for what `gmi-drl plan` does."""
+"""Algorithm 2 of the paper with its printed stopping rule: a baseline for `gmi-drl plan`."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,17 +15,17 @@ def algorithm_2(
 ) -> list[Candidate]:
     """Algorithm 2 (paper section 5.2): for each number of GMIs per device raise num_env until a GMI saturates.
 
-    Plans are not made with it: the first step that is saturated ends the walk of a size, be it by noise, so better
-    points may stay unseen (`search` is more patient, and of a profile every point counts). It remains to tell what
-    that stop costs: `gmi-drl bench algorithm_2_small`.
+    Plans do not use it: the first saturated step ends the walk of a size, even if only noise made it look saturated, so
+    better points may stay unmeasured (`search` is more patient). `gmi-drl bench algorithm_2_small` measures what that
+    costs.
 
-    Three things are mended. As printed, the first runnable num_env of a size only primes the comparison and can never
-    be chosen; here it is a candidate. The point that shows saturation has been measured, so it is a candidate, too.
-    And Sat is defined where memory does not grow or speed falls (`saturation`).
+    Three things differ from the printed algorithm. There the first runnable num_env of a size starts the comparison and
+    can never be chosen; here it is a candidate. The point that shows saturation is a candidate, too. And Sat is defined
+    if memory does not grow or speed falls (`saturation`).
 
     Args:
-        measure: Tells how one GMI runs.
-        grid: What to try.
+        measure: Measures one GMI.
+        grid: The cuts to try.
         predict: Predicts all GMIs on all devices from the point of one (`estimate`, line 23).
         saturation_threshold: A GMI is saturated when Sat falls below it.
 

@@ -1,4 +1,4 @@
-"""A plan over the nodes of a cluster, or on one of them where that is best."""
+"""Plans over the nodes of a cluster, or on one of them if that is best."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,17 +29,17 @@ def plan_cluster(
     objective: Objective = "steps",
     remarks: Sequence[str] = (),
 ) -> Plan:
-    """Choose what a profile measured best, for all nodes together; or one node, where no more is had of several.
+    """Choose the best measured points for all nodes together, or one node if several are no faster.
 
     Args:
-        task: What is run.
-        learner: How it trains.
+        task: The task to run.
+        learner: The learner.
         cluster: The nodes.
-        profile: What is known of GMIs on such nodes.
-        template: What a GMI does.
+        profile: Points of GMIs on such nodes.
+        template: The template, which says what a GMI does.
         keep_batch: Samples per update that the layout must have.
-        backend: The only one whose points are taken; None for all.
-        objective: What to make the most of.
+        backend: The only backend whose points are taken; None for all.
+        objective: What to maximise.
         remarks: Further reasons.
 
     Raises:
@@ -68,23 +68,23 @@ def plan_cluster(
     mapping = [[gmi.id for gmi in device.gmis] for device in together.layout.devices]
     samples = together.samples_per_update(best)
     iteration_s = samples / best.projected if best.projected else 0.0
-    told = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
+    reasons = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
     alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
     if alone is None:
-        return _with_reasons(together, told)
+        return _with_reasons(together, reasons)
     single = alone.candidates[0]
     if worth(single, objective) >= worth(best, objective):
         speed, of_all = (human_count(worth(one, objective)) for one in (single, best))
         name = alone.layout.made_for.name if alone.layout.made_for else ""
         why = f"one node is best, {name}: {speed} {KINDS[objective]}, all {cluster.count} do {of_all}"
-        return _with_reasons(alone, [why, *told])
+        return _with_reasons(alone, [why, *reasons])
     gain = worth(best, objective) / worth(single, objective) if worth(single, objective) else float("inf")
-    told.append(f"{gain:.2f}x the {KINDS[objective]} of one node ({single.cut.described})")
-    return _with_reasons(together, told)
+    reasons.append(f"{gain:.2f}x the {KINDS[objective]} of one node ({single.cut.described})")
+    return _with_reasons(together, reasons)
 
 
 def _best_alone(cluster: Cluster, on: Callable[[Node], Plan], objective: Objective) -> Plan | None:
-    """The best of one node of each kind; None where none can be planned alone."""
+    """The best plan for a single node, of all kinds; None if none is feasible."""
     plans = []
     for part in cluster.nodes:
         try:

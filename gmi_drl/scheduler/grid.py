@@ -1,4 +1,4 @@
-"""Which points a search may look at."""
+"""Makes grids: the cuts that a search may measure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,18 +14,18 @@ from gmi_drl.units import counted
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
-    """A grid from the numbers of environments to try for each number of GMIs per device."""
+    """A grid from the numbers of environments to try, by GMIs per device."""
     return tuple(Cut(size, num_env, backend) for size, some in num_envs.items() for num_env in some)
 
 
 def otherwise_capped(cut: Cut) -> tuple[Cut, ...]:
-    """The cut with caps on its GMIs if it has none, else without; nothing where GMIs cannot be capped, or are alone."""
+    """The cut with caps if it has none, else without; empty if its GMIs cannot be capped, or it has one per device."""
     can_be = cut.gmis_per_gpu > 1 and BACKENDS.find(cut.backend).caps
     return (replace(cut, capped=not cut.capped),) if can_be else ()
 
 
 def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
-    """Cuts without caps, then those of them that can be capped, so."""
+    """The cuts, followed by the capped version of each that can be capped."""
     return (*grid, *(capped for cut in grid for capped in otherwise_capped(cut)))
 
 
@@ -43,19 +43,19 @@ def search_grid(
     keep_batch: int | None = None,
     backends: Sequence[str] = (PROCESS.name,),
 ) -> tuple[Cut, ...]:
-    """Algorithm 2's grid on a node, what matters most first, as a budget may end before it does.
+    """Algorithm 2's grid on a node, the most important cuts first, since the budget may not suffice for all.
 
-    One GMI per device comes first, because everything is compared with it; then on cores the largest number downwards,
-    and on a GPU the powers of two, before the others. Of several backends each number of GMIs is by all, but one GMI
-    that has its device alone by the first.
+    One GMI per device comes first, since everything is compared with it. Then follow, on cores, the largest number
+    downwards; on a GPU, powers of two, then the others. With several backends each number of GMIs is tried by all of
+    them, but one GMI per device only by the first.
 
     Args:
-        node: Its cores limit the GMIs.
-        horizon: Steps of each world per update.
-        gmis_per_gpu: The only number to try.
+        node: The machine; its cores limit the GMIs.
+        horizon: Steps of each environment per update.
+        gmis_per_gpu: The only number of GMIs to try.
         num_env: The only number of environments of a GMI to try.
-        keep_batch: Samples per update that every layout must have: the environments in all times the horizon.
-        backends: What may cut the devices.
+        keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon.
+        backends: The backends to try.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -80,7 +80,7 @@ def search_grid(
 def profile_grid(
     profile: Profile, node: Node, horizon: int, keep_batch: int | None = None, backend: str | None = None
 ) -> tuple[Cut, ...]:
-    """The points of a profile that a node has the cores for, with `keep_batch` samples per update, by a backend."""
+    """The cuts of a profile that a node has enough cores for, with `keep_batch` samples per update, by a backend."""
     num_devices, most = devices_of(node)
     return tuple(
         cut
@@ -94,7 +94,7 @@ def profile_grid(
 def why_no_grid(
     profile: Profile, node: Node, horizon: int, keep_batch: int | None = None, backend: str | None = None
 ) -> str | None:
-    """Why none of the points of a profile is in `profile_grid`, with what could be had; None if one is."""
+    """Why `profile_grid` is empty, with the alternatives; None if it is not."""
     if profile_grid(profile, node, horizon, keep_batch, backend):
         return None
     by = "" if backend is None else f" by {backend}"
@@ -111,22 +111,23 @@ def why_no_grid(
 
 
 def _by_all(num_envs: Mapping[int, Sequence[int]], divisions: Mapping[int, Sequence[str]]) -> tuple[Cut, ...]:
-    """As `grid_of`, by each backend that makes so many, size after size."""
+    """As `grid_of`, with every backend that can cut a device into that many GMIs."""
     parts = ((size, some, backend) for size, some in num_envs.items() for backend in divisions[size])
     return tuple(cut for size, some, backend in parts for cut in grid_of({size: some}, backend))
 
 
 def _sizes(largest: int, *, on_gpu: bool) -> list[int]:
-    """Numbers of GMIs per device, in the order in which they are tried."""
+    """The numbers of GMIs per device, in the order of the search."""
     if not on_gpu:
         return [1, *range(largest, 1, -1)]
     return sorted(range(1, largest + 1), key=lambda size: (size.bit_count() > 1, size))
 
 
 def _divisions(node: Node, sizes: Sequence[int], backends: Sequence[str]) -> dict[int, list[str]]:
-    """By which backends devices can be cut into each number of GMIs; where by none into any, it says why.
+    """The backends that can cut devices into each number of GMIs. For one GMI only the first backend is tried.
 
-    One GMI is alone on its device, so that only the first of them is asked.
+    Raises:
+        NoFeasiblePlanError: if no backend can make any of these cuts.
     """
     possible: dict[int, list[str]] = {size: [] for size in sizes}
     refused: list[NoFeasiblePlanError] = []
@@ -143,5 +144,5 @@ def _divisions(node: Node, sizes: Sequence[int], backends: Sequence[str]) -> dic
 
 
 def _quotient(number: int, divisor: int) -> int:
-    """`number / divisor` where it divides; 0 where not."""
+    """`number / divisor` if that is a whole number, else 0."""
     return number // divisor if number % divisor == 0 else 0

@@ -1,4 +1,4 @@
-"""Unlike GPUs cut each in its own way, so that all end an iteration at about the same time."""
+"""Cuts each GPU model of a mixed node in its own way, so that all end an iteration at about the same time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,10 +17,10 @@ from gmi_drl.templates.paper_model import throughput
 from gmi_drl.units import human_count
 
 PAYS = 1.01
-"""Times as good as cutting all alike, which is simpler."""
+"""Times that it must be as good as cutting all GPUs alike, which is simpler."""
 
 COMMUNICATED = 3
-"""Choices of which the communication is reckoned: with thousands of GPUs that takes longer than all the rest."""
+"""Choices whose communication is computed: with thousands of GPUs that takes longer than all the rest."""
 
 Picks = Mapping[str, ProfilePoint]
 """A point for each model."""
@@ -35,38 +35,38 @@ def uneven_candidates(
     communications: Callable[[str], Communication],
     objective: Objective,
 ) -> list[Candidate]:
-    """The best of cutting each model in its own way, by each backend (capped and not), by points measured of each.
+    """The best candidate of each backend, capped and not, that cuts each GPU model in its own way.
 
-    A synchronous iteration lasts as long as on the slowest GPU. So for every time that a point's iteration takes, each
-    model takes its point with the most environments within that time; nothing is read between points. Where nothing
-    waits for another, as in serving, each model takes its fastest.
+    A synchronous iteration takes as long as on the slowest GPU. So for the iteration time of every point, each model
+    takes its point with the most environments within that time; nothing is interpolated. In serving nothing waits, and
+    each model takes its fastest point.
 
     Args:
-        learner: How it trains.
-        node: Of several models of GPU; of one there is nothing to choose.
-        profile: With points that name their model.
-        grid: Which cuts may be taken.
-        template: What a GMI does.
-        communications: What crosses the borders of GMIs, by the backend that cuts them.
-        objective: What to make the most of.
+        learner: The learner.
+        node: A machine with several GPU models; with one model the result is empty.
+        profile: Points that name their model.
+        grid: The cuts that may be chosen.
+        template: The template, which says what a GMI does.
+        communications: What crosses the borders of GMIs, by backend.
+        objective: What to maximise.
     """
     if not unlike_models(node):
         return []
     known = _known(node, profile, grid)
-    promise = _Promise(node, learner, profile, communications, waits=template.purpose == "training")
+    prediction = _Prediction(node, learner, profile, communications, waits=template.purpose == "training")
     found = []
     for way in dict.fromkeys(cut.way for cut in grid):
         cut_by = {model: [one for one in points if one.cut.way == way] for model, points in known.items()}
         if all(cut_by.values()):
-            every = _in_step(cut_by, learner.horizon) if promise.waits else [_fastest(cut_by)]
-            several = [one for one in map(promise.of, every) if fits_host(node, host_bytes_of(one, node))]
-            first = sorted(several, key=lambda one: -worth(one, objective))[:COMMUNICATED]
-            found += sorted(map(promise.with_communication, first), key=lambda one: -worth(one, objective))[:1]
+            every = _in_step(cut_by, learner.horizon) if prediction.waits else [_fastest(cut_by)]
+            fitting = [one for one in map(prediction.alone, every) if fits_host(node, host_bytes_of(one, node))]
+            first = sorted(fitting, key=lambda one: -worth(one, objective))[:COMMUNICATED]
+            found += sorted(map(prediction.with_communication, first), key=lambda one: -worth(one, objective))[:1]
     return found
 
 
 def with_uneven(uneven: Sequence[Candidate], alike: Sequence[Candidate], objective: Objective) -> list[Candidate]:
-    """All candidates, of the uneven ones those that pay beside the best that its backend does by cutting all alike."""
+    """The even candidates, and the uneven ones that beat the best even one of the same backend by `PAYS`."""
     most: dict[str, float] = {}
     for one in alike:
         most[one.cut.way] = max(worth(one, objective), most.get(one.cut.way, 0.0))
@@ -74,7 +74,7 @@ def with_uneven(uneven: Sequence[Candidate], alike: Sequence[Candidate], objecti
 
 
 def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, template: Template) -> list[str]:
-    """What becomes of a node's unlike GPUs, in a sentence; nothing where they are alike."""
+    """A sentence that says how the unlike GPUs of a node are cut; empty if they are alike."""
     models = unlike_models(node)
     if not models:
         return []
@@ -95,7 +95,7 @@ def about_unlike(best: Candidate, known: Sequence[Candidate], node: Node, templa
 
 
 def _known(node: Node, profile: Profile, grid: Grid) -> dict[str, list[ProfilePoint]]:
-    """The points of each model that may be taken and that fit its GPUs."""
+    """The points of each model that the grid allows and that fit its GPUs."""
     allowed, known = set(grid), {}
     for model in node.used_counts:
         alike = gpus_of(node, model)
@@ -105,7 +105,7 @@ def _known(node: Node, profile: Profile, grid: Grid) -> dict[str, list[ProfilePo
 
 
 def _in_step(known: Mapping[str, list[ProfilePoint]], horizon: int) -> Iterator[Picks]:
-    """For each time of an iteration what every model can do within it, each choice once."""
+    """For each iteration time the point with the most environments of every model within it, without duplicates."""
     seen = set()
     for limit_s in sorted({_iteration_s(point, horizon) for points in known.values() for point in points}):
         within = {
@@ -113,15 +113,15 @@ def _in_step(known: Mapping[str, list[ProfilePoint]], horizon: int) -> Iterator[
             for model, points in known.items()
         }
         if all(within.values()):
-            picks = {model: max(points, key=_worlds_first) for model, points in within.items()}
+            picks = {model: max(points, key=_environments_first) for model, points in within.items()}
             cuts = tuple(point.cut for point in picks.values())
             if cuts not in seen:
                 seen.add(cuts)
                 yield picks
 
 
-def _worlds_first(point: ProfilePoint) -> tuple[int, float]:
-    """Most environments on a GPU; of as many the fastest."""
+def _environments_first(point: ProfilePoint) -> tuple[int, float]:
+    """Order by the environments on a GPU, then by speed."""
     return point.cut.uncut.num_env, point.gmis_per_gpu * point.steps_per_second
 
 
@@ -136,8 +136,8 @@ def _iteration_s(point: ProfilePoint, horizon: int) -> float:
 
 
 @dataclass(frozen=True)
-class _Promise:
-    """What a choice is expected to do on a node. Where its GMIs wait for each other it `waits` for the slowest."""
+class _Prediction:
+    """Predicts a choice of points on a node. If its GMIs `wait` for each other, the slowest sets the pace."""
 
     node: Node
     learner: LearnerConfig
@@ -145,8 +145,8 @@ class _Promise:
     communications: Callable[[str], Communication]
     waits: bool
 
-    def of(self, picks: Picks) -> Candidate:
-        """As if communication took no time."""
+    def alone(self, picks: Picks) -> Candidate:
+        """The candidate, as if communication took no time."""
         slowest = max(picks.values(), key=lambda one: _iteration_s(one, self.learner.horizon))
         candidate = Candidate(slowest, 0.0, 0.0, by_model=tuple(picks.items()))
         samples = environments_of(candidate.cut, self.node) * self.learner.horizon
@@ -160,7 +160,7 @@ class _Promise:
         return replace(candidate, projected=speed, expected=speed, efficiency=efficiency)
 
     def with_communication(self, candidate: Candidate) -> Candidate:
-        """Less what GMIs of the slowest GPU waited for each other when they were measured."""
+        """The candidate with communication, less the waits that the measured GMIs of the slowest GPU already had."""
         if not self.waits:
             return candidate
         samples = environments_of(candidate.cut, self.node) * self.learner.horizon

@@ -1,4 +1,4 @@
-"""How much memory a GMI takes: a + b x num_env, fitted from what was measured."""
+"""Models the memory of a GMI as a + b x num_env, and compares it with the memory of a node."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gmi_drl.templates import devices_of
 from gmi_drl.units import GIB, counted, human_bytes, human_gib
 
 SPARE = 0.1
-"""Part of the memory that a plan leaves to the system and to what grows."""
+"""Part of the memory that a plan leaves free, for the system and for growth."""
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,12 @@ class MemoryModel:
     bytes_per_env: float
 
     def __call__(self, num_env: int) -> int:
-        """Bytes that a GMI with so many environments takes."""
+        """Bytes of a GMI with `num_env` environments."""
         return round(self.fixed_bytes + self.bytes_per_env * num_env)
 
 
 def fit(sizes: Iterable[tuple[int, int]]) -> MemoryModel | None:
-    """Least squares over `(num_env, bytes)`; None below two different num_env. Memory never falls with num_env."""
+    """A least-squares fit of `(num_env, bytes)` with a slope of at least 0; None below two different num_env."""
     known = [(num_env, size) for num_env, size in sizes if size > 0]
     if len({num_env for num_env, _ in known}) < 2:
         return None
@@ -40,7 +40,7 @@ def fit(sizes: Iterable[tuple[int, int]]) -> MemoryModel | None:
 
 
 def memory_models(points: Iterable[ProfilePoint]) -> dict[int, MemoryModel]:
-    """The models of a profile, by GMIs per device, where two points allow one."""
+    """The memory models of a profile by GMIs per device, for those with enough points."""
     sizes: dict[int, list[tuple[int, int]]] = {}
     for point in points:
         if point.runnable:
@@ -50,7 +50,7 @@ def memory_models(points: Iterable[ProfilePoint]) -> dict[int, MemoryModel]:
 
 
 def host_bytes_of(candidate: Candidate, node: Node) -> int:
-    """What all its GMIs take on the host, as far as that was measured."""
+    """Bytes of all GMIs of a candidate on the host, as far as measured."""
     if candidate.by_model:
         counts = node.used_counts
         return sum(counts[model] * point.gmis_per_gpu * point.host_bytes for model, point in candidate.by_model)
@@ -59,7 +59,7 @@ def host_bytes_of(candidate: Candidate, node: Node) -> int:
 
 
 def fits_host(node: Node, host_bytes: int) -> bool:
-    """Whether the host has so much for GMIs."""
+    """Whether the host has this much memory for GMIs."""
     return host_bytes <= (1 - SPARE) * node.cpu.memory_gib * GIB
 
 
@@ -69,24 +69,24 @@ def shortage(
     """Why a node's memory does not hold its GMIs, with the numbers; None if it does or nothing is known.
 
     Args:
-        node: With `num_gmis` in all.
+        node: The machine.
         num_gmis: GMIs of the whole node.
-        gmis_per_gpu: Those that share one device.
-        memory_bytes: Of one GMI on its device.
-        host_bytes: Of one GMI on the host; the same as `memory_bytes` on a CPU.
-        channel_bytes: Of the channels, which all share on the host.
+        gmis_per_gpu: GMIs of each device.
+        memory_bytes: Bytes of one GMI on its device.
+        host_bytes: Bytes of one GMI on the host; the same as `memory_bytes` on a CPU.
+        channel_bytes: Bytes of all channels on the host.
     """
     host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
     return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes, channel_bytes)
 
 
 def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:
-    """As `shortage`, for layouts that live on a node at the same time.
+    """As `shortage`, for several layouts that are alive on a node at the same time.
 
     Args:
-        node: With `num_devices` devices, each cut alike.
-        num_devices: GPUs, or CPU devices.
-        points: What was measured. A number of GMIs that it does not know is taken to need what the next smaller does.
+        node: The machine.
+        num_devices: Its GPUs, or CPU devices, which are cut alike.
+        points: Measured points. A GMI of an unmeasured division is assumed to need what one of the next smaller does.
         cuts: One for each layout.
     """
     device_bytes = host_bytes = 0
@@ -108,7 +108,7 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
 def _shortage(
     node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int, channel_bytes: int = 0
 ) -> str | None:
-    """Why the host does not hold `num_gmis` or a device `gmis_here`, which take so many bytes together."""
+    """As `shortage`, for `num_gmis` that take `host_bytes` together, and `gmis_here` on a device `device_bytes`."""
     if not fits_host(node, host_bytes + channel_bytes):
         channels = f" and {human_bytes(channel_bytes)} of channels" if channel_bytes else ""
         whole = f"{human_bytes(host_bytes + channel_bytes)} of the host's {human_gib(node.cpu.memory_gib)}"

@@ -1,4 +1,4 @@
-"""What a plan makes the most of."""
+"""The objective of a plan: what it maximises."""
 
 from collections.abc import Iterable
 from typing import Literal, get_args
@@ -6,21 +6,21 @@ from typing import Literal, get_args
 from gmi_drl.scheduler.search import Candidate
 
 Objective = Literal["steps", "learning"]
-"""Steps per second, as the paper; or what they teach: steps per second times their efficiency."""
+"""`steps`: steps per second, as in the paper. `learning`: steps per second times their efficiency."""
 
 KINDS: dict[Objective, str] = {"steps": "steps/s", "learning": "useful steps/s"}
-"""What candidates are compared by."""
+"""The unit of each objective."""
 
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def worth(candidate: Candidate, objective: Objective) -> float:
-    """By what candidates are ranked. One whose efficiency is not known teaches nothing that is known."""
+    """The value by which candidates are ranked. For `learning` it is 0 if the efficiency is not known."""
     if objective == "steps":
         return candidate.steps_per_second
     return candidate.useful_steps_per_second or 0.0
 
 
 def ranked(candidates: Iterable[Candidate], objective: Objective) -> list[Candidate]:
-    """Best first; what ran together goes before what is only expected."""
+    """Candidates, best first. Those confirmed by a run rank before those that are only predicted."""
     return sorted(candidates, key=lambda one: (one.confirmed is None, -worth(one, objective)))

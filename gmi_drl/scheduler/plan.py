@@ -1,4 +1,4 @@
-"""From a workload and a node to a layout."""
+"""Makes the layout of a workload on a node: cut evenly, or chosen from what was measured."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +34,8 @@ from gmi_drl.templates.cost import Communication
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
 
-TOLD = 4
-"""Points at most of which an error says why they do not run."""
+SHOWN = 4
+"""Most points whose reasons an error lists."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Plan:
     Args:
         layout: The choice, with its reasons.
         candidates: Best first; empty if nothing was measured.
-        memory: Models of a GMI's memory, cut by the chosen backend, by GMIs per device.
+        memory: Memory models of a GMI cut by the chosen backend, by GMIs per device.
         infeasible: Points that did not run or do not fit, with the reason.
-        horizon: Steps of each world per update.
-        learner: Which kind it is for; None where nothing is learnt, or nothing was measured.
-        basis: By what it was chosen; None where nothing was measured.
-        divisions: In place of candidates where agents and trainers are apart, the choice first.
+        horizon: Steps of each environment per update.
+        learner: The kind of learner; None if nothing is learnt or nothing was measured.
+        basis: What it was chosen by; None if nothing was measured.
+        divisions: In place of candidates if agents and trainers are on different GMIs; the choice first.
     """
 
     layout: Layout
@@ -64,16 +64,16 @@ class Plan:
 
     @property
     def best_solo(self) -> Candidate | None:
-        """The best that has one GMI per device; None if nothing of it is known."""
+        """The best candidate with one GMI per device; None if there is none."""
         return next((candidate for candidate in self.candidates if candidate.is_solo), None)
 
     @property
     def knows_what_pays(self) -> bool:
-        """Whether it is known what steps of the candidates teach."""
+        """Whether the efficiency of a candidate's updates is known."""
         return any(candidate.efficiency is not None for candidate in self.candidates)
 
     def samples_per_update(self, candidate: Candidate) -> int:
-        """Environments in all times the horizon: what an update learns from."""
+        """Environments of all GMIs times the horizon: what one update learns from."""
         assert self.basis is not None  # as there are candidates
         return environments_of(candidate.cut, self.basis.node) * self.horizon
 
@@ -93,18 +93,18 @@ def plan(
     """Cut a node evenly. Nothing is measured, and the layout says so.
 
     Args:
-        task: What is run.
-        node: Where.
+        task: The task to run.
+        node: The machine.
         num_env: Environments of each GMI.
-        gmis_per_gpu: None for one per physical core (one per GPU).
-        template: What a GMI does.
-        backend: What cuts the devices.
-        share_cores: Whether GMIs may take turns on cores where there are not enough.
+        gmis_per_gpu: GMIs of each device; None for one per physical core, or one per GPU.
+        template: The template, which says what a GMI does.
+        backend: The backend that cuts the devices.
+        share_cores: Whether GMIs may share cores if there are not enough.
         remarks: Further reasons.
-        communication: Decides how GMIs reduce; None where no speeds are known.
+        communication: Chooses the reduction; None if no speeds are known.
 
     Raises:
-        NoFeasiblePlanError: if the node cannot hold so many GMIs.
+        NoFeasiblePlanError: if the node cannot hold that many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
     cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
@@ -126,22 +126,22 @@ def plan_measured(
     remarks: Sequence[str] = (),
     objective: Objective = "steps",
 ) -> Plan:
-    """Choose what a profile measured best.
+    """Choose the best of the measured points.
 
-    Every point of the grid that runs and fits the node is a candidate: what was measured is paid for.
+    Every point of the grid that runs and fits the node is a candidate.
 
     Args:
-        task: What is run.
-        learner: How it trains; where the profile was measured with another, the reasons say so.
-        node: Where.
-        profile: What is known.
-        grid: Which of its points may be chosen.
-        template: What a GMI does.
-        confirmed: What ran together. What was confirmed goes before what is only expected.
-        from_run: Of these, whose points were measured in that run only.
-        unmeasured: Points that there was no time for; the reasons list them.
+        task: The task to run.
+        learner: The learner. If the profile was measured with another one, the reasons say so.
+        node: The machine.
+        profile: The measured points.
+        grid: The cuts that may be chosen.
+        template: The template, which says what a GMI does.
+        confirmed: Speeds of layouts that ran. A confirmed candidate ranks before predicted ones.
+        from_run: Confirmed cuts whose points were measured in that run only.
+        unmeasured: Points for which there was no time; the reasons list them.
         remarks: Further reasons.
-        objective: What to make the most of.
+        objective: What to maximise.
 
     Raises:
         UsageError: if the profile is of another task.
@@ -149,7 +149,7 @@ def plan_measured(
     """
     require_same_task(profile, task)
     measured, (profile, about_models) = profile, for_node(profile, node)
-    # Within a GPU all GMIs were measured together, so that only what crosses its border is reckoned.
+    # All GMIs of a GPU were measured together, so only communication between GPUs is added.
     communications = partial(template.communication, task, learner, node, speeds=profile.speeds)
     candidates, infeasible = candidates_of(task, learner, node, profile, grid, template, objective)
     uneven = uneven_candidates(learner, node, measured, grid, template, communications, objective)
@@ -202,9 +202,8 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
         f"{counted(len(profile.points), 'point')}, {sum(point.runnable for point in profile.points)} of them runnable"
     )
     limits = f"at most {counted(devices_of(node)[1], 'GMI')} per device"
-    told = infeasible[:TOLD]
-    reasons = [f"{point.cut.described}: {point.reason}" for point in told]
-    reasons += [f"and {len(infeasible) - TOLD} more"] if len(infeasible) > TOLD else []
+    reasons = [f"{point.cut.described}: {point.reason}" for point in infeasible[:SHOWN]]
+    reasons += [f"and {len(infeasible) - SHOWN} more"] if len(infeasible) > SHOWN else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")
     return "; ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])

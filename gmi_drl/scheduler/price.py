@@ -1,4 +1,4 @@
-"""What a billion steps cost on the GPUs of a node. Money is whatever the user counts in."""
+"""Computes what a billion steps cost on the GPUs of a node, in the user's currency."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,33 +15,33 @@ BILLION = 1e9
 
 @dataclass(frozen=True)
 class Prices:
-    """Of one GPU for an hour.
+    """Prices of one GPU for an hour.
 
     Args:
-        usual: Of a GPU that `by_model` does not have; None if nobody said.
-        by_model: By the first words of a model's name, e.g. `{"A100": 1.5, "A100-SXM4-80GB": 2.0}`: the longest of
-            those that fit counts.
+        usual: The price of a GPU that `by_model` does not have; None if not given.
+        by_model: Prices by the first words of a model's name, e.g. `{"A100": 1.5, "A100-SXM4-80GB": 2.0}`. The longest
+            match counts.
     """
 
     usual: float | None = None
     by_model: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, model: str) -> float:
-        """Of a GPU of this model.
+        """The price of a GPU of this model.
 
         Raises:
-            UsageError: if nobody said.
+            UsageError: if it was not given.
         """
         fitting = [name for name in self.by_model if is_called(model, name)]
         if fitting:
             return self.by_model[max(fitting, key=len)]
         if self.usual is None:
-            raise UsageError(f"{OPTION}: nothing is said of {model}: add {OPTION} '{model}=PRICE'")
+            raise UsageError(f"{OPTION}: no price of {model} is given: add {OPTION} '{model}=PRICE'")
         return self.usual
 
 
 def prices_of(texts: Iterable[str]) -> Prices | None:
-    """`["2.5"]`, `["H100=2.5", "A100=1.2"]` or both kinds; None where nothing is given.
+    """Parse `["2.5"]`, `["H100=2.5", "A100=1.2"]` or both kinds. None if the list is empty.
 
     Raises:
         UsageError: if one is no price, or a model has two.
@@ -63,7 +63,7 @@ def prices_of(texts: Iterable[str]) -> Prices | None:
 
 
 def price_per_hour(node: Node, prices: Prices) -> float:
-    """What the GPUs of a node cost for an hour, those that are used.
+    """The price of an hour of the GPUs of a node that are in use.
 
     Raises:
         UsageError: if it has none, or a price is not known.
@@ -74,7 +74,7 @@ def price_per_hour(node: Node, prices: Prices) -> float:
 
 
 def cost_per_billion_steps(price_per_hour: float, steps_per_second: float) -> float:
-    """`price per hour / (3600 s x steps per second) x 10^9`; infinite where nothing is done."""
+    """`price per hour / (3600 s x steps per second) x 10^9`; infinite at 0 steps/s."""
     return price_per_hour * BILLION / (3600 * steps_per_second) if steps_per_second else math.inf
 
 

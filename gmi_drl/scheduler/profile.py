@@ -1,4 +1,4 @@
-"""Profile files: what was measured of a workload on a node, as points of (GMIs per GPU, environments per GMI)."""
+"""Profile files: measurements of a workload on a node, as points of (GMIs per GPU, environments per GMI)."""
 
 import json
 from collections import Counter
@@ -32,12 +32,12 @@ class Phases(FileModel):
 class ProfilePoint(FileModel):
     """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
 
-    `model` is the GPU that it was measured on, by any name that `hardware/gpus.py` knows; empty: all that the node has,
-    or cores. `backend` is what cut the device, `capped` whether each GMI could use no more than an equal part of it
-    (`GMI.share`), `reduction` how all GMIs of the device reduced meanwhile: `none` where one was measured alone, or
-    where it is not known. `memory_bytes` is the peak on the device, `host_bytes` that on the host (the same for a GMI
-    of cores). `reason` says why it is not runnable. 0 bytes: not measured. `relative_error` is the standard error of
-    the mean time of an iteration over that mean; 0: not known.
+    `model` is the GPU model, by any name that `hardware/gpus.py` knows; empty: any model of the node, or cores.
+    `backend` cut the device; `capped` says whether each GMI was held to an equal part of it (`GMI.share`). `reduction`
+    is how the GMIs of the device reduced: `none` if one was measured alone, or if not known. `memory_bytes` is the peak
+    on the device, `host_bytes` that on the host (the same for a GMI of cores); 0: not measured. `reason` says why a
+    point is not runnable. `relative_error` is the standard error of the mean time of an iteration over that mean; 0:
+    not known.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
@@ -56,7 +56,7 @@ class ProfilePoint(FileModel):
 
     @property
     def cut(self) -> Cut:
-        """How the device was cut."""
+        """How the device was cut, and the environments of a GMI."""
         return Cut(self.gmis_per_gpu, self.num_env, self.backend, capped=self.capped)
 
     @model_validator(mode="after")
@@ -69,9 +69,9 @@ class ProfilePoint(FileModel):
 class Profile(FileModel):
     """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
 
-    `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` are those of the
-    ways between GMIs of its node, by the backend that cuts them, `noise` the gradient noise scale of task and learner;
-    None where nobody has measured them. Earlier files have the speeds of plain sharing alone, without its name.
+    `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` says how fast GMIs
+    of the node reduce, by backend and way; `noise` is the gradient noise scale of task and learner. Both are None if
+    not measured. Earlier files have the speeds of plain sharing only, without the backend.
     """
 
     former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
@@ -87,7 +87,7 @@ class Profile(FileModel):
     @field_validator("speeds", mode="before")
     @classmethod
     def _by_backend(cls, speeds: Any) -> Any:
-        """Speeds of an earlier file under the backend that they are of."""
+        """Put the speeds of an earlier file under their backend."""
         every = speeds.values() if isinstance(speeds, dict) else ()
         is_earlier = any(isinstance(one, dict) and "round_s" in one for one in every)
         return {PROCESS.name: speeds} if is_earlier else speeds
@@ -100,7 +100,7 @@ class Profile(FileModel):
         return self
 
     def point(self, cut: Cut) -> ProfilePoint | None:
-        """What was measured of a cut, of the first model that has it; None where nothing was."""
+        """The point of a cut, of the first model that has it; None if there is none."""
         return next((point for point in self.points if point.cut == cut), None)
 
 
@@ -111,9 +111,9 @@ def require_same_task(profile: Profile, task: TaskSpec) -> None:
 
 
 def dump_profile(profile: Profile) -> str:
-    """A profile as the text of its file: one line for each point."""
-    told = profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True)
-    facts = json.dumps(told, indent=1, ensure_ascii=False)
+    """The text of a profile file, with one line for each point."""
+    head = profile.model_dump(mode="json", by_alias=True, exclude={"points"}, exclude_none=True)
+    facts = json.dumps(head, indent=1, ensure_ascii=False)
     points = ",\n".join(f"  {point.model_dump_json(exclude_defaults=True)}" for point in profile.points)
     return f'{facts.removesuffix("}").rstrip()},\n "points": [\n{points}\n ]\n}}\n'
 

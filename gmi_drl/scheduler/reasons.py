@@ -1,4 +1,4 @@
-"""Why a plan is what it is, in sentences for people."""
+"""Writes the reasons of a plan: sentences for people."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,13 +15,13 @@ from gmi_drl.units import counted, human_bytes, human_count
 
 @dataclass(frozen=True)
 class Learns:
-    """What learns.
+    """The learner, for the reasons.
 
     Args:
-        kind: Of learner.
-        samples: Per update, of a cut.
-        noise: How many of them an update can use; None where it is not known.
-        objective: Whether that decides.
+        kind: The kind of learner.
+        samples: The samples per update of a cut.
+        noise: The gradient noise scale; None if not known.
+        objective: What the plan maximises.
     """
 
     kind: str
@@ -39,23 +39,23 @@ def reasons_for(
     unmeasured: Sequence[Cut],
     doubt: str | None = None,
 ) -> list[str]:
-    """What was chosen, the runner-up, what one GMI per device does, and what is not known.
+    """The choice, the next best, a comparison with one GMI per device, and what is not known.
 
     Args:
         best: The choice.
-        candidates: All of them, best first.
-        profile: Where their points are from.
+        candidates: All candidates, best first.
+        profile: The profile with their points.
         num_devices: Devices that are cut alike.
-        learns: From what; None where nothing is learnt.
-        unmeasured: Points that there was no time for.
-        doubt: Of the communication between devices, in a sentence.
+        learns: The learner; None if nothing is learnt.
+        unmeasured: Points for which there was no time.
+        doubt: A sentence about speeds between devices that are not known; None if they are.
     """
     others = [candidate for candidate in candidates if candidate is not best]
     measured = f"{counted(len(candidates), 'runnable point')} of {profile.node}"
     lines = [
         f"chosen from {measured}: {_described(best, num_devices)}",
         *([] if learns is None else _measured_with(profile.learner, learns.kind)),
-        *([f"the profile says of itself: {profile.note}"] if profile.note else []),
+        *([f"note of the profile: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         *_against_backends(best, candidates, num_devices),
         _against_solo(best, candidates, num_devices),
@@ -71,10 +71,10 @@ def reasons_for(
 
 
 def _measured_with(measured: str, learner: str) -> list[str]:
-    """A layout holds for the learner that it was planned for, which it does not name elsewhere."""
+    """The learner that was measured, and the one to train with. The layout names it nowhere else."""
     if measured == learner == OUR_PPO.name:
         return []
-    stands_for = f", which stands for {learner}, in speed and memory" if measured != learner else ""
+    stands_for = f" in place of {learner}, for speed and memory" if measured != learner else ""
     trained = f": train it with --algo {learner}" if learner != OUR_PPO.name else ""
     return [f"measured with {measured}{stands_for}{trained}"]
 
@@ -89,7 +89,7 @@ def _described(candidate: Candidate, num_devices: int) -> str:
 
 
 def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> list[str]:
-    """The choice beside the best by each other backend, and with GMIs capped or not, with what is special about it."""
+    """Compare the choice with the best of each other backend, capped and not, and say what its backend means."""
     firsts: dict[str, Candidate] = {}
     for candidate in candidates:
         firsts.setdefault(candidate.cut.way, candidate)
@@ -105,7 +105,7 @@ def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devi
 
 
 def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:
-    """One GMI per device may win, and the plan says so."""
+    """Compare the choice with one GMI per device, which may be the best."""
     solos = [candidate for candidate in candidates if candidate.is_solo]
     if not solos:
         return "one GMI per device was not measured, so nothing says that cutting pays"
@@ -120,14 +120,14 @@ def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices:
 
 
 def _learnt(best: Candidate, candidates: Sequence[Candidate], learns: Learns) -> list[str]:
-    """How many samples an update has, and what they teach, as far as that is known."""
+    """The samples per update, and what they teach, as far as known."""
     samples = f"{human_count(learns.samples(best.cut))} samples per update"
     if learns.noise is None or best.efficiency is None:
-        return [f"{samples}: another number learns differently per step (--keep-batch holds it)"]
+        return [f"{samples}: another number changes what a step teaches (--keep-batch keeps it)"]
     lines = [
         f"gradient noise scale (arXiv 1812.06162): {learns.noise.described}; it grows as a policy gets better, so "
         "later more environments pay than are best at first",
-        f"{samples}, of which each teaches {best.efficiency:.0%} of what one of few would: "
+        f"{samples}; a sample teaches {best.efficiency:.0%} of what it would in a small update: "
         f"{human_count(best.useful_steps_per_second or 0.0)} useful steps/s",
     ]
     other = max(candidates, key=lambda one: worth(one, "steps" if learns.objective == "learning" else "learning"))
@@ -145,5 +145,5 @@ def _certainty(best: Candidate) -> str:
     if best.confirmed is not None and best.is_solo:
         return "confirmed: it was run as it is"
     if best.confirmed is not None:
-        return "confirmed: all its GMIs ran together, by turns with one GMI per device and as many environments in all"
-    return "a projection takes all GMIs to run as the measured one did; it has not been confirmed by a run"
+        return "confirmed: all its GMIs ran together, in turn with one GMI per device and as many environments in all"
+    return "a prediction, not confirmed by a run: it assumes that all GMIs run as the measured one did"

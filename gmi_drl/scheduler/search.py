@@ -1,4 +1,4 @@
-"""Profiling-based GMI exploration (paper section 5.2): which points of a grid are worth measuring."""
+"""Searches a grid for points worth measuring: profiling-based GMI exploration (paper section 5.2)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ NUM_ENVS = tuple(128 * 2**i for i in range(8))
 """128 to 16384, doubling (paper section 5.2)."""
 
 GPU_NUM_ENVS = (128, 256, *(1024 * 4**i for i in range(4)))
-"""To 65536, as simulators on a GPU are slow to saturate; in few steps, so that more numbers of GMIs are tried. The
-first two tell how much memory the rest will take."""
+"""Up to 65536, since simulators on a GPU saturate late. The steps are few, so that more numbers of GMIs are tried. The
+first two predict the memory of the rest."""
 
 MOST_GMIS = 10
 """GMIs per device at most (Algorithm 2, line 2)."""
@@ -20,33 +20,33 @@ SATURATION_THRESHOLD = 0.1
 """The paper's alpha."""
 
 STANDARD_ERRORS = 2.0
-"""How far a speed may lie from what was measured: what is within that is noise."""
+"""How far a speed may be from the measured one; smaller differences count as noise."""
 
 ASSUMED_ERROR = 0.02
-"""Relative standard error of a speed of which nothing tells how noisy it is."""
+"""Relative standard error of a speed whose noise is not known."""
 
 IN_A_ROW = 2
-"""Saturated steps, or failures, that end a walk: one may have its reason in the moment."""
+"""Saturated steps, or failures, in a row that end a walk: a single one may be chance."""
 
 Measure = Callable[[Cut], ProfilePoint | None]
-"""A profiler, a profile file, or made-up numbers; None where nothing is known."""
+"""Measures a cut, or looks it up in a profile. Returns None if nothing is known of it."""
 
 Grid = Sequence[Cut]
-"""What to try, in this order; of one division, with environments ascending."""
+"""The cuts to try, in this order; those of one division by ascending environments."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A point that runs, with what it promises for all GMIs on all devices.
+    """A runnable point, with the predicted speed of all GMIs on all devices.
 
     Args:
-        point: As measured.
-        projected: Steps per second when all GMIs run as this one did: the paper's `estimate`.
-        expected: The same with the communication of equations 2 and 3.
-        confirmed: Steps per second of all GMIs run together; None if that was not done.
-        efficiency: What a step teaches in an update of so many, from 0 to 1 (`NoiseScale`); None if it is not known.
-        by_model: Where unlike GPUs are cut each in its own way, each model with its point; `point` is the slowest then.
-        from_run: Whether `point` is from that very run of all GMIs, so that `expected` foretells nothing.
+        point: The measured point.
+        projected: Steps per second if all GMIs run as this one did: the paper's `estimate`.
+        expected: `projected` with the communication of equations 2 and 3.
+        confirmed: Measured steps per second of all GMIs together; None if they did not run.
+        efficiency: What a step teaches in an update of this size, from 0 to 1 (`NoiseScale`); None if not known.
+        by_model: The point of each GPU model, if models are cut in different ways. `point` is then the slowest.
+        from_run: Whether `point` is from the run that confirmed it. Then `expected` is no prediction.
     """
 
     point: ProfilePoint
@@ -64,54 +64,54 @@ class Candidate:
 
     @property
     def points(self) -> tuple[ProfilePoint, ...]:
-        """The point of all devices, or those of each model."""
+        """The point of all devices, or the point of each model."""
         return tuple(point for _, point in self.by_model) or (self.point,)
 
     @property
     def is_solo(self) -> bool:
-        """Whether no device is cut: one GMI has each."""
+        """Whether each device has one GMI."""
         return all(point.gmis_per_gpu == 1 for point in self.points)
 
     @property
     def memory_bytes(self) -> int:
-        """Of the largest GMI."""
+        """Bytes of the largest GMI on its device."""
         return max(point.memory_bytes for point in self.points)
 
     @property
     def steps_per_second(self) -> float:
-        """The best that is known."""
+        """The confirmed speed, or else the predicted one."""
         return self.expected if self.confirmed is None else self.confirmed
 
     @property
     def error(self) -> float | None:
-        """How much too fast equation 2 or 3 has foretold it, e.g. 0.05; None where it was not foretold, or not run."""
+        """The relative error of equation 2 or 3, e.g. 0.05 for 5 % too fast; None if not predicted or not run."""
         return None if self.from_run or not self.confirmed else self.expected / self.confirmed - 1
 
     @property
     def useful_steps_per_second(self) -> float | None:
-        """As many steps of updates from few samples would teach as much; None if the efficiency is not known."""
+        """Steps per second times efficiency; None if that is not known."""
         return None if self.efficiency is None else self.efficiency * self.steps_per_second
 
 
 def search(measure: Measure, grid: Grid) -> list[ProfilePoint]:
     """Measure a grid as far as it pays: for each division of a device raise num_env until a GMI saturates.
 
-    Algorithm 2 stops at the first saturated step, and a dip of 0.1 % is one. Here `IN_A_ROW` saturated steps end the
-    walk of a size, each outside the noise. What fails once ends nothing, as in the paper; `IN_A_ROW` failures in a row
-    do, lest a size in which everything fails eats the budget. A point that nothing is known of is passed over.
+    Algorithm 2 stops at the first saturated step, even for a dip of 0.1 %. Here `IN_A_ROW` saturated steps, each beyond
+    the noise, end the walk of a division. One failure does not end it, as in the paper; `IN_A_ROW` failures do, so that
+    a division in which everything fails does not use up the budget. Unknown points are skipped.
 
     Args:
-        measure: Tells how one GMI runs.
-        grid: What to try.
+        measure: Measures one GMI.
+        grid: The cuts to try.
 
     Returns:
-        The points that run, as they were measured.
+        The runnable points, as measured.
     """
     return [point for cuts in by_division(grid) for point in _walk(measure, cuts)]
 
 
 def by_division(grid: Grid) -> list[list[Cut]]:
-    """The parts of a grid that differ in their environments alone."""
+    """The cuts of a grid, grouped by division; those of a group differ only in their environments."""
     parts: dict[tuple[str, int], list[Cut]] = {}
     for cut in grid:
         parts.setdefault(cut.division, []).append(cut)
@@ -121,11 +121,11 @@ def by_division(grid: Grid) -> list[list[Cut]]:
 def saturation(before: ProfilePoint, after: ProfilePoint, standard_errors: float = 0.0) -> float:
     """Sat: relative gain in speed over relative growth of memory (Algorithm 2, lines 15 to 17).
 
-    With k `standard_errors` the gain is the most that the noise allows: T' (1 + k e') / (T (1 - k e)) - 1, where T and
-    T' are the speeds before and after, e and e' their `relative_error`. What then is saturated hardly is by chance.
+    With k `standard_errors` the gain is the largest that the noise allows: T' (1 + k e') / (T (1 - k e)) - 1, where T
+    and T' are the speeds before and after, and e and e' their `relative_error`.
 
-    Where memory does not grow the printed Sat divides by zero; here any gain is then worth it. And it is positive when
-    speed and memory fall together; here a fall of speed is saturation.
+    If memory does not grow, the printed Sat divides by zero; here any gain then pays (infinity). If speed and memory
+    both fall, the printed Sat is positive; here a fall of speed is saturation.
     """
     slowest = before.steps_per_second * (1 - standard_errors * before.relative_error)
     fastest = after.steps_per_second * (1 + standard_errors * after.relative_error)
@@ -160,9 +160,9 @@ def _walk(measure: Measure, cuts: Sequence[Cut]) -> Iterator[ProfilePoint]:
 
 
 def _with_noise(point: ProfilePoint, before: ProfilePoint | None) -> ProfilePoint:
-    """A point whose noise is not known is taken to be as noisy as the one before.
+    """The point with a noise. If its own is not known, it is assumed to be that of the point before.
 
-    One iteration tells no noise. It lasts as long as the many of a smaller point, so it is no noisier than their mean.
+    A single iteration has no known noise. It lasts as long as the many of a smaller point, so its noise is no larger.
     """
     if point.relative_error:
         return point

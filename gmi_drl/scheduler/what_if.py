@@ -1,4 +1,4 @@
-"""What if: one workload on machines that are described, by what was measured of it."""
+"""Compares described machines for one workload, by a profile of it (`gmi-drl what-if`)."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class Case:
 
     Args:
         node: The machine.
-        backend: What cuts its devices.
+        backend: The backend.
         best: The best candidate; None if none fits.
-        solo: The best with one GMI per device, cut by whatever; None if none is known.
-        cost: Of a billion steps; None without prices, or where nothing fits.
-        known_by: What was measured, and what is projected, in a few words; why nothing fits, where `best` is None.
+        solo: The best candidate with one GMI per device, by any backend; None if there is none.
+        cost: The price of a billion steps; None without prices, or if nothing fits.
+        known_by: Whether it was measured or predicted, in a few words; if `best` is None, why nothing fits.
     """
 
     node: Node
@@ -42,7 +42,7 @@ class Case:
 
     @property
     def gain(self) -> float | None:
-        """Over one GMI per device; None where nothing is known of it."""
+        """Speed over that of one GMI per device; None if that is not known."""
         if self.best is None or self.solo is None or not self.solo.expected:
             return None
         return self.best.expected / self.solo.expected
@@ -58,16 +58,16 @@ def compare(
     keep_batch: int | None = None,
     template: Template = TCG_EX,
 ) -> list[Case]:
-    """Every machine by every backend that the profile knows.
+    """A case for every machine and every backend of the profile.
 
     Args:
-        task: What is run.
-        learner: How it trains.
+        task: The task to run.
+        learner: The learner.
         nodes: The machines.
-        profile: What was measured.
-        prices: Of their GPUs.
+        profile: The measured points.
+        prices: Prices of their GPUs.
         keep_batch: Samples per update that every layout must have.
-        template: What a GMI does.
+        template: The template, which says what a GMI does.
 
     Raises:
         UsageError: if the profile is of another task, or a GPU has no price although others have.
@@ -105,7 +105,7 @@ def _of_node(
 
 
 def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[ProfilePoint], none: str | None) -> str:
-    """Why nothing that was measured with a backend can be had on a node; `none` says why no point is looked at."""
+    """Why no point of a backend can run on a node. `none` says why the grid of that backend is empty, if it is."""
     here = [point.reason for point in infeasible if point.backend == backend]
     measured = [point for point in profile.points if point.backend == backend]
     there = [backend_refusal(node, point.cut, point.memory_bytes) for point in measured]
@@ -114,9 +114,9 @@ def _why_not(backend: str, node: Node, profile: Profile, infeasible: Sequence[Pr
 
 
 def _known_by(node: Node, profile: Profile, about_models: Sequence[str]) -> str:
-    """In a few words: measured there, by points of its own models of GPU, or of others."""
+    """Whether a node was measured itself, or is predicted by points of its own GPU models or of others."""
     if profile.node == node.name:
         return MEASURED
     if not any(point.model for point in profile.points):
         return "projected"
-    return "projected from other GPUs" if any("stand for it" in told for told in about_models) else "points of its GPUs"
+    return "projected from other GPUs" if any("are used" in line for line in about_models) else "points of its GPUs"

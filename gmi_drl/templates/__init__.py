@@ -1,4 +1,4 @@
-"""Templates: how the roles of a workload lie on GMIs (paper section 5.1). Pure data in, pure data out."""
+"""Templates: which GMI has which roles of a workload (paper section 5.1). Pure data in, pure data out."""
 
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
@@ -46,7 +46,7 @@ TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_E
 
 
 def template_named(text: str) -> Template:
-    """The usual template of a purpose, or the one of this name.
+    """The template of this name, or the usual one if `text` is a purpose.
 
     Raises:
         UsageError: if there is none.
@@ -59,7 +59,7 @@ def template_of(layout: Layout) -> Template:
     """The template that a layout names.
 
     Raises:
-        UsageError: if it names none, or one that is not there.
+        UsageError: if it names none, or one that does not exist.
     """
     if layout.template is None:
         raise UsageError("the layout names no template: make one with `gmi-drl plan`")
@@ -67,10 +67,10 @@ def template_of(layout: Layout) -> Template:
 
 
 def template_for(layout: Layout, purpose: Purpose) -> Template:
-    """The template of a layout that keeps to it.
+    """The template of a layout, checked.
 
     Raises:
-        UsageError: with every mistake, or because the layout names no template, or one for another purpose.
+        UsageError: with every mistake; or if the layout names no template, or one for another purpose.
     """
     template = template_of(layout)
     if template.purpose != purpose:

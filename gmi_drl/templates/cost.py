@@ -1,4 +1,4 @@
-"""What communication costs a template: COM / BW of Table 5 by the alpha-beta model (paper section 5.1)."""
+"""Computes the cost of communication of a template: COM / BW of Table 5 by the alpha-beta model (section 5.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,45 +11,45 @@ from gmi_drl.layout.reductions import IPC, MRR, by_speed, require_across_hosts, 
 from gmi_drl.units import human_bytes
 
 UNTRIED = (
-    "it is not known whether the GPU lets its GMIs map each other's memory, nor how fast they reduce: `gmi-drl plan` "
-    "measures it there"
+    "not measured: whether the GPU lets GMIs map each other's memory, and how fast they reduce; `gmi-drl plan` measures "
+    "both there"
 )
-"""Of IPC, where it is taken without having been measured."""
+"""The reason for IPC if nothing was measured."""
 
 NO_TIME = (
-    "there was no time to measure how fast GMIs reduce (give more with --budget): GMIs of one GPU usually take IPC, so "
-    "these do"
+    "there was no time to measure how fast GMIs reduce (give more with --budget), so they use IPC, the usual reduction "
+    "of GMIs of one GPU"
 )
-"""Of IPC in a plan that measured, but had no time for speeds."""
+"""The reason for IPC in a plan that measured points, but had no time for speeds."""
 
-FAILED = "measuring how fast GMIs reduce failed, so IPC is not taken untried"
-"""Of GMIs that could reduce by IPC, where the probe of speeds died or hung."""
+FAILED = "measuring how fast GMIs reduce failed, so IPC is not used"
+"""The reason against IPC if the probe of speeds died or hung."""
 
 IPC_UNMEASURED = (
     "IPC, which GMIs of one GPU can use, was not measured: the GPU refuses it, or the node has several GPUs, and "
     "speeds are measured between two of them"
 )
-"""Of GMIs of one GPU that take another reduction since no speed of IPC is known."""
+"""The reason against IPC if speeds are known, but not that of IPC."""
 
 
 @dataclass(frozen=True)
 class Communication:
-    """What crosses the borders of GMIs in one iteration: gradient reductions, and messages where roles are apart.
+    """What crosses the borders of GMIs of one backend in an iteration: reductions, and messages between roles.
 
-    It is of GMIs that one backend cuts. Its `method` is how they reduce wherever they are measured, confirmed or
-    trained. Nobody has measured how fast messages go: only reductions have seconds.
+    Its `method` is the reduction with which GMIs are measured, confirmed and trained. Only reductions have predicted
+    seconds; the speed of messages was not measured.
 
     Args:
-        reduces: How many an iteration has.
-        bucket_bytes: The paper's M_p.
-        architecture: Of the processor, which allows some methods alone. Where it allows none over several hosts, what
-            asks for a method raises NoFeasiblePlanError.
-        kind: Of the devices of the GMIs.
-        speeds: Of the ways between them; None if they were not measured, empty if measuring them failed.
-        devices_by_host: How many devices each machine has, where the GMIs are on several.
-        message_bytes_per_env: Of the messages that carry what one environment met.
+        reduces: Reductions in an iteration.
+        bucket_bytes: Bytes of one reduction, the paper's M_p.
+        architecture: The processor, which some methods need. If it allows none over several hosts, asking for a method
+            raises NoFeasiblePlanError.
+        kind: The kind of the GMIs' devices.
+        speeds: Speeds of the ways between the GMIs; None if not measured, empty if measuring failed.
+        devices_by_host: Devices of each machine, if the GMIs are on several.
+        message_bytes_per_env: Bytes of messages for one environment.
         maps_memory: Whether the backend lets GMIs of a GPU map each other's memory there.
-        untried: Why IPC is taken where no speeds were measured, in a sentence.
+        untried: The reason for IPC if no speeds are known, in a sentence.
     """
 
     reduces: int = 0
@@ -64,11 +64,11 @@ class Communication:
 
     @property
     def hosts(self) -> int:
-        """On how many machines the GMIs are."""
+        """The number of machines."""
         return len(self.devices_by_host)
 
     def method(self, mapping: MappingList) -> ReductionMethod:
-        """The fastest way to reduce over GMIs that lie so on devices, by the model; without speeds the usual one."""
+        """The fastest reduction for a mapping list by the model; without speeds the usual one."""
         if self.hosts == 1 and not self._known(mapping, self.speeds or {}):
             maps_memory = self.maps_memory and self.speeds is None  # IPC may be what made measuring fail
             return usual_reduction(mapping, self.architecture, self.kind, maps_memory=maps_memory)
@@ -76,21 +76,21 @@ class Communication:
         return fastest
 
     def method_of_part(self, part: MappingList, whole: MappingList) -> ReductionMethod:
-        """How GMIs of one device reduce when they are measured for a layout of all: as all do, where they can."""
+        """The reduction for GMIs of one device that are measured for a whole layout: that of the whole, if they can."""
         of_all = self.method(whole)
         if size_of(part) > 1 and of_all.is_for(part, self.kind, self.architecture):
             return of_all
         return self.method(part)
 
     def seconds(self, mapping: MappingList) -> float:
-        """COM / BW of one iteration (Table 5), and what its rounds take, by the fastest way."""
+        """Seconds of all reductions of an iteration by the fastest method: COM / BW (Table 5) and rounds."""
         if not self.reduces:
             return 0.0
         (seconds, _), *_ = self._by_speed(mapping)
         return self.reduces * seconds
 
     def why(self, mapping: MappingList) -> str:
-        """Why the fastest is taken, what would come next, and what the paper would take, in a sentence."""
+        """The sentence with the reason for the method: its time, the next fastest, and the paper's choice."""
         if self.method(mapping) is IPC and not self._known(mapping, self.speeds or {}):
             return self.untried
         (seconds, _), *others = self._by_speed(mapping)
@@ -104,13 +104,13 @@ class Communication:
 
     @property
     def doubt(self) -> str | None:
-        """That the speeds are none of such devices, in a sentence; None where they are."""
+        """A sentence that says that no speeds of such devices are known; None if they are."""
         if self.kind == "cpu" or not self.reduces or self.speeds:
             return None
         return "communication: no speed between GMIs of GPUs is known, those between cores are taken"
 
     def known_speeds(self, mapping: MappingList) -> Speeds:
-        """What the model goes by: the measured speeds, or those of cores where none of these GMIs' ways is known."""
+        """The speeds for the model: the measured ones, or those of cores if none of them applies to these GMIs."""
         return self.speeds if self.speeds and self._known(mapping, self.speeds) else OF_CORES
 
     def _about_ipc(self, mapping: MappingList) -> list[str]:
@@ -124,22 +124,22 @@ class Communication:
         if self.hosts > 1:
             require_across_hosts(self.architecture)
         known = self._known(mapping, self.speeds or {})
-        return known or self._known(mapping, OF_CORES)  # which know a way of every processor
+        return known or self._known(mapping, OF_CORES)  # has a way for every processor
 
     def _known(self, mapping: MappingList, speeds: Speeds) -> list[tuple[float, ReductionMethod]]:
         met = list(filter(None, mapping if self.hosts == 1 else by_host(mapping, self.devices_by_host)))
         fit = by_speed(met, self.bucket_bytes, speeds, self.kind, self.architecture, self.hosts)
         known = [pair for pair in fit if self.maps_memory or not pair[1].maps_memory]
-        # The rings of MRR would share a host's way out, which the model does not know.
+        # The rings of MRR would share a host's network link, which the model does not include.
         return known if self.hosts == 1 else [pair for pair in known if pair[1] is not MRR]
 
 
 def by_host(mapping: MappingList, devices: Sequence[int]) -> MappingList:
-    """All GMIs of a host as on one device, since they share memory.
+    """The mapping list with all GMIs of a host on one device, since they share memory.
 
     Args:
-        mapping: Of all devices, host after host; of fewer it stays as it is.
-        devices: How many each host has.
+        mapping: The mapping list of all devices, host by host. One of fewer devices is returned unchanged.
+        devices: Devices of each host.
     """
     if len(mapping) != sum(devices):
         return mapping
@@ -148,9 +148,9 @@ def by_host(mapping: MappingList, devices: Sequence[int]) -> MappingList:
 
 
 NO_COMMUNICATION = Communication()
-"""Of GMIs whose borders nothing crosses."""
+"""Nothing crosses the borders of the GMIs."""
 
 
 def milliseconds(seconds: float) -> str:
-    """With two digits, or all before the point."""
+    """A time in milliseconds, with two digits or all before the point."""
     return f"{1000 * seconds:.0f} ms" if seconds >= 0.01 else f"{1000 * seconds:.2g} ms"

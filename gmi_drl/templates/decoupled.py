@@ -1,4 +1,4 @@
-"""Decoupled, the template of asynchronous training: agents and trainers on GMIs of their own (section 5.1)."""
+"""Decoupled, the template of asynchronous training: agents and trainers on separate GMIs (section 5.1)."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -23,8 +23,8 @@ class Decoupled(Template):
     """See `Template`. The last GMIs train, the others simulate and act.
 
     Args:
-        trainers: How many train, over all devices of a node.
-        channels: By which experience gets to them; None for the usual ones.
+        trainers: GMIs that train, over all devices of a node.
+        channels: The channels for experience; None for the usual ones.
     """
 
     name = "decoupled"
@@ -37,7 +37,7 @@ class Decoupled(Template):
         self.trainers, self.channels = trainers, channels or Channels()
 
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
-        """See `Template`: one GMI must be left to act."""
+        """See `Template`: at least one GMI must act."""
         even = even_devices(node, cut, SERVING)
         count = sum(len(device.gmis) for device in even)
         fewest = self.trainers + 1
@@ -47,12 +47,12 @@ class Decoupled(Template):
         return tuple(_with_trainers(device, first=count - self.trainers) for device in even)
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """See `Template`: the last of all."""
+        """See `Template`: the last GMIs."""
         last = set(list(chain.from_iterable(mapping))[-self.trainers :])
         return [[gmi for gmi in device if gmi in last] for device in mapping]
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
-        """See `Template`: and how many act and train."""
+        """See `Template`, with the numbers of agents and trainers."""
         agents = sum(len(device.gmis) for device in devices) - self.trainers
         sides = f"{counted(agents, 'agent')} and {counted(self.trainers, 'trainer')}"
         return [f"{described(devices, cut, node)}: {sides}", f"{self.name}: {self.what}"]
@@ -73,10 +73,10 @@ class Decoupled(Template):
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
-        """See `Template`: and there must be channels, and somebody to act for each node with trainers."""
+        """See `Template`: there must also be channels, and an agent for each node with trainers."""
         mistakes = super().check(layout)
         if layout.channels is None:
-            mistakes.append(f"{self.name} needs `channels: {{}}`, by which experience gets to the trainers")
+            mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
         idle = [str(pool.node) for pool in pools_of(layout) if not pool.agents] if layout.with_role("agent") else []
         if idle:
             remedy = "put agents there, or more on nodes without trainers, or let fewer nodes train"
@@ -84,16 +84,16 @@ class Decoupled(Template):
         return mistakes
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """See `Template`: not for learners that cannot learn from other GMIs' experience."""
+        """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         if learner.trainer is None:
             raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c")
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
 
     def succeeded(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: agents on cores, with their trainers on one machine.
+        """See `Template`: agents on cores, if the layout is on one machine.
 
-        Not on a GPU, where a process that is killed may harm those it shares it with; not on other machines, where
-        nobody keeps what a process inherits.
+        On a GPU a killed process may harm those that share it. On other machines no process keeps the file descriptors
+        that a restarted GMI inherits.
         """
         if len(layout.nodes) > 1:
             return frozenset()
@@ -101,7 +101,7 @@ class Decoupled(Template):
 
 
 def _with_trainers(device: Device, first: int) -> Device:
-    """The GMIs from id `first` on train."""
+    """The device, whose GMIs from id `first` on train."""
     update = {"roles": ("trainer",), "num_env": 0}
     gmis = tuple(gmi.model_copy(update=update) if gmi.id >= first else gmi for gmi in device.gmis)
     return device.model_copy(update={"gmis": gmis})

@@ -1,4 +1,4 @@
-"""GMIs that have one role each: what TDG and TDG_EX have in common (paper section 5.1)."""
+"""Templates whose GMIs have one role each: the common part of TDG and TDG_EX (paper section 5.1)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from gmi_drl.workload import TaskSpec
 SIMULATOR: tuple[Role, ...] = ("simulator",)
 
 FLAGS = 4
-"""A byte each for every world and step: terminated, truncated, bad, valid."""
+"""Bytes of flags for every environment and step: terminated, truncated, bad, valid."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """The GMIs of one device, which work for each other.
+    """The GMIs of one device, which exchange messages: its simulators, their agent, and its trainer.
 
     Args:
-        number: Of all chains, from 0. In a training it is the rank of the trainer.
-        first: How many simulators the chains before have.
-        simulators: Ids, in order.
-        others: Ids of the GMIs that simulate nothing, in the order of their roles: the agent, then the trainer.
+        number: The index of the chain. In a training it is the rank of the trainer.
+        first: The number of simulators in the chains before.
+        simulators: Ids of the simulators, in order.
+        others: Id of the agent, then of the trainer if there is one.
     """
 
     number: int
@@ -37,21 +37,21 @@ class Chain:
 
     @property
     def agent(self) -> int:
-        """Who acts."""
+        """The id of the agent."""
         return self.others[0]
 
     @property
     def trainer(self) -> int:
-        """Who learns, where anybody does."""
+        """The id of the trainer. IndexError in serving."""
         return self.others[1]
 
     def place_of(self, simulator: int) -> int:
-        """The place of one of its simulators among those of all chains, from 0."""
+        """The index of one of its simulators among those of all chains."""
         return self.first + self.simulators.index(simulator)
 
 
 def chains(layout: Layout) -> tuple[Chain, ...]:
-    """One for each device of a layout that keeps to its template."""
+    """The chains of a valid layout, one for each device."""
     made: list[Chain] = []
     first = 0
     for device in layout.devices:
@@ -63,20 +63,20 @@ def chains(layout: Layout) -> tuple[Chain, ...]:
 
 
 def chain_of(layout: Layout, gmi_id: int) -> Chain:
-    """The one that a GMI is part of."""
+    """The chain of a GMI."""
     return next(chain for chain in chains(layout) if gmi_id in (*chain.simulators, *chain.others))
 
 
 class Dedicated(Template):
-    """A template by which the last GMIs of each device have one of the `others` each, and the rest simulate.
+    """A template in which the last GMIs of each device have one of the roles `others` each; the rest simulate.
 
-    Its GMIs are unlike, so none is measured by itself.
+    Its GMIs differ, so none is measured by itself.
     """
 
     others: tuple[Role, ...]
 
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
-        """See `Template`: a device with fewer GMIs than roles is too small."""
+        """See `Template`: a device needs at least as many GMIs as roles."""
         devices = even_devices(node, cut, SIMULATOR)
         fewest, wanted = min(len(device.gmis) for device in devices), len(self.others) + 1
         if fewest < wanted:
@@ -86,7 +86,7 @@ class Dedicated(Template):
         return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, self.others)}) for device in devices)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
-        """See `Template`: and who shares whom."""
+        """See `Template`, with the number of simulators for each agent."""
         sizes = sorted({len(device.gmis) - len(self.others) for device in devices})
         shared = " or ".join(counted(size, "simulator") for size in sizes)
         return [
@@ -117,17 +117,17 @@ def _with_roles(gmis: tuple[GMI, ...], others: tuple[Role, ...]) -> tuple[GMI, .
 
 
 def step_bytes(task: TaskSpec) -> int:
-    """What crosses borders for one environment in one control step: state, reward and flags one way, action the other.
+    """Bytes that cross borders for one environment and control step: state, reward and flags one way, the action back.
 
-    Tables 4 and 5 have S + A + W, and in serving S once more: the last state of an episode goes only where one ended.
+    Tables 4 and 5 have S + A + W, and in serving another S. Here the last state of an episode is sent only at its end.
     """
     return FLOAT_BYTES * (task.num_obs + task.num_actions + 1) + FLAGS
 
 
 LEARNT_NUMBERS = 5
-"""Of a transition beside observation, action and mean: density, value, return, advantage, valid (`MiniBatch`)."""
+"""Numbers of a transition besides observation, action and mean: density, value, return, advantage, valid."""
 
 
 def experience_bytes(task: TaskSpec) -> int:
-    """What an agent sends a trainer of one environment and control step, once it is judged."""
+    """Bytes that an agent sends a trainer for one environment and control step, with advantages."""
     return FLOAT_BYTES * (task.num_obs + 2 * task.num_actions + LEARNT_NUMBERS)

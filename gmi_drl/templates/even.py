@@ -1,4 +1,4 @@
-"""Even cuts: each device of a node is cut into GMIs that are alike, for templates whose GMIs are."""
+"""Even cuts: cuts each device of a node into equal GMIs, and counts devices, cores and environments."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,15 +22,15 @@ def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Devi
     """Cut every device of the node into equal GMIs with the same roles.
 
     Devices are the GPUs, or else the described CPU devices, or else all cores as one device. Hardware threads of a core
-    stay together unless GMIs outnumber the cores.
+    stay together unless there are more GMIs than cores.
 
     Raises:
-        NoFeasiblePlanError: if a device has fewer cores than GMIs, or the backend cannot cut it into so many.
+        NoFeasiblePlanError: if a device has fewer cores than GMIs, or the backend cannot make this cut.
     """
     require_division(node, cut)
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
     shares = _core_shares(node)
-    given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # a default is not checked 80,000 times
+    given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # defaults need no check: 80,000 GMIs
     devices, next_id, models = [], 0, node.model_of_each_gpu
     for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
         own = cut.of(models[index] if models else "")
@@ -43,7 +43,7 @@ def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Devi
 
 
 def require_division(node: Node, cut: AnyCut) -> None:
-    """Refuse a cut that its backend cannot make of the devices of a node, as far as their models tell.
+    """Refuse a cut that its backend cannot make on the GPU models of a node.
 
     Raises:
         NoFeasiblePlanError: if it cannot.
@@ -55,13 +55,13 @@ def require_division(node: Node, cut: AnyCut) -> None:
 
 
 def more_gmis(template: str, count: int) -> str:
-    """The remedy where a device has fewer than `count` GMIs, whichever command was asked: only `plan` shares cores."""
+    """The remedy if a device has fewer than `count` GMIs; it names `plan`, as only that can share cores."""
     sharing = f"gmi-drl plan --template {template} --budget 0 --share-cores --gmis-per-gpu {count}"
     return f"ask for {count} or more (--gmis-per-gpu), or where cores are fewer let GMIs share them: {sharing}"
 
 
 def backend_refusal(node: Node, cut: AnyCut, memory_bytes: int) -> str | None:
-    """Why a node cannot be cut so into GMIs of so much memory, as far as its models tell; None if it can."""
+    """Why the GPU models of a node do not allow a cut into GMIs of this much memory; None if they do."""
     refuses = BACKENDS.find(cut.backend).refuses
     if refuses is None:
         return None
@@ -76,46 +76,46 @@ def _models(node: Node) -> list[str]:
 
 
 def shares_cores(devices: Sequence[Device]) -> bool:
-    """Whether a core is given to more than one GMI."""
+    """Whether a core belongs to more than one GMI."""
     given = [(device.node, core) for device in devices for gmi in device.gmis for core in gmi.cores]
     return len(set(given)) < len(given)
 
 
 def usual_gmis_per_gpu(node: Node) -> int:
-    """Where nobody says how many: on a CPU one GMI per physical core, on a GPU one."""
+    """The default number of GMIs per device: one per physical core on a CPU, one on a GPU."""
     return 1 if node.num_gpus else len(_core_shares(node)[0])
 
 
 def described(devices: Sequence[Device], cut: AnyCut, node: Node, each: str | None = None) -> str:
-    """The form of an even layout in a sentence; `each` says whose the environments are, by default each GMI's."""
+    """An even layout in a sentence. `each` says to what the environments belong, by default to each GMI."""
     num_gmis, kind = sum(len(device.gmis) for device in devices), devices[0].kind.upper()
     where = f"{len(devices)} {kind} devices" if len(devices) > 1 else kind
-    speed = "" if each else ", so that no speed of it says anything"  # those with unlike roles wait for each other
+    speed = "" if each else ", so its speed is meaningless"  # GMIs with different roles wait for each other anyway
     each = each or (" each" if num_gmis > 1 else "")
-    turns = f", which take turns on cores{speed}" if shares_cores(devices) else ""
+    sharing = f", which take turns on cores{speed}" if shares_cores(devices) else ""
     gives = BACKENDS.find(cut.backend).gives
-    told = {model: gives(model, cut.of(model).gmis_per_gpu) for model in _models(node)} if gives else {}
+    instances = {model: gives(model, cut.of(model).gmis_per_gpu) for model in _models(node)} if gives else {}
     parts = "; ".join(
-        f"{cut.backend} can make {what} of each {model} (--apply-mig)" for model, what in told.items() if what
+        f"{cut.backend} can make {what} of each {model} (--apply-mig)" for model, what in instances.items() if what
     )
     known = "" if BACKENDS.find(cut.backend).refuses is None else _unknown(node)
     alike = f"{cut.num_env} environments{each}" if isinstance(cut, Cut) else cut.described
-    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {alike}{turns}"
+    text = f"{counted(num_gmis, 'GMI')} on the {where} of {node.name}, {alike}{sharing}"
     return "; ".join(filter(None, (text, parts, _share(cut, node), known)))
 
 
 def _unknown(node: Node) -> str:
-    """Models of which no catalogue says how they can be cut."""
+    """A sentence about GPU models that the catalogue does not have; empty if it has all."""
     models = [model for model in _models(node) if find_gpu(model) is None]
     return (
-        f"nothing is known of {' and '.join(models)}, so that nobody has checked whether it can be cut so"
+        f"the catalogue has no {' or '.join(models)}, so it was not checked whether it can be cut in this way"
         if models
         else ""
     )
 
 
 def _share(cut: AnyCut, node: Node) -> str:
-    """The part of its GPU that a backend holds each GMI to, where it may be told one; that there is none, else."""
+    """The part of a GPU to which each GMI is capped, in words, or that there is none; empty if no backend caps them."""
     if not node.num_gpus or not BACKENDS.find(cut.backend).caps:
         return ""
     models: dict[Cut, list[str]] = {}
@@ -135,14 +135,14 @@ def _part_of_a_gpu(cut: Cut, models: Sequence[str]) -> str:
 
 
 def environments_of(cut: AnyCut, node: Node) -> int:
-    """Of all GMIs of a node."""
+    """The environments of all GMIs of a node."""
     if isinstance(cut, Cut):
         return devices_of(node)[0] * cut.uncut.num_env
     return sum(count * cut.of(model).uncut.num_env for model, count in node.used_counts.items())
 
 
 def mapping_of(cut: AnyCut, node: Node) -> list[range]:
-    """The GMIs of each device of a node, their ids in a row."""
+    """The mapping list of a cut of a node: GMIs of each device, with consecutive ids."""
     if isinstance(cut, Cut):
         return even_mapping(devices_of(node)[0], cut.gmis_per_gpu)
     models = node.model_of_each_gpu
@@ -152,14 +152,14 @@ def mapping_of(cut: AnyCut, node: Node) -> list[range]:
 
 @lru_cache(4)
 def devices_of(node: Node) -> tuple[int, int]:
-    """How many devices a node has, and how many GMIs each can hold at most: every GMI needs a core."""
+    """The number of devices of a node, and the most GMIs that each can have, since every GMI needs a core."""
     shares = _core_shares(node)
     return len(shares), min(sum(map(len, share)) for share in shares)
 
 
 @lru_cache(4)
 def _core_shares(node: Node) -> list[Sequence[Cores]]:
-    """Physical cores (tuples of core indices) for each device. Remembered, as plans ask for each of their points."""
+    """Physical cores (tuples of core indices) of each device. Cached, since plans need them for each point."""
     physical = node.cpu.physical
     if node.num_gpus:
         return _even(physical, node.num_gpus, "GPUs")
@@ -171,8 +171,8 @@ def _core_shares(node: Node) -> list[Sequence[Cores]]:
 
 
 def _deal(physical: Sequence[Cores], count: int, device: str, *, share_cores: bool) -> list[Cores]:
-    """Cores for `count` GMIs of one device, as even as whole physical cores allow."""
-    if count > len(physical):  # siblings must be parted
+    """Cores for `count` GMIs of one device, as equal as whole physical cores allow."""
+    if count > len(physical):  # hardware threads of a core must be separated
         physical = _threads(physical)
     if count > len(physical) and share_cores:
         return [physical[number % len(physical)] for number in range(count)]

@@ -1,4 +1,4 @@
-"""A template over the nodes of a cluster: each node is cut as it is alone, and groups are over all of them."""
+"""A template over the nodes of a cluster: each node is cut as if alone, and groups include all nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -21,10 +21,10 @@ from gmi_drl.workload import TaskSpec
 
 
 class OverNodes(Template):
-    """See `Template`. The node that its methods are given is the cluster's `whole`.
+    """See `Template`. Its methods take the cluster's `whole` as their node.
 
     Args:
-        inner: What is laid on each node: layouts are by this one.
+        inner: The template for each node, which layouts name.
         cluster: The nodes.
     """
 
@@ -34,7 +34,7 @@ class OverNodes(Template):
         self.usual_learner, self.planner, self.channels = inner.usual_learner, inner.planner, inner.channels
 
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
-        """See `Template`: those of each node, with the ids of GMIs in a row over all nodes."""
+        """See `Template`: the devices of each node, with consecutive ids of GMIs over all nodes."""
         kinds = {part.kind.name: self.inner.devices(part.kind, cut) for part in self.cluster.nodes}
         devices: list[Device] = []
         first = 0
@@ -46,26 +46,26 @@ class OverNodes(Template):
         return tuple(devices)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
-        """See `Template`: how many GMIs, devices and nodes there are in all, and the form of each kind of node."""
+        """See `Template`: the numbers of GMIs, devices and nodes, then the form of each kind of node."""
         what = "GPU" if devices[0].kind == "gpu" else "CPU device"
         gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
-        told = [f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"]
+        lines = [f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"]
         for part in self.cluster.nodes:
             form, *_ = self.inner.form(self.inner.devices(part.kind, cut), cut, part.kind)
-            told.append(f"on each of {part.count} nodes: {form}" if part.count > 1 else form)
-        return [*told, f"{self.name}: {self.what}"]
+            lines.append(f"on each of {part.count} nodes: {form}" if part.count > 1 else form)
+        return [*lines, f"{self.name}: {self.what}"]
 
     def usual(self, training: MappingList, node: Node, backend: str) -> ReductionMethod:
-        """See `Template`: what crosses hosts wherever GMIs lie on their devices."""
+        """See `Template`: the usual reduction across hosts."""
         return usual_across_hosts(training, node.cpu.architecture)
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """See `Template`: those of each node."""
+        """See `Template`: the trainers of each node."""
         ends = pairwise(accumulate(self.cluster.devices_by_node, initial=0))
         return list(chain.from_iterable(self.inner.trainers_of(mapping[start:end]) for start, end in ends))
 
     def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
-        """See `Template`: within one node."""
+        """See `Template`, within one node."""
         return self.inner.groups(mapping, node, backend)
 
     def role_mistakes(self, layout: Layout) -> list[str]:
@@ -88,7 +88,7 @@ class OverNodes(Template):
         backend: str = PROCESS.name,
         speeds: SpeedsByBackend | None = None,
     ) -> Communication:
-        """See `Template`: links leave a node, at the network's speed."""
+        """See `Template`, with links at the network's speed."""
         within = self.inner.communication(task, learner, node, backend, speeds)
         across = self.cluster.speeds(within.speeds)
         return replace(within, devices_by_host=self.cluster.devices_by_node, speeds=across)
@@ -115,7 +115,7 @@ class OverNodes(Template):
 
 
 def sum_seconds(network: Network, bucket_bytes: int, nodes: int, architecture: str) -> float:
-    """Seconds of one sum over so many nodes with a GMI each, by the model."""
+    """Predicted seconds of one sum over `nodes` nodes with one GMI each."""
     known = Communication(
         reduces=1,
         bucket_bytes=bucket_bytes,
@@ -127,7 +127,7 @@ def sum_seconds(network: Network, bucket_bytes: int, nodes: int, architecture: s
 
 
 def about_network(communication: Communication, mapping: MappingList, cluster: Cluster, iteration_s: float) -> str:
-    """What the network takes of an iteration, in a sentence."""
+    """A sentence with the part of an iteration that the network takes."""
     spent_s = communication.seconds(mapping)
     part = spent_s / (iteration_s + spent_s) if spent_s else 0.0
     link = f"{cluster.network.gbit_per_s:g} Gbit/s and {cluster.network.round_trip_ms:g} ms there and back"

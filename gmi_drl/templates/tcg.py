@@ -35,7 +35,7 @@ class Tcg(Template):
         return {gmi.id: "gmi_drl.roles.serving.server:Server" for gmi in layout.gmis}
 
     def probe(self, learner: LearnerEntry) -> str | None:
-        """See `Template`: nobody learns, whatever has."""
+        """See `Template`: the same for all learners, since nothing is learnt."""
         return "gmi_drl.roles.probes.serving_probe:ServingProbe"
 
 

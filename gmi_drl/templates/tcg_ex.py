@@ -29,13 +29,13 @@ class TcgEx(Template):
         return [f"{needs}, which GMIs {partial} lack"] if partial else []
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """See `Template`: not for learners that have no role which acts, too."""
+        """See `Template`. UsageError for learners without a role that both acts and trains."""
         if learner.role is None:
             raise UsageError(f"{learner.name} learns from agents on other GMIs: --template decoupled")
         return dict.fromkeys((gmi.id for gmi in layout.gmis), learner.role)
 
     def probe(self, learner: LearnerEntry) -> str | None:
-        """See `Template`: the learner's."""
+        """See `Template`: the probe of the learner."""
         return learner.probe
 
 

@@ -1,4 +1,4 @@
-"""TDG, the paper's other template of serving: simulators and agents have GMIs of their own (section 5.1, Table 4)."""
+"""TDG, the paper's other template of serving: simulators and agents on separate GMIs (section 5.1, Table 4)."""
 
 from collections.abc import Mapping
 
@@ -19,9 +19,9 @@ ROLES: dict[Role, str] = {
 
 
 class Tdg(Dedicated):
-    """See `Dedicated`. For comparison: states, rewards and actions cross borders in every control step.
+    """See `Dedicated`. A baseline: states, rewards and actions cross borders in every control step.
 
-    Its agents begin and end what their simulators do, and report of all worlds of these.
+    An agent starts and stops its simulators, and reports for all their environments.
     """
 
     name = "TDG"

@@ -25,9 +25,9 @@ ROLES: dict[Role, str] = {
 
 
 class TdgEx(Dedicated):
-    """See `Dedicated`. For comparison: it learns what TCG_EX learns, and pays for borders.
+    """See `Dedicated`. A baseline: it learns the same as TCG_EX, but experience crosses borders.
 
-    A device needs three GMIs: an agent that trains on its GMI would be another template.
+    A device needs at least three GMIs, one for each role.
     """
 
     name = "TDG_EX"
@@ -36,11 +36,11 @@ class TdgEx(Dedicated):
     others = ("agent", "trainer")
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """See `Template`: the last of each device."""
+        """See `Template`: the last GMI of each device."""
         return [list(device)[-1:] for device in mapping]
 
     def group_mistakes(self, layout: Layout) -> list[str]:
-        """See `Template`: the rank of a trainer is also the number of its chain."""
+        """See `Template`: ranks must be in the order of devices, since they number the chains, too."""
         if mistakes := super().group_mistakes(layout):
             return mistakes
         wanted = tuple(chain.trainer for chain in chains(layout))
@@ -58,14 +58,14 @@ class TdgEx(Dedicated):
     ) -> Communication:
         """See `Template`: experience as messages, and gradients between trainers (Table 5).
 
-        Parameters go the way back, M_p once for each device and iteration.
+        Parameters go back, M_p once for each device and iteration.
         """
         summed = super().communication(task, learner, node, backend, speeds)
         crossing = learner.horizon * (step_bytes(task) + experience_bytes(task))
         return replace(summed, message_bytes_per_env=crossing)
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """See `Template`: for our PPO alone."""
+        """See `Template`. UsageError for learners other than our PPO."""
         if learner.name != OUR_PPO.name:
             other = TCG_EX if learner.role else DECOUPLED
             remedy = f"take --algo {OUR_PPO.name}, or a layout by {other.name}"

@@ -1,4 +1,4 @@
-"""What a template is: how the roles of a workload lie on GMIs (paper section 5.1)."""
+"""The base class of templates: which GMI has which roles of a workload (paper section 5.1)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -23,24 +23,24 @@ Purpose = Literal["training", "serving"]
 UNMEASURED = Projection(measured=False)
 
 TRAINERS = "trainers"
-"""The group of the GMIs whose gradients are summed: the one of a training, none is in serving."""
+"""The name of the group whose gradients are summed: the only group of a training. Serving has none."""
 
 
 class Template(ABC):
-    """An entry of `TEMPLATES`: pure data in, pure data out. Layouts name it.
+    """An entry of `TEMPLATES`, which layouts name. Pure data in, pure data out.
 
-    What is here is usual: a training sums its gradients in one group, whose first rank the launcher speaks to; in
-    serving nothing is summed, and all that act are spoken to.
+    The defaults here are: a training sums its gradients in one group, and the launcher sends commands to its first
+    rank; in serving nothing is summed, and the launcher sends commands to all agents.
 
     Attributes:
-        name: As layouts have it.
-        what: In words.
-        purpose: Which command runs its layouts: `gmi-drl train` or `gmi-drl serve`.
-        usual_learner: The kind of learner where nobody says (`learners.LEARNERS`).
-        planner: `module:function` that plans it by measuring, where its GMIs are not alike, with arguments as of
-            `profiler.planning.plan_here`, and the `cluster` whose nodes are like this machine; None where one probe
-            measures them all.
-        channels: By which experience gets to other GMIs; None if none does so.
+        name: The name in layouts.
+        what: The template in words.
+        purpose: `training` for `gmi-drl train`, `serving` for `gmi-drl serve`.
+        usual_learner: The default kind of learner (`learners.LEARNERS`).
+        planner: `module:function` that plans by measuring, if GMIs have different roles. It takes the arguments of
+            `profiler.measured_plan.plan_here`, and a `cluster` whose nodes are like this machine. None if one probe
+            measures all GMIs.
+        channels: The channels that carry experience to other GMIs; None if there are none.
     """
 
     name: str
@@ -52,29 +52,29 @@ class Template(ABC):
 
     @abstractmethod
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
-        """The devices of a node, cut, and who does what on them.
+        """The devices of a node, cut into GMIs with their roles.
 
         Raises:
-            NoFeasiblePlanError: if the node cannot hold so many GMIs, or they are too few.
+            NoFeasiblePlanError: if the node cannot hold that many GMIs, or they are too few.
         """
 
     @abstractmethod
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
-        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by its id.
+        """`module:class` of each GMI's role (`roles.drl_role.DRL_role`), by id.
 
-        One that trains reports and returns what `roles.holistic.Holistic` does, one that serves what
-        `roles.server.Server` does.
+        A role that trains reports and returns the same as `roles.training.holistic.Holistic`, one that serves the same
+        as `roles.serving.server.Server`.
 
         Raises:
-            UsageError: if it is not for such a learner.
+            UsageError: if the template does not support the learner.
         """
 
     @abstractmethod
     def role_mistakes(self, layout: Layout) -> list[str]:
-        """What is wrong with who does what on which GMI, each mistake in a sentence."""
+        """The mistakes in the roles of a layout's GMIs, each in a sentence."""
 
     def group_mistakes(self, layout: Layout) -> list[str]:
-        """What is wrong with the groups where roles are right: all that train must stay alike."""
+        """The mistakes in the groups of a layout with right roles: all trainers must be in one group."""
         training = tuple(gmi.id for gmi in layout.with_role("trainer"))
         wanted = {TRAINERS: training} if training else {}
         groups = {name: tuple(sorted(group.members)) for name, group in layout.groups.items()}
@@ -84,16 +84,16 @@ class Template(ABC):
         return [f"{self.name} {needs}, this layout has {groups}"]
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
-        """Of the GMIs of each device those that train, on some perhaps none: all, or nobody in serving."""
+        """The GMIs of each device that train; by default all in a training, none in serving."""
         return mapping if self.purpose == "training" else []
 
     def usual(self, training: MappingList, node: Node, backend: str) -> ReductionMethod:
-        """How these reduce where nothing is known of speeds."""
+        """The reduction of these trainers if no speeds are known."""
         kind: Kind = "gpu" if node.num_gpus else "cpu"
         return usual_reduction(training, node.cpu.architecture, kind, maps_memory=BACKENDS.find(backend).maps_memory)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
-        """What a layout of such devices is, in a sentence or more."""
+        """A layout of these devices in words, one or more sentences."""
         return [described(devices, cut, node), f"{self.name}: {self.what}"]
 
     def lay_out(
@@ -108,12 +108,12 @@ class Template(ABC):
         """The layout of a cut, with its groups and its reasons.
 
         Args:
-            task: What is run.
-            node: Where.
-            cut: How each device is cut, or those of each model.
-            projection: What is expected of it.
-            why: Reasons that go before those of its form.
-            communication: Decides how groups reduce, for GMIs of the cut's backend; without it they do what is usual.
+            task: The task to run.
+            node: The machine.
+            cut: How each device is cut, or the devices of each model.
+            projection: The predicted or measured speed.
+            why: Reasons before those of its form.
+            communication: Chooses the reduction, for the cut's backend; None takes the usual one.
 
         Raises:
             NoFeasiblePlanError: as of `devices`.
@@ -142,12 +142,12 @@ class Template(ABC):
         )
 
     def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
-        """The groups that the GMIs of these devices form where nothing is known of speeds."""
+        """The groups of a mapping list if no speeds are known."""
         training = self.trainers_of(mapping)
         return all_in_one(training, self.usual(training, node, backend))
 
     def check(self, layout: Layout) -> list[str]:
-        """Why a layout that names this template is none of its kind, each mistake in a sentence; empty if it is."""
+        """The mistakes of a layout that names this template, each in a sentence; empty if it is valid."""
         mistakes = [] if layout.task is not None else [f"{self.name} needs a task, this layout names none"]
         mistakes += self.role_mistakes(layout) or self.group_mistakes(layout)
         if self.channels is None and layout.channels is not None:
@@ -162,9 +162,9 @@ class Template(ABC):
         backend: str = PROCESS.name,
         speeds: SpeedsByBackend | None = None,
     ) -> Communication:
-        """What crosses the borders of GMIs in one iteration, at the speeds that were measured of their backend.
+        """What crosses the borders of GMIs in an iteration, with the speeds measured for their backend.
 
-        Usually gradients, once for every mini-batch (Table 5), and nothing in serving: COM = 0 (Table 4).
+        By default gradients, once for every mini-batch (Table 5), and nothing in serving: COM = 0 (Table 4).
         """
         if self.purpose == "serving":
             return NO_COMMUNICATION
@@ -179,28 +179,28 @@ class Template(ABC):
         )
 
     def probe(self, learner: LearnerEntry) -> str | None:
-        """`module:class` of the role that measures one iteration of its GMIs (`roles.probe.Probe`).
+        """`module:class` of the role that measures one iteration of its GMIs (`roles.probes.probe.Probe`).
 
-        None if it is the learner's to say and that brings none, and for every learner if its GMIs are unlike, so that
-        one of them does not tell how a cut runs: its cuts are not measured before they run.
+        None if the learner has no probe, or if GMIs have different roles, so that one of them does not represent a cut.
         """
         return None
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
-        """The GMIs that the launcher speaks to, and whose results tell how it went.
+        """The GMIs that the launcher sends commands to, and whose results it returns.
 
-        In a training rank 0, whose answer counts for all in the exchange of every iteration.
+        In a training that is rank 0, whose decision counts for all in the exchange of every iteration.
         """
         return self.reporters(layout)[: 1 if self.purpose == "training" else None]
 
     def succeeded(self, layout: Layout) -> frozenset[int]:
-        """The GMIs whose process may die and be started again while the others go on; usually none."""
+        """The GMIs whose process is restarted when it dies, while the others go on; by default none."""
         return frozenset()
 
     def reporters(self, layout: Layout) -> tuple[int, ...]:
-        """The GMIs that report an iteration: their rows together are one of the run's metrics.
+        """The GMIs that report iterations. Their rows are merged into one row of the run's metrics.
 
-        Trainers, by rank, also for who simulates and acts for them; in serving agents.
+        In a training these are the trainers, by rank, which also report for their simulators and agents; in serving the
+        agents.
         """
         if self.purpose == "training":
             return layout.groups[TRAINERS].members
@@ -208,6 +208,6 @@ class Template(ABC):
 
 
 def all_in_one(training: MappingList, method: ReductionMethod) -> dict[str, GmiGroup]:
-    """The one group of all that train, empty in serving."""
+    """The group of all trainers by its name; empty in serving."""
     members = tuple(chain.from_iterable(training))
     return {TRAINERS: GmiGroup(members=members, reduction=method.name)} if members else {}

@@ -199,7 +199,7 @@ def test_what_was_measured_with_another_learner_is_told(command_line, tmp_path):
     code, out, _ = command_line(*given)
     assert code == 0 and "measured with" not in out and out.splitlines()[-1].endswith("gmi-drl train layout.yaml")
     code, out, _ = command_line(*given, "--algo", "rsl_rl")
-    told = "measured with ppo, which stands for rsl_rl, in speed and memory: train it with --algo rsl_rl"
+    told = "measured with ppo in place of rsl_rl, for speed and memory: train it with --algo rsl_rl"
     assert code == 0 and told in " ".join(out.split())
     (tmp_path / "points.json").write_text(json.dumps(PROFILE | {"learner": "rsl_rl"}))
     code, out, _ = command_line(*given)  # what was measured is what shall train
@@ -207,7 +207,7 @@ def test_what_was_measured_with_another_learner_is_told(command_line, tmp_path):
     assert "measured with rsl_rl: train it with --algo rsl_rl" in load_yaml(Layout, tmp_path / "layout.yaml").reasons
     _, out, _ = command_line(*given, "--algo", "ppo", "--format", "json")
     plan = json.loads(out)
-    told = "measured with rsl_rl, which stands for ppo, in speed and memory"
+    told = "measured with rsl_rl in place of ppo, for speed and memory"
     assert plan["learner"] == "ppo" and told in plan["layout"]["reasons"]
 
 

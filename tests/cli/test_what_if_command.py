@@ -34,7 +34,7 @@ def test_machines_are_compared_in_one_table(command_line, files):
     h100, a30 = (line.split() for line in out.splitlines() if line.startswith(("one-h100", "two-a30")))
     assert code == 0 and h100[-6:] == ["4096", "240.0k", "1.71", "4.63", "measured", "there"]
     assert a30[-4:] == ["480.0k", "1.72", "1.16", "projected"]
-    assert "most steps/s: two-a30 by process, 480.0k" in out and "the profile says of itself: made up" in out
+    assert "most steps/s: two-a30 by process, 480.0k" in out and "note of the profile: made up" in out
     assert "least for a billion steps: two-a30 by process, 1.16" in out
     assert not (files / "layout.yaml").exists()  # it plans nothing
 

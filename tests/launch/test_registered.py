@@ -175,10 +175,10 @@ def test_a_learner_without_a_probe_is_planned_by_our_ppo_and_says_so(command_lin
     code, out, err = command_line("plan", "--algo", "toy", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 12)
     assert (
         code == 0
-        and "toy brings no probe: measuring our PPO, its speed and memory, in its place" in err
+        and "toy has no probe: the speed and memory of our PPO are measured in its place" in err
         and not probed(site)
     ), err
-    told = "measured with ppo, which stands for toy, in speed and memory: train it with --algo toy"
+    told = "measured with ppo in place of toy, for speed and memory: train it with --algo toy"
     assert told in load_yaml(Layout, tmp_path / "layout.yaml").reasons
     assert "64 samples per update" in out  # of its own horizon
 
@@ -221,9 +221,9 @@ def test_memory_is_measured_with_our_ppo_where_a_learner_brings_no_probe(command
     learner(has_probe=False)
     small = ["--num-env", 8, "--gmis-per-gpu", 1, "--iterations", 1, "--set", "learner.history_gib=1e6"]
     code, _, err = command_line("train", "--algo", "toy", *small, "--run-dir", "run")
-    assert code == 5 and "toy brings no probe" in err and "the memory is not known" not in err, err
+    assert code == 5 and "toy has no probe" in err and "the memory is not known" not in err, err
     told = " ".join(err.split())
-    assert "and 976.6 TiB by what toy says of itself" in told and not (tmp_path / "run").exists()
+    assert "and 976.6 TiB more for toy" in told and not (tmp_path / "run").exists()
 
 
 def test_a_writer_of_another_package_gets_rows_and_its_failure_ends_nothing(folder, install):

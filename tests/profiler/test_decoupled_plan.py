@@ -93,7 +93,7 @@ def test_what_both_sides_did_at_once_stands_beside_what_was_foretold(monkeypatch
 
     monkeypatch.setattr("gmi_drl.profiler.decoupled_plan.both_at_once", ran)
     plan = plan_over(0.1, monkeypatch)
-    told = "by the rates of sides that rested 1.0k steps/s were expected, 800 ran: an error of +25.0%"
+    told = "by the rates of each side alone 1.0k steps/s were expected, 800 ran: an error of +25.0%"
     assert told in plan.layout.reasons and plan.layout.projection.steps_per_second == pytest.approx(2400)
     best = plan.divisions[0]
     assert (best.agents, best.trainers, best.confirmed) == (3, 3, pytest.approx(2400))

@@ -37,11 +37,11 @@ def test_a_learner_with_a_probe_is_measured_as_it_is():
 def test_our_ppo_stands_for_one_that_brings_none_with_as_much_to_do(without_probe):
     config, (told,) = measured(THEIRS)
     learner = config.learner
-    assert told.startswith("rsl_rl brings no probe: measuring our PPO, its speed and memory, in its place")
+    assert told.startswith("rsl_rl has no probe: the speed and memory of our PPO are measured in its place")
     assert learner.kind == "ppo" and learner.gamma == PPOConfig().gamma and config.seed == 3
     assert (learner.horizon, learner.epochs, learner.minibatches, learner.hidden) == (24, 5, 3, (7, 7))
     assert learner.reward_scale == 0.5
-    with pytest.raises(UsageError, match="rsl_rl brings no probe"):
+    with pytest.raises(UsageError, match="rsl_rl has no probe"):
         Session(tiny_layout(1), THEIRS)
 
 

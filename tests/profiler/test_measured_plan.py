@@ -192,6 +192,6 @@ def test_a_budget_in_which_nothing_can_be_measured_is_refused_at_once_with_one_t
 def test_a_budget_pays_for_what_steps_teach_only_if_a_point_can_be_measured_then():
     cache = Cache(ANT, tiny_config(), Node(name="n", cpu=Cpu(cores=2, memory_gib=8)))
     enough_s = 3 * points.pace_on(cache.node).first_s  # a short training, and half of the rest for a point
-    assert [measured_plan._pays_for_noise(seconds, cache) for seconds in (enough_s - 1, enough_s)] == [False, True]
+    assert [measured_plan._allows_noise(seconds, cache) for seconds in (enough_s - 1, enough_s)] == [False, True]
     cache.add_noise(NoiseScale(samples=1000.0, relative_error=0.1, trained=10_000))
-    assert measured_plan._pays_for_noise(enough_s - 1, cache), "it is known"
+    assert measured_plan._allows_noise(enough_s - 1, cache), "it is known"

@@ -60,7 +60,7 @@ def test_what_a_learner_takes_beyond_our_ppo_in_its_place_is_added(monkeypatch):
     told = []
     require_room(tiny_layout(gmis=1, num_env=1000), theirs, ANT, node_with(4.0), told.append)
     assert told == ["1000 environments are many: measuring how much memory a few take"]  # and it fits
-    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*[GM]iB by what rsl_rl says of itself"):
+    with pytest.raises(LayoutMismatchError, match=r"of the host's 4\.0 GiB.*[GM]iB more for rsl_rl"):
         require_room(tiny_layout(gmis=1, num_env=2000), theirs, ANT, node_with(4.0))
 
 
@@ -68,7 +68,7 @@ def test_what_cannot_be_reckoned_is_measured(monkeypatch):
     monkeypatch.setattr(PPOConfig, "memory_bytes", lambda self, task, num_env: None)
     told = []
     require_room(tiny_layout(gmis=1, num_env=8), tiny_config(), ANT, node_with(64.0), told.append)
-    assert told == ["what ppo keeps cannot be reckoned: measuring how much memory a few environments take"]
+    assert told == ["the memory of ppo cannot be computed: measuring how much a few environments take"]
 
 
 def test_channels_that_have_no_room_are_refused_by_their_size():
@@ -86,7 +86,7 @@ def test_what_fits_but_for_its_channels_is_told(monkeypatch):
         layout = layout.model_copy(update={"channels": Channels(max_lag=max_lag)})
         require_room(layout, tiny_config(learner=A3CConfig(horizon=32)), ANT, node_with(2.6), told.append)
         assert len(told) == (1 if max_lag else 0)
-    assert "GMIs of decoupled are unlike, so none is measured" in told[0]
+    assert "GMIs of decoupled differ, so none is measured" in told[0]
 
 
 def test_on_a_gpu_channels_are_told_to_be_the_cause_where_they_are():

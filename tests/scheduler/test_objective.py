@@ -51,7 +51,7 @@ def test_reasons_tell_the_scale_the_efficiency_and_what_the_other_objective_take
     reasons = "\n".join(planned(objective).layout.reasons)
     assert "gradient noise scale (arXiv 1812.06162): 4.1k samples, give or take 20%, over the first 80.0k" in reasons
     assert "it grows as a policy gets better" in reasons
-    assert re.search(r"4\.1k samples per update, of which each teaches 50%|131\.1k .* teaches 3%", reasons)
+    assert re.search(r"4\.1k samples per update; a sample teaches 50%|131\.1k .* teaches 3%", reasons)
     assert other in reasons
 
 

@@ -71,4 +71,4 @@ def test_gmis_of_compute_instances_share_the_memory():
 def test_a_model_that_is_in_no_catalogue_is_told_not_to_be_checked():
     unknown = Node(name="n", gpus=Gpus(model="H1000", count=1), cpu=Cpu(cores=8, memory_gib=64))
     said = " ".join(plan(TASK_SPECS["ant"], unknown, num_env=64, gmis_per_gpu=2, backend="mig").reasons)
-    assert "nothing is known of H1000" in said
+    assert "the catalogue has no H1000" in said

@@ -51,9 +51,9 @@ def test_what_does_not_run_on_one_model_does_not_run_on_the_node():
 def test_a_model_without_points_takes_those_of_others_and_says_so():
     known = profile((A100, 1, 64, 10.0), (H200, 1, 64, 30.0))
     found, told = speeds(known, node("NVIDIA B200"))
-    assert found == {(1, 64): 10.0} and told == [f"no point is of B200: those of {A100} and {H200} stand for it"]
+    assert found == {(1, 64): 10.0} and told == [f"no point is of B200: those of {A100} and {H200} are used"]
     found, told = speeds(profile((H200, 1, 64, 30.0)), node(H200, A100))
-    assert found == {(1, 64): 30.0} and "no point is of A100-SXM4-40GB: those of NVIDIA H200 stand for it" in told
+    assert found == {(1, 64): 30.0} and "no point is of A100-SXM4-40GB: those of NVIDIA H200 are used" in told
 
 
 def test_backends_are_compared_on_the_same_models_where_none_is_the_nodes_own():

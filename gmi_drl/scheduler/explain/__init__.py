@@ -1,1 +1,1 @@
-"""What a plan expects of a layout, formula by formula (`plan --explain`)."""
+"""Explains a plan formula by formula, with its numbers (`plan --explain`)."""

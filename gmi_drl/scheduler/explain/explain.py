@@ -1,4 +1,4 @@
-"""Every formula of a plan with its numbers: of the choice, and of the best that was not chosen."""
+"""Fills in every formula of a plan: for the choice, and for the next best candidate."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -35,9 +35,9 @@ class Explained:
     """A candidate with its formulas, in the order in which they are used.
 
     Args:
-        title: Which, and whether it was chosen.
-        formulas: Filled in.
-        verdict: What follows, in a sentence.
+        title: The candidate, and whether it was chosen.
+        formulas: The formulas with numbers.
+        verdict: The conclusion, in a sentence.
     """
 
     title: str
@@ -49,8 +49,8 @@ def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
     """The choice and the next best, explained.
 
     Args:
-        plan: Of what was measured.
-        hourly: Price of the node's GPUs for an hour; None where it does not matter.
+        plan: A plan by measurements.
+        hourly: Price of the node's GPUs for an hour; None without prices.
 
     Raises:
         UsageError: if nothing was measured for it.
@@ -62,13 +62,13 @@ def explain(plan: Plan, hourly: float | None = None) -> list[Explained]:
         Explained(
             f"chosen: {_named(best)}",
             (*_formulas(best, plan, plan.basis, hourly), *paper_formulas(best, plan.basis)),
-            _ends(best, plan.basis.objective),
+            _verdict_of_choice(best, plan.basis.objective),
         ),
         *(
             Explained(
                 f"not chosen: {_named(other)}",
                 _formulas(other, plan, plan.basis, hourly),
-                _loses(other, best, plan.basis.objective),
+                _verdict_of_other(other, best, plan.basis.objective),
             )
             for other in others[:1]
         ),
@@ -101,7 +101,7 @@ def _formulas(candidate: Candidate, plan: Plan, basis: Basis, hourly: float | No
 
 
 def _of_model(model: str, point: ProfilePoint, basis: Basis) -> Iterator[Formula]:
-    """What is known of a model's own cut."""
+    """The formulas of one GPU model, which is cut in its own way."""
     own = basis.measured.model_copy(update={"points": tuple(points_of(basis.measured, model))})
     sizes = memory_models(one for one in own.points if one.backend == point.backend)
     formulas = (
@@ -120,7 +120,7 @@ def _named(candidate: Candidate) -> str:
     return f"{each}, by {point.cut.way}"
 
 
-def _ends(best: Candidate, objective: Objective) -> str:
+def _verdict_of_choice(best: Candidate, objective: Objective) -> str:
     speed, kind = human_count(worth(best, objective)), KINDS[objective]
     if best.confirmed is None:
         return f"{speed} {kind} are the most of all candidates by these formulas; it has not been run"
@@ -129,7 +129,7 @@ def _ends(best: Candidate, objective: Objective) -> str:
     return f"{speed} {kind} when all its GMIs ran together, which goes before {by_formula} by formula{error}"
 
 
-def _loses(other: Candidate, best: Candidate, objective: Objective) -> str:
+def _verdict_of_other(other: Candidate, best: Candidate, objective: Objective) -> str:
     speed, kind = human_count(worth(other, objective)), KINDS[objective]
     ran = "has not been run" if other.confirmed is None else "ran together"
     if best.confirmed is not None and other.confirmed is None:

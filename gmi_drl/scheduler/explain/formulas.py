@@ -1,4 +1,4 @@
-"""The formulas of a plan with the numbers of one of its candidates, by their names and numbers in the paper."""
+"""The formulas of a plan, filled in for a candidate, with the names and numbers of the paper."""
 
 from dataclasses import dataclass
 
@@ -27,11 +27,11 @@ from gmi_drl.units import GIB, counted, human_bytes, human_count, human_gib, hum
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula, filled in.
+    """A formula with numbers.
 
     Args:
-        name: What it tells, and where it is from.
-        lines: The formula, then what becomes of it, each line equal to the one before.
+        name: What it computes, and its source.
+        lines: The formula, then its steps; each line equals the one before.
         remark: What follows from it.
     """
 
@@ -41,7 +41,7 @@ class Formula:
 
 
 def saturation_of(point: ProfilePoint, profile: Profile) -> Formula:
-    """Sat of the step that led to a point (Algorithm 2, lines 15 to 17)."""
+    """Sat between a point and the next smaller one (Algorithm 2, lines 15 to 17)."""
     name = "Saturation of a GMI (Algorithm 2, lines 15 to 19)"
     smaller = [
         other
@@ -60,12 +60,12 @@ def saturation_of(point: ProfilePoint, profile: Profile) -> Formula:
     at_most = saturation(before, point, STANDARD_ERRORS)
     verdict = "saturated" if at_most < SATURATION_THRESHOLD else "not saturated"
     noise = f"; within the noise at most {at_most:.2f}" if at_most != found else ""
-    told = f"from {before.num_env} to {point.num_env} environments: {verdict}, alpha = {SATURATION_THRESHOLD}{noise}"
-    return Formula(name, (formula, f"{speeds} / {sizes}", f"{found:.2f}"), told)
+    remark = f"from {before.num_env} to {point.num_env} environments: {verdict}, alpha = {SATURATION_THRESHOLD}{noise}"
+    return Formula(name, (formula, f"{speeds} / {sizes}", f"{found:.2f}"), remark)
 
 
 def estimate_of(candidate: Candidate, num_devices: int) -> Formula:
-    """What all GMIs do when each does what one did (Algorithm 2, line 23)."""
+    """The speed of all GMIs if each runs as the measured one did (Algorithm 2, line 23)."""
     point = candidate.point
     return Formula(
         "Estimate (Algorithm 2, line 23)",
@@ -78,7 +78,7 @@ def estimate_of(candidate: Candidate, num_devices: int) -> Formula:
 
 
 def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
-    """Equation 2 of serving, 3 of training."""
+    """The predicted throughput: equation 2 for serving, 3 for training."""
     point, horizon = candidate.point, basis.learner.horizon
     mapping = mapping_of(point.cut, basis.node)
     iteration_s = point.num_env * horizon / point.steps_per_second if point.steps_per_second else float("inf")
@@ -98,37 +98,37 @@ def throughput_of(candidate: Candidate, basis: Basis) -> Formula:
 
 
 def uneven_of(candidate: Candidate, basis: Basis) -> Formula:
-    """What unlike GPUs do that are cut each in its own way."""
+    """The predicted throughput of GPU models that are cut in different ways."""
     horizon, point = basis.learner.horizon, candidate.point
     counts = basis.node.used_counts
     parts = [(counts[model], one) for model, one in candidate.by_model]
-    told = f"{human_count(candidate.expected)} steps/s"
+    speed = f"{human_count(candidate.expected)} steps/s"
     if basis.template.purpose == "serving":
         return Formula(
             "Throughput of unlike GPUs (equation 2)",
             (
                 "sum of GPUs x GMIs x steps/s of one GMI",
                 " + ".join(f"{n} x {one.gmis_per_gpu} x {human_count(one.steps_per_second)}" for n, one in parts),
-                told,
+                speed,
             ),
             "nothing waits for another, so each model takes its fastest cut",
         )
     iteration_s = point.num_env * horizon / point.steps_per_second
     waits_s = samples_per_update(candidate.cut, basis.node, basis.learner) / candidate.expected - iteration_s
-    worlds = " + ".join(f"{count} x {one.gmis_per_gpu} x {one.num_env}" for count, one in parts)
+    environments = " + ".join(f"{count} x {one.gmis_per_gpu} x {one.num_env}" for count, one in parts)
     return Formula(
         "Throughput of unlike GPUs (equation 3)",
         (
             "sum of GPUs x GMIs x environments x steps / (longest T_s + T_a + T_t + COM/BW)",
-            f"({worlds}) x {horizon} / ({in_ms(iteration_s)} + {in_ms(waits_s)})",
-            told,
+            f"({environments}) x {horizon} / ({in_ms(iteration_s)} + {in_ms(waits_s)})",
+            speed,
         ),
         f"each model takes the cut with the most environments that iterates in {in_ms(iteration_s)}",
     )
 
 
 def efficiency_of(candidate: Candidate, basis: Basis) -> list[Formula]:
-    """What steps teach; nothing where that is not known."""
+    """The useful steps per second; empty if the efficiency is not known."""
     noise, speed = basis.profile.noise, candidate.steps_per_second
     if noise is None or candidate.efficiency is None:
         return []
@@ -147,7 +147,7 @@ def efficiency_of(candidate: Candidate, basis: Basis) -> list[Formula]:
 
 
 def memory_of(point: ProfilePoint, model: MemoryModel | None) -> Formula:
-    """The line through what was measured."""
+    """The memory of a GMI by its model."""
     name = "Memory of a GMI (a line through what was measured)"
     if model is None:
         return Formula(name, remark="not known: it takes two points with unlike numbers of environments")
@@ -163,7 +163,7 @@ def memory_of(point: ProfilePoint, model: MemoryModel | None) -> Formula:
 
 
 def room_on_gpu(point: ProfilePoint, node: Node) -> list[Formula]:
-    """What GMIs take of a GPU, against what a plan may give them."""
+    """The memory of the GMIs of a GPU, compared with what a plan may use; empty if it is not known."""
     if not point.memory_bytes or (size := node.gpu_memory_gib) is None:
         return []
     return [_room("Room on a GPU", point.gmis_per_gpu, point.memory_bytes, size)]
@@ -195,7 +195,7 @@ def communication_of(cut: AnyCut, basis: Basis) -> list[Formula]:
 
 
 def cost_of(candidate: Candidate, hourly: float) -> Formula:
-    """Money for a billion steps."""
+    """The price of a billion steps."""
     speed = candidate.steps_per_second
     return Formula(
         "Cost of a billion steps",
@@ -234,18 +234,18 @@ def _table_2(mapping: MappingList, communication: Communication) -> Formula:
         ),
     }[strategy]
     whose = "each" if shortest(mapping) == t else "the largest"
-    told = f"the paper's choice by the layout alone: g = {counted(g, 'device')}, t = {t} of {whose}"
-    return Formula(f"One sum by {strategy} (Algorithm 1, Table 2)", (formula, numbers, in_ms(seconds)), told)
+    remark = f"the paper's choice by the layout alone: g = {counted(g, 'device')}, t = {t} of {whose}"
+    return Formula(f"One sum by {strategy} (Algorithm 1, Table 2)", (formula, numbers, in_ms(seconds)), remark)
 
 
 def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
-    """Of the method that the plan takes: the fastest by this model."""
+    """The alpha-beta model for the reduction that the plan takes, the fastest by this model."""
     method, speeds = communication.method(mapping), communication.known_speeds(mapping)
     legs = [leg for leg in method.legs(mapping) if leg.rounds]
     name = f"One sum by {method.name} (alpha-beta model)"
     if any(leg.way not in speeds for leg in legs):
-        in_its_place = f"COM/BW = {in_ms(communication.seconds(mapping))} is that of memory between cores"
-        return Formula(name, remark=f"its speed was not measured: {in_its_place}")
+        assumed = f"COM/BW = {in_ms(communication.seconds(mapping))} is that of memory between cores"
+        return Formula(name, remark=f"its speed was not measured: {assumed}")
     terms = [
         f"{leg.rounds} x {in_ms(speeds[leg.way].round_s)} + {leg.share:.3g} x {human_bytes(communication.bucket_bytes)}"
         f" / {human_bytes(speeds[leg.way].bytes_per_second)}/s"

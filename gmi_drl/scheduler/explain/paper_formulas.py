@@ -1,4 +1,4 @@
-"""What the paper's cost model foretells of sharing GMIs against dedicated ones, by this machine's numbers."""
+"""Predicts by the paper's cost model how shared GMIs compare with dedicated ones, by this machine's numbers."""
 
 from dataclasses import asdict
 
@@ -11,13 +11,13 @@ from gmi_drl.templates.paper_model import Solution, Terms, even_bandwidth, gain,
 from gmi_drl.units import human_bytes, human_count
 
 COLOCATED = (TCG.name, TCG_EX.name)
-"""Templates whose GMIs were measured as the model wants them: each role on all of a GMI."""
+"""Templates whose GMIs have all roles, as the model assumes for measured terms."""
 
 
 def paper_terms(candidate: Candidate, basis: Basis) -> Known | None:
-    """What the model can be given of a candidate; None where it says nothing.
+    """The model's terms for a candidate; None if the model does not apply.
 
-    That is of unlike GPUs, of several hosts, and where GMIs were measured that are not colocated.
+    It does not apply to unlike GPUs, to several hosts, and to templates other than `COLOCATED`.
     """
     communication = basis.communication(candidate.cut.backend)
     if candidate.by_model or communication.hosts > 1 or basis.template.name not in COLOCATED:
@@ -26,30 +26,30 @@ def paper_terms(candidate: Candidate, basis: Basis) -> Known | None:
 
 
 def solutions(terms: Terms, *, serves: bool) -> tuple[Solution, Solution]:
-    """The dedicated and the colocated one: of Table 4 for serving, of Table 5 for training."""
+    """The dedicated and the colocated solution: of Table 4 for serving, of Table 5 for training."""
     return (tdg(terms), tcg(terms)) if serves else (tdg_ex(terms), tcg_ex(terms))
 
 
 def paper_formulas(candidate: Candidate, basis: Basis) -> list[Formula]:
-    """Equation 1, and Tables 4 or 5 with equation 2 or 3, filled in, as a prediction."""
+    """Equation 1, and Table 4 or 5 with equation 2 or 3, filled in as a prediction; empty if it does not apply."""
     known, serves = paper_terms(candidate, basis), basis.template.purpose == "serving"
     if known is None:
         return []
     first = [] if known.needs is None else _equation_1(known.needs, known.terms)
     names = "TCG over TDG (Table 4, equation 2)" if serves else "TCG_EX over TDG_EX (Table 5, equation 3)"
     if known.terms is None:
-        return [*first, Formula(names, remark=f"not foretold: {known.lacking}")]
+        return [*first, Formula(names, remark=f"not predicted: {known.lacking}")]
     dedicated, colocated = solutions(known.terms, serves=serves)
     source = "measured" if known.speeds_measured else "usual between cores, not measured"
     more = f"{penalty(colocated, dedicated) + 1:.2f}x its resources"
-    told = (
+    remark = (
         f"a prediction: {dedicated.name} was not run; {colocated.name} takes {more}; BW is "
         f"{human_bytes(known.terms.BW)}/s, {source}"
     )
     if even := even_bandwidth(colocated, dedicated):
-        told += f"; by ways slower than {human_bytes(even)}/s {colocated.name} wins"
+        remark += f"; by ways slower than {human_bytes(even)}/s {colocated.name} wins"
     speeds = f"{human_count(colocated.steps_per_second)} / {human_count(dedicated.steps_per_second)}"
-    ratio = Formula(names, ("steps/s / steps/s", speeds, f"{gain(colocated, dedicated):.2f}x"), told)
+    ratio = Formula(names, ("steps/s / steps/s", speeds, f"{gain(colocated, dedicated):.2f}x"), remark)
     return [
         *first,
         _resource(dedicated, known.terms, serves),
@@ -60,9 +60,9 @@ def paper_formulas(candidate: Candidate, basis: Basis) -> list[Formula]:
 
 
 def paper_document(candidate: Candidate, basis: Basis) -> dict[str, object] | None:
-    """The same for programs: the terms, a row of the table for each solution, how many times as fast; None as above.
+    """The prediction as JSON: the terms, a row of the table for each solution, their ratio. None as in `paper_terms`.
 
-    `lacking` says why there are no terms; `bandwidth_measured` whether their BW was measured.
+    `lacking` says why there are no terms; `bandwidth_measured` whether BW was measured.
     """
     known = paper_terms(candidate, basis)
     if known is None:
@@ -131,7 +131,7 @@ def _speed(solution: Solution, terms: Terms, serves: bool, remark: str = "") -> 
 
 
 def _beside(candidate: Candidate, colocated: Solution) -> str:
-    """What ran, where it had GMIs of just that size."""
+    """The measured speed and the error of the prediction, if GMIs of this size ran."""
     if candidate.confirmed is None or candidate.point.gmis_per_gpu != round(1 / colocated.resource):
         return ""
     error = colocated.steps_per_second / candidate.confirmed - 1

@@ -1,4 +1,4 @@
-"""The terms of the paper's cost model (Table 3) from what was measured: a profile, speeds, and the sizes of a task."""
+"""Computes the terms of the paper's cost model (Table 3) from a profile, speeds, and the sizes of a task."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,21 +16,21 @@ from gmi_drl.units import GIB
 from gmi_drl.workload import TaskSpec
 
 KEPT = 0.95
-"""Part of the rate of a process that has its device alone which its R_SM must keep."""
+"""Part of the rate of a process with a whole device that R_SM must keep."""
 
 Shares = Mapping[float, ProfilePoint]
-"""What one GMI did with each share of its device, and as many environments: 1 is all of it."""
+"""The point of one GMI, with the same environments, by its share of a device; 1 is a whole device."""
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What was measured of the resources of one process with so many environments, as parts of a device.
+    """The resources that one process needs, as parts of a device.
 
     Args:
-        alone: The process that had its device alone.
-        compute: R_SM / R_SMperGPU; None where fewer than two shares were measured.
-        memory: R_Mem / R_MemPerGPU; None where its peak or the device's memory is not known.
-        shares: That were measured.
+        alone: The point of the process with a whole device.
+        compute: R_SM / R_SMperGPU; None if fewer than two shares were measured.
+        memory: R_Mem / R_MemPerGPU; None if its peak or the device's memory is not known.
+        shares: The points of all measured shares.
     """
 
     alone: ProfilePoint
@@ -40,19 +40,19 @@ class Needs:
 
     @property
     def resource(self) -> Resource | None:
-        """Equation 1; None where one of the two is not known."""
+        """Equation 1; None if one of the two is not known."""
         return None if self.compute is None or self.memory is None else dominant(self.compute, self.memory)
 
 
 @dataclass(frozen=True)
 class Known:
-    """What the paper's model can be given.
+    """The inputs of the paper's model, as far as they are known.
 
     Args:
-        needs: By which equation 1 goes; None where nothing of one GMI per device is known.
-        terms: Table 3; None where something of it was not measured.
-        lacking: What that is, in a sentence; empty where nothing is.
-        speeds_measured: Whether BW was measured; else it is the usual one between cores.
+        needs: The inputs of equation 1; None if one GMI per device was not measured.
+        terms: Table 3; None if one of its terms was not measured.
+        lacking: Which term is missing, in a sentence; empty if none.
+        speeds_measured: Whether BW was measured. Else it is the usual one between cores.
     """
 
     needs: Needs | None
@@ -64,17 +64,17 @@ class Known:
 def known_terms(profile: Profile, cut: Cut, node: Node, task: TaskSpec, learner: LearnerConfig, sums: int) -> Known:
     """Table 3 for GMIs with the environments of a cut.
 
-    T is that of one GMI per device. R_s, R_a and R_t are the smallest measured shares of a device with which a GMI
-    keeps `KEPT` of that rate of simulating, acting, training. BW is that of host memory, which the paper's GMIs go
-    through. M_p is the bucket of the learner, m its horizon, n the GMIs of the cut.
+    The times T are those of one GMI per device. R_s, R_a and R_t are the smallest measured shares of a device with
+    which a GMI keeps `KEPT` of that rate of simulating, acting and training. BW is that of host memory, as in the
+    paper. M_p is the bucket of the learner, m its horizon, n the GMIs of the cut.
 
     Args:
-        profile: With one point of each cut.
-        cut: Whose environments, and n.
-        node: Its devices are R_all.
-        task: S and A are its observations and actions, W is one number: float32.
-        learner: What trains; of serving the horizon counts alone.
-        sums: Reductions in an iteration; 0 where nothing is learnt.
+        profile: A profile with one point of each cut.
+        cut: The cut, which gives the environments and n.
+        node: The machine; its devices are R_all.
+        task: Gives S and A, its observations and actions in float32; W is one number.
+        learner: The learner; in serving only its horizon counts.
+        sums: Reductions in an iteration; 0 if nothing is learnt.
     """
     speeds = (profile.speeds or {}).get(cut.backend, {})
     measured = MEMORY in speeds
@@ -109,7 +109,7 @@ def known_terms(profile: Profile, cut: Cut, node: Node, task: TaskSpec, learner:
 
 
 def needs_of(profile: Profile, cut: Cut, node: Node) -> Needs | None:
-    """What a process with the environments of a cut needs of a device; None where none was measured alone."""
+    """The resources that a process with the environments of a cut needs; None if it was not measured alone."""
     own = [one for one in profile.points if one.runnable and one.num_env == cut.num_env and one.steps_per_second]
     alone = next((one for one in own if one.gmis_per_gpu == 1), None)
     if alone is None:
@@ -122,23 +122,23 @@ def needs_of(profile: Profile, cut: Cut, node: Node) -> Needs | None:
 
 
 def _can_hold_to_shares(backend: str, node: Node) -> bool:
-    """Whether a GMI of so many can be held to its part of a device: of cores always."""
+    """Whether the backend can hold a GMI to its part of a device. On cores every backend can."""
     return not node.num_gpus or bool(BACKENDS.find(backend).enforces & {"share", "mig_profile"})
 
 
 def _is_held_to_its_share(point: ProfilePoint, node: Node) -> bool:
-    """Whether a GMI that was measured could use no more than its part: on a GPU by a cap, or by hardware."""
+    """Whether a measured GMI was held to its part of a device: on a GPU by a cap, or by hardware."""
     return not node.num_gpus or point.capped or "mig_profile" in BACKENDS.find(point.backend).enforces
 
 
 def _memory_of_a_device(node: Node) -> float | None:
-    """In bytes; devices of cores share that of the host."""
+    """Bytes of a device; devices of cores share the host's memory. None if not known."""
     size = node.gpu_memory_gib if node.num_gpus else node.cpu.memory_gib / devices_of(node)[0]
     return None if size is None else size * GIB
 
 
 def _lacking(needs: Needs | None, cut: Cut, node: Node) -> str:
-    """Why Table 3 cannot be filled in, in a sentence; empty if it can."""
+    """The sentence that says why Table 3 cannot be filled in; empty if it can."""
     if needs is None:
         return f"one GMI per device with {cut.num_env} environments was not measured"
     if not _can_hold_to_shares(cut.backend, node):
@@ -157,7 +157,7 @@ def _lacking(needs: Needs | None, cut: Cut, node: Node) -> str:
 
 
 def _smallest(seconds: Mapping[float, float]) -> float:
-    """The smallest share that keeps `KEPT` of the rate of a whole device, by the seconds that each takes."""
+    """The smallest share with at least `KEPT` of the rate of a whole device, from the seconds that each takes."""
     return min(share for share, each in seconds.items() if seconds[1.0] >= KEPT * each)
 
 

@@ -63,7 +63,7 @@ def test_serving_is_foretold_by_table_4_and_equation_2():
 
 def test_what_cannot_be_foretold_is_said_with_the_reason():
     only = told(chosen(WHOLE))["TCG_EX over TDG_EX (Table 5, equation 3)"]
-    assert not only.lines and only.remark.startswith("not foretold: 512 environments were measured on whole devices")
+    assert not only.lines and only.remark.startswith("not predicted: 512 environments were measured on whole devices")
 
 
 def test_nothing_is_foretold_of_gmis_that_were_measured_apart():
