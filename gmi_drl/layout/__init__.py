@@ -1,4 +1,4 @@
-"""What a layout is: how devices are cut, which roles lie on which GMI, what sums their gradients."""
+"""Layouts: how devices are cut, which GMI has which roles, and how gradients are summed."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
-"""Which GPUs a backend cannot cut into so many GMIs, by what is known of their models: for plans of described nodes.
+"""Into how many GMIs a backend can cut a GPU of a model, by the catalogue: for plans of described nodes.
 
-Each takes a model, the GMIs of each GPU and the memory of a GMI, and says why not; None if it can, or the model is in
-no catalogue. What this machine lacks beside that, backends find out themselves (`gmi.Backend.check`).
+Functions `…_refuses` take a model, the GMIs of each GPU and the bytes of a GMI. They return why the backend cannot make
+this cut; None if it can, or if the catalogue does not have the model. What else this machine lacks, backends check
+themselves (`gmi.Backend.check`). Functions `…_gives` describe what an equal cut gives each GMI.
 """
 
 from collections.abc import Callable
@@ -15,14 +16,14 @@ from gmi_drl.units import GIB, human_bytes, human_gib
 Refuses = Callable[[str, int, int], str | None]
 
 MPS_CLIENTS = 48
-"""Of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
+"""Most clients of one GPU; 60 from CUDA 13.1 on (https://docs.nvidia.com/deploy/mps, "Limitations")."""
 
 MOST_SLICES = 7
-"""Compute slices of a GPU that the catalogue does not have."""
+"""Compute slices assumed for a GPU that the catalogue does not have."""
 
 
 def mps_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
-    """MPS needs Volta or newer, as all GPUs of the catalogue are, and has so many clients."""
+    """MPS limits the number of clients. It needs Volta or newer, as all GPUs of the catalogue are."""
     most = mps_clients(model)
     return f"MPS has at most {most} clients of {model}, not {gmis}" if gmis > most else None
 
@@ -30,8 +31,8 @@ def mps_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
 def mps_clients(model: str) -> int:
     """The most clients of MPS on a GPU, or on a MIG device, which NVML calls `GPU MIG PROFILE`.
 
-    Of a MIG device they are fewer "proportionally to the compute instance size" (NVIDIA Multi-Instance GPU User Guide,
-    "CUDA Concurrency Mechanisms"): here by the compute slices in its name, of all that the GPU has.
+    A MIG device has fewer, "proportionally to the compute instance size" (NVIDIA Multi-Instance GPU User Guide, "CUDA
+    Concurrency Mechanisms"): here by the compute slices in its name over those of the GPU.
     """
     gpu, _, profile = model.partition(" MIG ")
     if not profile:
@@ -42,7 +43,7 @@ def mps_clients(model: str) -> int:
 
 
 def mig_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
-    """MIG needs a GPU that has it, as many equal instances, and in each of them the memory of a GMI."""
+    """MIG needs a GPU that has it, an equal instance for each GMI, and enough memory in each."""
     gpu = find_gpu(model)
     if gpu is None:
         return None
@@ -55,7 +56,7 @@ def mig_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
 
 
 def mig_ci_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
-    """As MIG, of compute instances of one GPU instance, which have its memory in common."""
+    """As `mig_refuses`, for compute instances of one GPU instance, which share its memory."""
     gpu = find_gpu(model)
     if gpu is None:
         return None
@@ -69,7 +70,7 @@ def mig_ci_refuses(model: str, gmis: int, memory_bytes: int) -> str | None:
 
 
 def mig_gives(model: str, gmis: int) -> str:
-    """E.g. "2 x 3g.20gb, 42 SMs and 19.5 GiB each"; empty for a model that is unknown or cannot be cut so."""
+    """E.g. "2 x 3g.20gb, 42 SMs and 19.5 GiB each"; empty if the model is unknown or cannot be cut in this way."""
     gpu = find_gpu(model)
     profile = even(gpu.mig, gmis) if gpu else None
     if profile is None:
@@ -80,7 +81,7 @@ def mig_gives(model: str, gmis: int) -> str:
 
 
 def mig_ci_gives(model: str, gmis: int) -> str:
-    """E.g. "2 x 3c.7g.40gb, 39.2 GiB in common": compute instances of one GPU instance, which is the whole GPU."""
+    """E.g. "2 x 3c.7g.40gb, 39.2 GiB in common": compute instances of one GPU instance that is the whole GPU."""
     gpu = find_gpu(model)
     whole = max(gpu.mig, key=lambda profile: profile.size, default=None) if gpu else None
     size = even_size(whole, gmis) if whole else None

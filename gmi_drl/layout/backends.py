@@ -1,4 +1,4 @@
-"""The ways to cut devices into GMIs (paper section 3): what each enforces, where its code is."""
+"""The backends, which cut devices into GMIs (paper section 3): what each enforces, and where its code is."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -9,26 +9,26 @@ from gmi_drl.layout.backend_limits import Refuses, mig_ci_gives, mig_ci_refuses,
 from gmi_drl.registry import Registry
 
 Limit = Literal["share", "memory_limit_bytes", "mig_profile"]
-"""Fields of a GMI that say how much of its device it gets."""
+"""Fields of a GMI that limit its part of the device."""
 
 
 @dataclass(frozen=True)
 class BackendEntry:
-    """A way, as layouts name it.
+    """A backend, as layouts name it.
 
     Args:
         name: E.g. "process".
-        how: In words.
+        how: The backend in words.
         backend: `module:class` of the `gmi.Backend`, which is made without arguments.
-        coexists: Whether two cuts of one device may be alive at once. Where they may not, layouts on the same devices
-            are opened one after the other.
-        enforces: What a layout may ask of it for a GMI.
-        applied: The same as `backend`, for one that changes a device's own settings first (`--apply-mig`); empty where
-            there is nothing to change.
-        refuses: Which GPUs it cannot cut so, by their models; None where all can be.
-        gives: What an equal cut of a GPU of some model into so many gives, in words; empty where nothing is to be said.
+        coexists: Whether two cuts of one device may be alive at once. If not, layouts on the same devices are opened
+            one after the other.
+        enforces: The limits of a GMI that a layout may give.
+        applied: `module:class` of the backend for `--apply-mig`, which changes settings of a device first; empty if
+            there are none.
+        refuses: Says why it cannot cut GPUs of a model; None if it can cut all.
+        gives: Describes an equal cut of a GPU model, by the number of GMIs; None if there is nothing to say.
         maps_memory: Whether GMIs of a GPU may map each other's memory on it (CUDA IPC).
-        trade: What a GMI of it gets and pays, for the reasons of a plan.
+        trade: Benefits and costs of this backend, for the reasons of a plan.
     """
 
     name: str
@@ -106,10 +106,10 @@ BACKENDS = Registry("backend", "gmi_drl.backends", (PROCESS, MPS, MIG, MIG_CI, A
 
 
 def require_applied(name: str) -> None:
-    """Refuse `--apply-mig` for a backend that has nothing to change.
+    """Refuse `--apply-mig` for a backend that has no settings to change.
 
     Raises:
-        UsageError: it names those that have.
+        UsageError: with the backends that have.
     """
     if not BACKENDS.find(name).applied:
         others = " or ".join(entry.name for entry in BACKENDS.own if entry.applied)

@@ -1,4 +1,4 @@
-"""How devices are cut: the key by which layouts are searched, measured and compared."""
+"""A cut: how devices are cut. Layouts are searched, measured and compared by it."""
 
 from dataclasses import dataclass, replace
 
@@ -10,12 +10,11 @@ class Cut:
     """Every device of a node is cut alike.
 
     Args:
-        gmis_per_gpu: GMIs of each device, be it a GPU or a CPU.
+        gmis_per_gpu: GMIs of each device, a GPU or a CPU.
         num_env: Environments of each GMI that simulates.
-        backend: By which (`backends.BACKENDS`).
-        share_cores: Whether GMIs may have the same cores, where a device has fewer cores than GMIs.
-        capped: Whether each GMI may use no more than an equal part of its device (`GMI.share`), for backends that hold
-            GMIs to it.
+        backend: The backend (`backends.BACKENDS`).
+        share_cores: Whether GMIs may have the same cores, if a device has fewer cores than GMIs.
+        capped: Whether each GMI is held to an equal part of its device (`GMI.share`), for backends that can do so.
     """
 
     gmis_per_gpu: int
@@ -31,7 +30,7 @@ class Cut:
 
     @property
     def division(self) -> tuple[str, int]:
-        """Way and GMIs of each device: what cuts have in common that differ in their environments alone."""
+        """`way` and GMIs of each device: equal for cuts that differ only in their environments."""
         return self.way, self.gmis_per_gpu
 
     @property
@@ -44,32 +43,32 @@ class Cut:
         return replace(self, num_env=num_env)
 
     def of(self, model: str) -> "Cut":
-        """That of a GPU of this model: all have the same."""
+        """The cut of a GPU of this model: the same for all."""
         return self
 
     @property
     def described(self) -> str:
-        """In words, e.g. `2 x 512 environments`, and `… by mps` where that is not the usual backend."""
+        """In words, e.g. `2 x 512 environments`, with `by mps` if that is not the usual backend."""
         return f"{self.gmis_per_gpu} x {self.num_env} environments" + _by(self.way)
 
     def __str__(self) -> str:
-        """As people read it in a list, e.g. `2 x 512`, `4 x 512 by mps`."""
+        """Short, for lists, e.g. `2 x 512`, `4 x 512 by mps`."""
         return f"{self.gmis_per_gpu} x {self.num_env}" + _by(self.way)
 
 
 @dataclass(frozen=True, slots=True)
 class Cuts:
-    """Devices are cut by their models, as the node names these: all by one backend.
+    """The devices of each model are cut in their own way, all by one backend.
 
     Args:
-        by_model: A cut for each.
+        by_model: A cut for each model, by the name that the node gives it.
     """
 
     by_model: tuple[tuple[str, Cut], ...]
 
     @property
     def backend(self) -> str:
-        """By which."""
+        """The backend."""
         return self.by_model[0][1].backend
 
     @property
@@ -83,7 +82,7 @@ class Cuts:
         return any(cut.share_cores for _, cut in self.by_model)
 
     def of(self, model: str) -> Cut:
-        """That of a GPU of this model."""
+        """The cut of a GPU of this model."""
         return dict(self.by_model)[model]
 
     @property
@@ -93,7 +92,7 @@ class Cuts:
         return " and ".join(parts) + _by(self.way)
 
     def __str__(self) -> str:
-        """As people read it in a list, e.g. `4 x 512 / 8 x 1024 by mps`."""
+        """Short, for lists, e.g. `4 x 512 / 8 x 1024 by mps`."""
         return " / ".join(f"{cut.gmis_per_gpu} x {cut.num_env}" for _, cut in self.by_model) + _by(self.way)
 
 
@@ -101,5 +100,5 @@ AnyCut = Cut | Cuts
 
 
 def _by(way: str) -> str:
-    """Nothing for the usual backend."""
+    """E.g. ` by mps`; empty for the usual backend."""
     return "" if way == PROCESS.name else f" by {way}"

@@ -1,4 +1,4 @@
-"""What the formats ask of a layout: its GPUs with their models, and GPUs that are cut alike."""
+"""The GPUs of a layout with their models, for exports: also grouped by equal cuts."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Known(NamedTuple):
-    """A GPU of a machine that is there: its UUID, and NVML's number of it, among all GPUs."""
+    """A GPU of an existing machine: its UUID, and its NVML index among all GPUs."""
 
     uuid: str
     number: int
 
 
 There = Sequence[Known]
-"""The GPUs of a node, by index; empty where it is described only."""
+"""The GPUs of a node, by index; empty for a node that is only described."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class CutGpu:
     """A GPU of a layout.
 
     Args:
-        index: Within the layout.
-        model: As the node file has it, or NVML.
-        gmis: What it is cut into.
-        number: NVML's, by which tools count all GPUs, whatever CUDA_VISIBLE_DEVICES hides.
-        uuid: Empty where the machine is described only.
+        index: The index in the layout.
+        model: The name in the node file, or that of NVML.
+        gmis: The GMIs that it is cut into.
+        number: The NVML index, which counts all GPUs, also those hidden by CUDA_VISIBLE_DEVICES.
+        uuid: The UUID; empty for a machine that is only described.
     """
 
     index: int
@@ -45,12 +45,12 @@ class CutGpu:
 
     @property
     def name(self) -> str:
-        """What nvidia-smi and CUDA_VISIBLE_DEVICES may call it: its UUID, or its number."""
+        """Its name for nvidia-smi and CUDA_VISIBLE_DEVICES: the UUID, or the number."""
         return self.uuid or str(self.number)
 
     @property
     def catalogued(self) -> Gpu:
-        """What is known of the model.
+        """The catalogue's entry of the model.
 
         Raises:
             UsageError: if it is not in the catalogue.
@@ -58,12 +58,12 @@ class CutGpu:
         return gpu_named(self.model)
 
     def part(self, gmi: GMI) -> float:
-        """The part of it that a tool gives a GMI which gives only parts: what the layout says, or an equal one."""
+        """The part of the GPU for a GMI, for tools that know only parts: its `share`, or an equal part."""
         return gmi.share or 1 / len(self.gmis)
 
 
 def gpus_of(layout: Layout, node: Node, there: There = ()) -> list[CutGpu]:
-    """The GPUs of a layout, by index. A node file counts all that its machine has.
+    """The GPUs of a layout, by index. The node must have all GPUs of its machine.
 
     Raises:
         UsageError: if the node has fewer.
@@ -80,7 +80,7 @@ def gpus_of(layout: Layout, node: Node, there: There = ()) -> list[CutGpu]:
 
 
 def alike(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, list[Thing]]:
-    """Things by what they have in common, in the order in which it first comes."""
+    """Group things by key, in the order of first occurrence."""
     groups: dict[Key, list[Thing]] = {}
     for thing in things:
         groups.setdefault(key(thing), []).append(thing)
@@ -88,9 +88,9 @@ def alike(things: Iterable[Thing], key: Callable[[Thing], Key]) -> dict[Key, lis
 
 
 def commented(lines: Sequence[str]) -> str:
-    """Lines of a comment, as YAML, shells and environment files have them."""
+    """The lines as `#` comments, for YAML, shells and environment files."""
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
 INDICES = "GPU numbers are nvidia-smi's; a node file is taken to count GPUs in that order."
-"""What every format that names a GPU by its number says."""
+"""The remark of every format that names GPUs by number."""

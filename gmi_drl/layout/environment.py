@@ -1,7 +1,7 @@
-"""The environment variables that make a process a GMI, complete before it imports torch. Pure: reads no machine.
+"""The environment variables of a GMI's process, set before it imports torch. Pure: does not look at the machine.
 
-Backends start GMIs with them, and `plan --format env` writes them to a file. Of MPS: NVIDIA Multi-Process Service,
-"Environment Variables".
+Backends start GMIs with them, and `plan --format env` writes them to a file. Those of MPS are from NVIDIA Multi-Process
+Service, "Environment Variables".
 """
 
 import math
@@ -10,35 +10,35 @@ from collections.abc import Mapping, Sequence
 from gmi_drl.layout.layout import GMI
 
 CPUS_VARIABLE = "GMI_DRL_CPUS"
-"""CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
+"""The variable with the CPU numbers, comma-separated, that a GMI's process binds itself to before it imports torch."""
 
 NO_GPU = ""
 """CUDA_VISIBLE_DEVICES of a GMI on cores."""
 
 NO_MPS = {"CUDA_MPS_PIPE_DIRECTORY": "/nonexistent"}
-"""Of a GMI that is to share its GPU plainly, although a daemon may run in the usual folder of this machine.
+"""Variables of a GMI without MPS, also if a daemon runs in the default folder of this machine.
 
-CUDA runs on without MPS where it finds no daemon: nvidia-cuda-mps-control(1).
+CUDA works without MPS if it finds no daemon: nvidia-cuda-mps-control(1).
 """
 
 SPIN_COUNT = "20000"
-# With the default, threads of OpenMP keep spinning on cores that MuJoCo's own threads need next.
+# With the default, threads of OpenMP keep spinning on cores that MuJoCo's threads need next.
 
 KEEP_FREED_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(32 * 2**20), "MALLOC_TRIM_THRESHOLD_": str(2**30)}
-# glibc gives a network's activations back to the kernel and faults them in again, thousands of pages in each update.
+# Otherwise glibc returns a network's activations to the kernel, with thousands of page faults in each update.
 
 
 def gmi_environment(
     gmi: GMI, cpus: Sequence[int], gpu: str, share_cores: bool, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """Thread caps, the allocator's settings, cores and the visible GPU.
+    """The variables of a GMI: thread counts, allocator settings, cores and the visible GPU.
 
     Args:
-        gmi: Whose process it is for.
+        gmi: The GMI.
         cpus: CPU numbers of its cores.
-        gpu: What CUDA_VISIBLE_DEVICES says, e.g. a UUID; `NO_GPU` on cores.
-        share_cores: Whether GMIs of the layout take turns on cores, where a thread that spins keeps another from work.
-        inherited: What the process has already: the user's own word counts, on spinning and on the allocator.
+        gpu: The value of CUDA_VISIBLE_DEVICES, e.g. a UUID; `NO_GPU` on cores.
+        share_cores: Whether GMIs of the layout share cores; then threads must not spin.
+        inherited: Variables that the process already has. The user's settings of spinning and allocator are kept.
     """
     threads = str(gmi.torch_threads)
     caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
@@ -50,25 +50,25 @@ def gmi_environment(
 
 
 def without_mps(inherited: Mapping[str, str]) -> dict[str, str]:
-    """An environment without what its user has set of MPS, e.g. in a Slurm job: caps that one could only tighten."""
+    """An environment without the variables of MPS, e.g. of a Slurm job, whose caps could only be tightened."""
     return {name: value for name, value in inherited.items() if not name.startswith("CUDA_MPS_")}
 
 
 def thread_percentage(share: float) -> int:
-    """CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a share of a GPU: whole percents, at least 1.
+    """CUDA_MPS_ACTIVE_THREAD_PERCENTAGE for a share of a GPU: whole percents, at least 1.
 
-    Rounded down, because MPS rounds up to the SMs that it can give: thirds are 33. What is a whole percent stays so,
-    although 100 x 0.29 is 28.999999999999996.
+    Rounded down, since MPS rounds up to whole SMs: a third is 33. A whole percent stays exact, although 100 x 0.29 is
+    28.999999999999996.
     """
     return max(1, math.floor(round(100 * share, 6)))
 
 
 def mps_limits(share: float | None, memory_limit_bytes: int | None) -> dict[str, str]:
-    """What a client of MPS may have of the one GPU that its daemon has.
+    """The variables that limit a client of MPS on the only GPU of its daemon.
 
     Args:
-        share: Of the GPU's SMs, above 0, at most 1; None for all. A cap, no reservation.
-        memory_limit_bytes: Beyond it CUDA is out of memory; None for no limit. MPS is told whole MiB, rounded down.
+        share: Part of the GPU's SMs, above 0, at most 1; None for no cap. It is a cap, not a reservation.
+        memory_limit_bytes: The client's memory on the GPU, set in whole MiB, rounded down; None for no limit.
     """
     limits = {} if share is None else {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(thread_percentage(share))}
     if memory_limit_bytes is not None:

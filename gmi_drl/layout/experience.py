@@ -1,4 +1,4 @@
-"""What experience consists of: the kinds that travel in channels and lie in files. Pure data (paper section 4.2)."""
+"""The kinds of data that experience consists of, in channels and in files. Pure data (paper section 4.2)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,12 +7,12 @@ from math import prod
 from typing import Literal
 
 LINE_BYTES = 64
-"""Kinds begin at a cache line of their own."""
+"""Alignment: each kind begins at a cache line."""
 
 FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s")
-"""What an agent tells of a rollout beside what its worlds met.
+"""What an agent reports about a rollout besides its experience.
 
-The version of the policy that acted; seconds of simulating, acting, waiting for room, and of taking that version.
+The version of the policy that acted; seconds of simulating, acting, waiting for room, and fetching that version.
 """
 
 NUM_FACTS = len(FACTS)
@@ -23,13 +23,13 @@ _SIZES: dict[NumberKind, int] = {"float32": 4, "float64": 8}
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of experience, a channel's content.
+    """One kind of experience: the content of a channel.
 
     Args:
-        name: What it is called, in channels and files.
-        shape: Of one rollout; `[T, N, ...]` where it grows with every control step.
-        is_stepwise: Whether every control step adds its own `[N, ...]`; else it is whole when the rollout is.
-        dtype: Of its numbers.
+        name: Its name in channels and files.
+        shape: The shape in one rollout; `[T, N, ...]` if every control step adds to it.
+        is_stepwise: Whether every control step adds `[N, ...]`; else it is complete only at the end of the rollout.
+        dtype: The type of its numbers.
     """
 
     name: str
@@ -39,20 +39,20 @@ class Kind:
 
     @property
     def nbytes(self) -> int:
-        """Of one rollout."""
+        """Bytes in one rollout."""
         return prod(self.shape) * _SIZES[self.dtype]
 
 
 @dataclass(frozen=True)
 class RolloutForm:
-    """The sizes of one rollout, and so what experience is made of.
+    """The sizes of one rollout, which decide the kinds and their shapes.
 
     Args:
         horizon: T, control steps.
-        num_env: N, worlds.
+        num_env: N, environments.
         num_obs: O, length of an observation.
         num_actions: A, length of an action.
-        num_terms: K, terms of the reward that are told.
+        num_terms: K, reported terms of the reward.
     """
 
     horizon: int
@@ -63,10 +63,10 @@ class RolloutForm:
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
-        """What is needed to learn from a rollout off-policy; observations are raw.
+        """The kinds needed to learn from a rollout off-policy. Observations are raw.
 
-        `log_prob` is that of the policy that acted; `bootstrap` the value that follows a time-out, 0 elsewhere;
-        `delta` what the observations add to the normaliser, `sums` as of `algo.rollout.Rollout`.
+        `log_prob` is that of the policy that acted, `bootstrap` the value after a time-out, 0 elsewhere. `delta` is
+        what the observations add to the normaliser; for `sums` see `algo.rollout.Rollout`.
         """
         steps = (self.horizon, self.num_env)
         scalars = (Kind(name, steps) for name in ("log_prob", "reward", "done", "valid", "bootstrap"))
@@ -82,13 +82,10 @@ class RolloutForm:
 
     @property
     def nbytes(self) -> int:
-        """Of a rollout, without what lies between its kinds."""
+        """Bytes of a rollout, without padding between its kinds."""
         return sum(kind.nbytes for kind in self.kinds)
 
     def offsets(self, places: int) -> tuple[int, ...]:
-        """Where each kind begins in memory for so many rollouts side by side, kind after kind `[places, ...]`.
-
-        One more number than kinds: the last is the end.
-        """
+        """The byte offset of each kind in memory for `places` rollouts, kind by kind `[places, ...]`; then the end."""
         sizes = (-(-places * kind.nbytes // LINE_BYTES) * LINE_BYTES for kind in self.kinds)
         return tuple(accumulate(sizes, initial=0))

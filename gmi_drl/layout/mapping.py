@@ -1,7 +1,7 @@
-"""Which GMIs are on which device, and what that makes possible between them (paper section 4.1).
+"""Mapping lists: which GMIs are on which device, and the reductions that this allows (paper section 4.1).
 
-A mapping list has the ids of the GMIs of each device: `[[0, 1], [2, 3]]` is two on each of two. Groups use it with
-ranks in the place of ids.
+A mapping list has a list of GMI ids for each device: `[[0, 1], [2, 3]]` is two on each of two. Groups use ranks in
+place of ids.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -15,7 +15,7 @@ Strategy = Literal["MPR", "MRR", "HAR"]
 
 
 def check_mapping(mapping: MappingList) -> None:
-    """Raise `UsageError` unless there are devices, each has GMIs, and no GMI is there twice."""
+    """Raise `UsageError` unless there are devices, each has GMIs, and no GMI is listed twice."""
     if not mapping:
         raise UsageError("a mapping list needs a device: [[0, 1], [2, 3]] is two GMIs on each of two")
     if not all(_is_list(part) for part in (mapping, *(mapping if _is_list(mapping) else ()))):
@@ -23,7 +23,7 @@ def check_mapping(mapping: MappingList) -> None:
     seen: dict[int, int] = {}
     for device, gmis in enumerate(mapping):
         if not gmis:
-            raise UsageError(f"device {device} of {_said(mapping)} has no GMI: leave it out")
+            raise UsageError(f"device {device} of {_text(mapping)} has no GMI: leave it out")
         for gmi in gmis:
             if type(gmi) is not int or gmi < 0:
                 raise UsageError(f"a GMI has a number from 0 on, not {gmi!r}")
@@ -33,10 +33,10 @@ def check_mapping(mapping: MappingList) -> None:
 
 
 def select_by_layout(mapping: MappingList) -> Strategy:
-    """Algorithm 1 as printed: the paper's choice, by the layout alone.
+    """The paper's choice of a reduction by the layout alone (Algorithm 1 as printed).
 
     Raises:
-        UsageError: If it is no mapping list.
+        UsageError: If it is not a mapping list.
     """
     check_mapping(mapping)
     if len(mapping) <= 1:
@@ -45,9 +45,9 @@ def select_by_layout(mapping: MappingList) -> Strategy:
 
 
 def mrr_obstacle(mapping: MappingList) -> str | None:
-    """Why rings cannot sum over these GMIs (multi-ring reduction); None if they can.
+    """Why multi-ring reduction (MRR) cannot sum over these GMIs; None if it can.
 
-    Each ring needs a GMI on every device, and a delegate on a device that no other ring's delegate is on.
+    Each ring needs a GMI on every device, and a delegate on a device without a delegate of another ring.
     """
     counts = sorted({len(gmis) for gmis in mapping})
     if len(counts) > 1:
@@ -63,28 +63,28 @@ def size_of(mapping: MappingList) -> int:
 
 
 def shortest(mapping: MappingList) -> int:
-    """The number of GMIs that every device has at least."""
+    """The number of GMIs on the device with the fewest."""
     return min(len(gmis) for gmis in mapping)
 
 
 def leaders(mapping: MappingList, t: int = 0) -> list[int]:
-    """The t-th GMI of each device's own list: the paper's `GMI_id % M == t` where M on each have ids in a row.
+    """The t-th GMI of each device: the paper's `GMI_id % M == t` for M GMIs with consecutive ids on each device.
 
     Raises:
-        UsageError: If a device has none.
+        UsageError: If a device has too few.
     """
     if not 0 <= t < shortest(mapping):
-        raise UsageError(f"a device of {_said(mapping)} has {shortest(mapping)} GMIs, so no leader number {t}")
+        raise UsageError(f"a device of {_text(mapping)} has {shortest(mapping)} GMIs, so no leader number {t}")
     return [gmis[t] for gmis in mapping]
 
 
 def even_mapping(devices: int, gmis: int) -> list[range]:
-    """So many GMIs on each of so many devices, their ids in a row."""
+    """The mapping list of `gmis` GMIs on each of `devices` devices, with consecutive ids."""
     return [range(device * gmis, (device + 1) * gmis) for device in range(devices)]
 
 
 def by_device(members: Sequence[int], device_of: Callable[[int], Hashable]) -> list[list[int]]:
-    """The mapping list of some GMIs, in their order; the device of the first comes first."""
+    """The mapping list of some GMIs, in their order; devices in the order of first occurrence."""
     mapping: dict[Hashable, list[int]] = {}
     for member in members:
         mapping.setdefault(device_of(member), []).append(member)
@@ -92,15 +92,15 @@ def by_device(members: Sequence[int], device_of: Callable[[int], Hashable]) -> l
 
 
 def rings(mapping: MappingList) -> list[list[int]]:
-    """Ring j joins the j-th GMI of every device, for as many j as every device has."""
+    """The rings: ring j joins the j-th GMI of every device, up to the size of the smallest device."""
     return [leaders(mapping, j) for j in range(shortest(mapping))]
 
 
 def delegates(mapping: MappingList) -> list[int]:
-    """Who speaks for each ring: ring j's member on device j, so that no device is there twice.
+    """The delegate of each ring: ring j's member on device j, so all are on different devices.
 
     Raises:
-        UsageError: If MRR is not for this list.
+        UsageError: If MRR cannot be used on this list.
     """
     if obstacle := mrr_obstacle(mapping):
         raise UsageError(f"a multi-ring reduction {obstacle}")
@@ -108,11 +108,11 @@ def delegates(mapping: MappingList) -> list[int]:
 
 
 def mpr_seconds(g: int, t: int, M_p: float, B_1: float) -> float:
-    """Table 2: what MPR takes.
+    """Table 2: seconds of MPR.
 
     Args:
         g: GPUs.
-        t: GMIs of each.
+        t: GMIs of each GPU.
         M_p: Bytes of the policy's parameters.
         B_1: Bytes per second between processes of a host.
     """
@@ -120,12 +120,12 @@ def mpr_seconds(g: int, t: int, M_p: float, B_1: float) -> float:
 
 
 def mrr_seconds(g: int, t: int, M_p: float, B_2: float) -> float:
-    """Table 2: what MRR takes, with `B_2` bytes per second between GPUs; the rest as for `mpr_seconds`."""
+    """Table 2: seconds of MRR, with `B_2` bytes per second between GPUs; the rest as in `mpr_seconds`."""
     return 2 * (g - 1) * (t + 1) * M_p / (g * B_2)
 
 
 def har_seconds(g: int, t: int, M_p: float, B_1: float, B_2: float) -> float:
-    """Table 2: what HAR takes; see `mpr_seconds` and `mrr_seconds`."""
+    """Table 2: seconds of HAR; see `mpr_seconds` and `mrr_seconds`."""
     return 2 * (g - 1) * M_p / (g * B_2) + 2 * (t - 1) * M_p / (t * B_1)
 
 
@@ -133,7 +133,7 @@ def _is_list(part: object) -> bool:
     return isinstance(part, Sequence) and not isinstance(part, str)
 
 
-def _said(mapping: MappingList) -> str:
+def _text(mapping: MappingList) -> str:
     return str([list(gmis) for gmis in mapping])
 
 

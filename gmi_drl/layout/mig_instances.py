@@ -1,4 +1,4 @@
-"""Which MIG instances the GMIs of a GPU are, and where they lie: by name where a layout names them, else equal ones."""
+"""The MIG instances of the GMIs of a GPU, and their placement: those that the layout names, or else equal ones."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -28,7 +28,7 @@ def instance_names(gpu: CutGpu) -> list[str]:
 
 
 def placed(gpu: CutGpu) -> Configuration:
-    """Where the GPU instances of its GMIs may lie (`mig`), the one that begins first comes first.
+    """A placement of the GPU instances of its GMIs (`mig`), by start.
 
     Raises:
         UsageError: if they do not fit.
@@ -37,10 +37,10 @@ def placed(gpu: CutGpu) -> Configuration:
 
 
 def compute_names(gpu: CutGpu) -> tuple[MigProfile, list[str]]:
-    """The one GPU instance and the compute instance in it that each GMI gets (`mig-ci`), e.g. `2c.7g.40gb`.
+    """The GPU instance, and for each GMI its compute instance in it (`mig-ci`), e.g. `2c.7g.40gb`.
 
     Raises:
-        UsageError: if there is no such instance, or they do not fit into it.
+        UsageError: if there is no such GPU instance, or they do not fit into it.
     """
     model = gpu.catalogued
     names = _named(gpu)
@@ -54,7 +54,7 @@ def compute_names(gpu: CutGpu) -> tuple[MigProfile, list[str]]:
 
 @cache
 def _equal(model: str, k: int) -> str | None:
-    """Remembered, as thousands of GPUs are cut alike; so are places."""
+    """The profile of k equal instances. Cached, since thousands of GPUs are cut alike; so are placements."""
     profile = even(gpu_named(model).mig, k)
     return profile.name if profile else None
 
@@ -65,7 +65,7 @@ def _placed(model: str, names: tuple[str, ...]) -> Configuration:
 
 
 def _named(gpu: CutGpu) -> list[str]:
-    """The profiles that the GMIs name: all or none."""
+    """The profiles that the GMIs name; empty if none does. UsageError if only some do."""
     unnamed = [gmi.id for gmi in gpu.gmis if gmi.mig_profile is None]
     if unnamed and len(unnamed) < len(gpu.gmis):
         raise UsageError(f"GMIs {unnamed} of GPU {gpu.index} name no mig_profile and others do: name all or none")

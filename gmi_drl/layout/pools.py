@@ -1,4 +1,4 @@
-"""Pools: who sends experience to whom, where agents and trainers are on several machines."""
+"""Pools: which agents send experience to which trainers, in layouts over several machines."""
 
 from dataclasses import dataclass
 
@@ -7,12 +7,12 @@ from gmi_drl.layout.layout import Layout
 
 @dataclass(frozen=True)
 class Pool:
-    """GMIs that share channels: all trainers of a node, whose memory these are, and the agents that send there.
+    """GMIs that share channels: all trainers of a node, which has the memory, and the agents that send to them.
 
     Args:
-        node: Of the trainers; None: the only machine.
-        agents: Ids of the GMIs that act for them, in order.
-        trainers: Of those that learn, in order. The first one makes the memory and publishes the parameters.
+        node: The node of the trainers; None: the only machine.
+        agents: Ids of the agents, in order.
+        trainers: Ids of the trainers, in order. The first one creates the memory and publishes the parameters.
     """
 
     node: str | None
@@ -21,10 +21,10 @@ class Pool:
 
 
 def pools_of(layout: Layout) -> tuple[Pool, ...]:
-    """One for each node with trainers, in the order of the nodes; each agent is in exactly one, if there is any.
+    """The pools of a layout: one for each node with trainers. Each agent is in exactly one.
 
-    Agents on a node with trainers send to these. The others are dealt out in the order of their ids, each to the pool
-    with the fewest agents for each trainer, the first one of several.
+    Agents on a node with trainers send to these. Each of the others, by ascending id, joins the pool with the fewest
+    agents per trainer, the first of several.
     """
     trainers: dict[str | None, list[int]] = {}
     for gmi in layout.with_role("trainer"):
@@ -43,7 +43,7 @@ def pools_of(layout: Layout) -> tuple[Pool, ...]:
 
 
 def pool_of(layout: Layout, gmi_id: int) -> Pool:
-    """That of an agent or a trainer.
+    """The pool of an agent or a trainer.
 
     Raises:
         KeyError: if it is in none.
@@ -55,7 +55,7 @@ def pool_of(layout: Layout, gmi_id: int) -> Pool:
 
 
 def far_agents(layout: Layout) -> dict[int, Pool]:
-    """The GMIs that send experience to another host, by id, with their pools."""
+    """The agents that send experience to another host, by id, with their pools."""
     if layout.channels is None or len(layout.nodes) == 1:
         return {}
     far = {

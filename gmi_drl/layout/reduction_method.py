@@ -1,4 +1,4 @@
-"""What there is to say of a way to sum gradients over a group of GMIs: what it needs, refuses and costs."""
+"""Describes a reduction, which sums gradients over a group of GMIs: what it needs, refuses and costs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from gmi_drl.hardware.speeds import Speeds
 from gmi_drl.layout.mapping import MappingList
 
 Kind = Literal["cpu", "gpu"]
-"""Of the devices that a group's GMIs are on: all of them are of one."""
+"""The kind of devices of a group's GMIs; all are of the same kind."""
 
 Obstacle = Callable[[MappingList, Kind | None], str | None]
-"""Why GMIs that lie so on devices of that kind cannot use a method; None if they can, or if the kind decides."""
+"""Says why a mapping list on devices of a kind (None: any) cannot use a method; None if it can."""
 
 
 @dataclass(frozen=True)
 class Leg:
-    """What a reduction does one way: `rounds`, one after the other, in which a rank moves `share` of the bucket."""
+    """The part of a reduction by one way: `rounds` in sequence, in which a rank moves `share` of the bucket in all."""
 
     way: str
     rounds: int
@@ -26,19 +26,19 @@ class Leg:
 
 @dataclass(frozen=True)
 class ReductionMethod:
-    """A way, as layouts name it.
+    """A reduction, as layouts name it.
 
     Args:
         name: E.g. "MPR-shm".
-        how: In words, for the reasons of a plan.
-        group: `module:class` of the `comm.group.Group` that its ranks form, made of a `Membership` and a `Spot`.
+        how: The reduction in words, for the reasons of a plan.
+        group: `module:class` of the `comm.group.Group` of its ranks, made of a `Membership` and a `Rendezvous`.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
-        meets_in: What the ranks are given to meet in: a segment of shared memory for all, a table for all with a file
-            for a store of torch's, or links between all with a segment for each device (`comm.rendezvous`).
-        legs: What it does on a mapping list, for `seconds`.
-        refuses: Which mapping lists it is not for.
-        architectures: Processors on which it is right, as `uname -m` says; None for all.
-        package: What it needs beside ours, which is an extra of that name; None for nothing.
+        meets_in: What the ranks get to find each other (`comm.rendezvous`): a segment of shared memory for all; a table
+            for all with a file for a store of torch; or links between all with a segment for each device.
+        legs: Its legs on a mapping list, for `seconds`.
+        refuses: Says why a mapping list cannot use it; None if all can.
+        architectures: Processors that it supports, as `uname -m` names them; None for all.
+        package: A package that it needs, which is our extra of the same name; None for none.
         maps_memory: Whether its GMIs map each other's memory on their GPU, which not every backend allows.
     """
 
@@ -54,7 +54,7 @@ class ReductionMethod:
     maps_memory: bool = False
 
     def missing(self) -> str | None:
-        """What this machine lacks for it, with the remedy; None if nothing. Imports nothing."""
+        """The package that this machine lacks, with the remedy; None if nothing is missing. Imports nothing."""
         try:
             if self.package:
                 version(self.package)
@@ -64,21 +64,21 @@ class ReductionMethod:
         return None
 
     def runs_on(self, architecture: str) -> bool:
-        """Whether it is right on such a processor."""
+        """Whether it supports this processor."""
         return self.architectures is None or architecture in self.architectures
 
     def obstacle(self, mapping: MappingList, kind: Kind | None, hosts: int = 1) -> str | None:
-        """Why GMIs that lie so on devices of that kind, of so many hosts, cannot use it; None if they can."""
+        """Why these GMIs, on devices of this kind and this number of hosts, cannot use it; None if they can."""
         if hosts > 1 and self.meets_in != "links":
             return f"is for GMIs of one host, not of {hosts}"
         return self.refuses(mapping, kind) if self.refuses else None
 
     def is_for(self, mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> bool:
-        """Whether GMIs that lie so on devices of that kind, of so many hosts, can use it on such a processor."""
+        """Whether these GMIs, on devices of this kind and this number of hosts, can use it on this processor."""
         return not self.obstacle(mapping, kind, hosts) and self.runs_on(architecture)
 
     def seconds(self, mapping: MappingList, bucket_bytes: float, speeds: Speeds) -> float:
-        """What reducing once takes by the model: rounds and bytes of each leg at the speeds of its way."""
+        """Predicted seconds of one reduction: rounds and bytes of each leg at the speed of its way."""
         return sum(
             leg.rounds * speeds[leg.way].round_s + leg.share * bucket_bytes / speeds[leg.way].bytes_per_second
             for leg in self.legs(mapping)

@@ -1,4 +1,4 @@
-"""The ways to sum gradients over a group of GMIs (paper section 4.1), where their code is, and who can use which."""
+"""The reductions, which sum gradients over a group of GMIs (paper section 4.1): their code, and who can use which."""
 
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import FENCED
@@ -109,7 +109,7 @@ NCCL_FLAT = ReductionMethod(
     refuses=_is_for_gpus,
 )
 
-# Baselines have ways of their own, whose speeds nobody measures: no plan takes one.
+# Baselines use ways whose speeds are not measured, so no plan takes them.
 TORCH = ReductionMethod(
     "torch",
     "torch.distributed's all_reduce, by gloo on cores and NCCL on GPUs: a baseline",
@@ -140,10 +140,7 @@ def _installed() -> list[ReductionMethod]:
 
 
 def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = None, hosts: int = 1) -> str | None:
-    """Why GMIs that lie so on devices of that kind, of so many hosts, cannot use it, and what can; None if they can.
-
-    Without a kind it is not asked what it is of.
-    """
+    """Why these GMIs cannot use a method, with those that they can use; None if they can. None as `kind`: any."""
     if not (why := method.obstacle(mapping, kind, hosts)):
         return None
     others = [other.name for other in _installed() if not other.obstacle(mapping, kind, hosts)]
@@ -153,10 +150,10 @@ def refusal(method: ReductionMethod, mapping: MappingList, kind: Kind | None = N
 def usual_reduction(
     mapping: MappingList, architecture: str, kind: Kind = "cpu", *, maps_memory: bool = False
 ) -> ReductionMethod:
-    """The one for GMIs of one host where nothing is known of speeds.
+    """The default for GMIs of one host, if no speeds are known.
 
-    On one GPU gradients stay in its memory, if GMIs may map it (`maps_memory`, of their backend). Else they meet in
-    shared memory of the host, or by gloo where the processor does not allow that.
+    On one GPU gradients stay in its memory, if the backend lets GMIs map it (`maps_memory`). Else they are summed in
+    shared memory of the host, or by gloo if the processor does not allow that.
     """
     met = list(filter(None, mapping))
     if size_of(met) < 2:
@@ -167,10 +164,10 @@ def usual_reduction(
 
 
 def usual_across_hosts(mapping: MappingList, architecture: str) -> ReductionMethod:
-    """The one for GMIs of several hosts where nothing is known of speeds, however they lie on their devices.
+    """The default for GMIs of several hosts.
 
     Raises:
-        NoFeasiblePlanError: None of ours runs on such a processor.
+        NoFeasiblePlanError: if none of our reductions supports the processor.
     """
     if size_of(mapping) < 2:
         return NONE
@@ -179,7 +176,7 @@ def usual_across_hosts(mapping: MappingList, architecture: str) -> ReductionMeth
 
 
 def require_across_hosts(architecture: str) -> None:
-    """Raise NoFeasiblePlanError where GMIs of several hosts cannot sum their gradients on such a processor."""
+    """Raise NoFeasiblePlanError if no reduction over several hosts supports this processor."""
     if not HAR.runs_on(architecture):
         known = ", ".join(HAR.architectures or ())
         raise NoFeasiblePlanError(
@@ -189,16 +186,16 @@ def require_across_hosts(architecture: str) -> None:
 
 
 def legal_reductions(mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> list[ReductionMethod]:
-    """All installed ones that GMIs can use that lie so on devices of that kind, those of other packages, too."""
+    """All installed reductions that these GMIs can use, also those of other packages."""
     return [method for method in _installed() if method.is_for(mapping, kind, architecture, hosts)]
 
 
 def by_speed(
     mapping: MappingList, bucket_bytes: float, speeds: Speeds, kind: Kind, architecture: str, hosts: int = 1
 ) -> list[tuple[float, ReductionMethod]]:
-    """Ours that can be used, with what reducing once takes by the model, in seconds: the fastest first.
+    """Our reductions that can be used, with the predicted seconds of one reduction, fastest first.
 
-    One with a way whose speed is not known is left out. What other packages add is taken by its name alone.
+    Those with a way of unknown speed are left out. Reductions of other packages are used only if a layout names them.
     """
     legal = [method for method in REDUCTIONS.own if method.is_for(mapping, kind, architecture, hosts)]
     known = [method for method in legal if all(leg.way in speeds for leg in method.legs(mapping))]

@@ -1,28 +1,27 @@
-"""Who waits for whom, and how long: one table for all waits of GMIs for each other.
+"""The deadlines of all waits of GMIs for each other, in one table.
 
-A wait is for something that another GMI does. It ends in an error at once when that one's process ends, and when it
-has been silent for some times `hang_s`. How many times follows from one rule: *who may itself wait for others is waited
-for longer than it waits*. So of all who wait for a GMI that hangs the first to give up is one that waits for it
-first-hand, and it names that one.
+A GMI waits for something that another GMI does. The wait fails at once when that GMI's process ends, and when it has
+been silent for a multiple of `hang_s`. The multiple follows from one rule: *a wait for a GMI that may itself be waiting
+is longer than the wait of that GMI*. So if a GMI hangs, the first to give up is one that waits for it directly, and its
+error names the right GMI.
 
-| who waits | for whom | times `hang_s` |
+| who waits | for whom | multiple of `hang_s` |
 |---|---|---|
 | an agent on a GMI of its own | its simulators (`FIRST_HAND`) | 1 |
 | a trainer | the agent whose rollout is due in its channels, or its first one for new parameters (`experience`) | 1 |
-| a trainer | the agent that it asks, which may wait for simulators (`experience`) | 2 |
+| a trainer | the agent that it requests rollouts from, which may wait for simulators (`experience`) | 2 |
 | a rank of a group | the other ranks (`rank`) | one more than a trainer for experience: 1, 2 or 3 |
-| an agent, or who stands in for it | its trainers (`trainer`) | one more than these wait at most |
-| a simulator, an agent on another host | their agent; who stands in for it (`behind`) | one more than that |
-| the launcher | all GMIs together (`launcher_s`) | as often as the longest of these, and 10 s |
+| an agent, or its proxy | its trainers (`trainer`) | one more than the longest wait of these |
+| a simulator; an agent on another host | its agent; its proxy (`behind`) | one more than that |
+| the launcher | all GMIs together (`launcher_s`) | the longest of these, plus 10 s |
 
-A wait begins anew whenever who is waited for shows that it is not silent, but waits for somebody slow. Trainers count
-what they hear of agents in their table of the channels: agents, and those who stand in for some, look there, and pass
-it on to agents of other hosts. They tell the ranks of their groups (`membership.Keepalives`), which pass it on to their
-own agents, and the launcher. Where roles ask each other by messages, in TDG and TDG_EX, each GMI writes down when the
-last message came of which it knows (`Messages.recv_while_active`), and who waits for it looks there. A GMI that is
-slow is only reported.
+A wait starts again whenever the awaited GMI shows that it is alive and itself waits for a slow one. Trainers count the
+messages of agents in a table of the channels; agents and proxies read it there, and proxies forward it to agents on
+other hosts. Trainers also send keepalives to the ranks of their group (`membership.Keepalives`), which forward them to
+their agents, and to the launcher. In TDG and TDG_EX, whose roles exchange messages, each GMI records the time of the
+last message that it knows of (`Messages.recv_while_active`), and GMIs that wait for it read that time. A slow GMI is only reported.
 
-Worlds that load, and kernels that are compiled meanwhile, have `LOADING_S` instead.
+While environments load and kernels are compiled, the deadline is `LOADING_S`.
 """
 
 from dataclasses import dataclass
@@ -30,25 +29,25 @@ from dataclasses import dataclass
 from gmi_drl.layout.layout import Layout
 
 FIRST_HAND = 1
-"""For who waits for nobody."""
+"""The multiple for a GMI that waits for no other."""
 
 LOADING_S = 1200.0
-"""For who may load worlds, and compile."""
+"""Seconds for a GMI that may load environments and compile kernels."""
 
 LAUNCHER_S = 10.0
-"""More than its GMIs the launcher waits: who misses another shall name it first."""
+"""Seconds that the launcher waits longer than its GMIs, so that their error, which names the hung GMI, comes first."""
 
 
 @dataclass(frozen=True)
 class Waits:
-    """How many times `hang_s` each waits, see the table.
+    """The multiples of `hang_s` in the table above.
 
     Attributes:
-        experience: A trainer for an agent; 0 where trainers have worlds of their own.
-        rank: A rank of a group for the others.
-        trainer: An agent for its trainers.
-        behind: Who stands behind an agent, for it.
-        longest: Any of those that there are.
+        experience: A trainer waits for an agent; 0 if trainers have their own environments.
+        rank: A rank of a group waits for the others.
+        trainer: An agent waits for its trainers.
+        behind: A simulator waits for its agent, or an agent on another host for its proxy.
+        longest: The longest of those in this layout.
     """
 
     experience: int
@@ -58,26 +57,26 @@ class Waits:
     longest: int
 
     def launcher_s(self, hang_s: float) -> float:
-        """Seconds that a launcher waits for a word of any GMI."""
+        """Seconds that a launcher waits for a message of any GMI."""
         return self.longest * hang_s + LAUNCHER_S
 
 
 def waits_of(layout: Layout) -> Waits:
-    """Those of a layout's GMIs."""
+    """The multiples for the GMIs of a layout."""
     agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
-    asks = bool(agents) and any("agent" not in gmi.roles for gmi in trainers)
+    requests = bool(agents) and any("agent" not in gmi.roles for gmi in trainers)
     if layout.channels is not None:
         return waits_by_channels(len(trainers))
-    experience = 1 + FIRST_HAND if asks else 0
+    experience = 1 + FIRST_HAND if requests else 0
     rank = experience + 1
-    trainer = max(rank if len(trainers) > 1 else experience, FIRST_HAND) + asks
+    trainer = max(rank if len(trainers) > 1 else experience, FIRST_HAND) + requests
     behind = trainer + 1
     is_behind = any("agent" not in gmi.roles for gmi in layout.with_role("simulator"))
-    return Waits(experience, rank, trainer, behind, behind if is_behind else trainer if asks else rank)
+    return Waits(experience, rank, trainer, behind, behind if is_behind else trainer if requests else rank)
 
 
 def waits_by_channels(trainers: int) -> Waits:
-    """Those of so many trainers, of all pools, and their agents."""
+    """The multiples for agents and trainers with channels, by the number of trainers of all pools."""
     rank = FIRST_HAND + 1
     trainer = (rank if trainers > 1 else FIRST_HAND) + 1
     return Waits(FIRST_HAND, rank, trainer, trainer + 1, trainer + 1)

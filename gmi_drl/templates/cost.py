@@ -11,8 +11,8 @@ from gmi_drl.layout.reductions import IPC, MRR, by_speed, require_across_hosts, 
 from gmi_drl.units import human_bytes
 
 UNTRIED = (
-    "not measured: whether the GPU lets GMIs map each other's memory, and how fast they reduce; `gmi-drl plan` measures "
-    "both there"
+    "not measured: whether the GPU lets GMIs map each other's memory, and how fast they reduce; `gmi-drl plan` "
+    "measures both there"
 )
 """The reason for IPC if nothing was measured."""
 

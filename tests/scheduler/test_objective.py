@@ -43,7 +43,7 @@ def test_many_environments_win_in_steps_and_few_in_what_they_teach():
 def test_without_a_noise_scale_nothing_is_known_of_what_steps_teach():
     plan = planned("steps", noise=None)
     assert not plan.knows_what_pays and plan.candidates[0].efficiency is None
-    assert any("learns differently per step" in reason for reason in plan.layout.reasons)
+    assert any("another number changes what a step teaches" in reason for reason in plan.layout.reasons)
 
 
 @pytest.mark.parametrize(("objective", "other"), [("steps", "most useful steps/s: 2 x 128"), ("learning", "2 x 4096")])

@@ -62,7 +62,7 @@ def test_what_is_no_price_is_refused(texts, message):
 
 
 def test_a_gpu_without_a_price_is_named_and_cores_have_none():
-    with pytest.raises(UsageError, match="nothing is said of NVIDIA H100 80GB HBM3: add"):
+    with pytest.raises(UsageError, match="no price of NVIDIA H100 80GB HBM3 is given: add"):
         price_per_hour(MIXED, prices_of(["A100=1", "H10=2"]))
     with pytest.raises(UsageError, match="n has no GPU: leave it out"):
         price_per_hour(Node(name="n", cpu=Cpu(cores=2, memory_gib=8)), Prices(1.0))

@@ -62,7 +62,7 @@ def show_what_if(options: PlanOptions, files: Sequence[Path], prices: "Prices | 
     if any(case.best and case.known_by != MEASURED for case in cases):
         console().print(f"projected: assumes that each GMI runs as fast as on {profile.node}", markup=False)
     if profile.note:
-        console().print(f"the profile says of itself: {profile.note}", markup=False)
+        console().print(f"note of the profile: {profile.note}", markup=False)
     for line in _verdicts(cases):
         console().print(line, markup=False)
 
