@@ -58,7 +58,7 @@ def test_programs_get_the_same(command_line, files):
         ([*GIVEN, "-o", "l.yaml"], "--output: --what-if compares and plans nothing"),
         ([*GIVEN, "--explain"], "--explain: --what-if compares and plans nothing"),
         ([*GIVEN, "--num-env", 8], "--num-env: the --profile decides that"),
-        ([*GIVEN, "--price-per-gpu-hour", "H100=4"], "nothing is said of A30"),
+        ([*GIVEN, "--price-per-gpu-hour", "H100=4"], "no price of A30 is given"),
     ],
 )
 def test_what_contradicts_a_comparison_is_refused(command_line, files, arguments, message):
