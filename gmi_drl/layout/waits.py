@@ -19,7 +19,8 @@ A wait starts again whenever the awaited GMI shows that it is alive and itself w
 messages of agents in a table of the channels; agents and proxies read it there, and proxies forward it to agents on
 other hosts. Trainers also send keepalives to the ranks of their group (`membership.Keepalives`), which forward them to
 their agents, and to the launcher. In TDG and TDG_EX, whose roles exchange messages, each GMI records the time of the
-last message that it knows of (`Messages.recv_while_active`), and GMIs that wait for it read that time. A slow GMI is only reported.
+last message that it knows of (`Messages.recv_while_active`), and GMIs that wait for it read that time. A slow GMI is
+only reported.
 
 While environments load and kernels are compiled, the deadline is `LOADING_S`.
 """
