@@ -99,7 +99,7 @@ def test_what_was_whole_when_a_gmi_died_is_kept(served_run, tmp_path, monkeypatc
     def kill_after_a_shard_of_the_other(processes, **more):
         for event in events(processes, **more):
             yield event
-            if isinstance(event, serving.Heard) and isinstance(event.word, serving.Wrote) and event.gmi_id == 1:
+            if isinstance(event, serving.GMIMessage) and isinstance(event.word, serving.Wrote) and event.gmi_id == 1:
                 os.kill(processes._children[0].pid, signal.SIGKILL)
 
     monkeypatch.setattr(serving.GMIProcesses, "events", kill_after_a_shard_of_the_other)
@@ -138,7 +138,7 @@ def test_a_disk_that_is_full_ends_it_with_what_is_whole(served_run, tmp_path, mo
 
 
 def test_what_cannot_be_written_is_refused_before_anything_starts(served_run, tmp_path, monkeypatch):
-    monkeypatch.setattr(serving, "held", lambda *args, **more: pytest.fail("devices were claimed"))
+    monkeypatch.setattr(serving, "hold_devices", lambda *args, **more: pytest.fail("devices were claimed"))
     (tmp_path / "other").touch()
     with pytest.raises(UsageError, match="is not empty, it has other"):
         serve(layout(1), served_run, steps=1, experience=tmp_path)

@@ -97,4 +97,4 @@ def test_nodes_of_a_layout_are_processes_here(tmp_path, monkeypatch):
     on_nodes.main(str(tmp_path / "layout.yaml"), str(tmp_path / "run"), "3")
     ((layout, config, folder, agents),) = asked
     assert layout.task == "ball_balance" and config.iterations == 3 and isinstance(folder, RunFolder)
-    assert isinstance(agents, on_nodes.SubprocessAgents)
+    assert isinstance(agents, on_nodes.SubprocessSupervisors)

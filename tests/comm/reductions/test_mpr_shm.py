@@ -77,7 +77,7 @@ def test_other_processors_are_sent_to_gloo(monkeypatch):
 @pytest.mark.parametrize("size", [1, 2, 31, 32])  # with 32 the table takes more than a page
 def test_slots_are_pages_that_nobody_else_has(size, monkeypatch):
     """CUDA registers whole pages."""
-    monkeypatch.setattr("gmi_drl.comm.groups.shared_memory.Peers", lambda *given: None)
+    monkeypatch.setattr("gmi_drl.comm.groups.shared_memory.RankTable", lambda *given: None)
     fd = create_segment(size, 5000)
     group = SharedMemoryGroup(Membership(0, [range(size)]), Rendezvous(segment=fd))
     with open(f"/proc/self/fd/{fd}", "rb") as segment:

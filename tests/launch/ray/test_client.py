@@ -17,7 +17,7 @@ def test_a_driver_that_says_what_is_no_word_is_ended_and_an_error_at_once(tmp_pa
     program.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(program))
     guard = SimpleNamespace(watch=lambda pid: None, close=lambda: None)
-    monkeypatch.setattr(client, "Guard", lambda: guard)
+    monkeypatch.setattr(client, "Reaper", lambda: guard)
     with pytest.raises(MachineError, match=r"the process that speaks with Ray \(\d+\) was killed by SIGKILL"):
         RayClient(LAYOUT)
 

@@ -95,6 +95,6 @@ def test_the_grid_of_a_gpu_has_a_core_for_each_gmi():
 def test_a_gpu_is_asked_as_the_cores_are(monkeypatch):
     monkeypatch.setattr(algorithm_2, "planned", lambda *_: Cut(1, 16))
     monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
-    monkeypatch.setattr(algorithm_2.needs, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(algorithm_2.requirements, "warp_on_gpu", lambda: None)
     result = run_case(algorithm_2.gpu_case("tiny", "process", lambda: None), repeats=1, quick=True)
     assert list(result.samples) == SIDES

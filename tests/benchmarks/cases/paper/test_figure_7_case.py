@@ -58,8 +58,8 @@ def test_all_six_tasks_are_trained_and_served():
 def test_the_best_run_against_one_process(monkeypatch, purpose):
     monkeypatch.setattr(figure_7, "SIZES", (1, 2))
     monkeypatch.setattr(figure_7, "QUICK_SEARCH_S", 600.0)
-    monkeypatch.setattr(shared_gpu.needs, "warp_on_gpu", lambda: None)
-    monkeypatch.setattr(shared_gpu.needs, "mps", lambda: "none here")
+    monkeypatch.setattr(shared_gpu.requirements, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(shared_gpu.requirements, "mps", lambda: "none here")
     result = run_case(figure_7.case("ant", purpose), repeats=1, quick=True)
     assert list(result.samples) == [figure_7.EXCLUSIVE, "plain sharing at its best"]
     (alone,), (together,) = result.samples.values()

@@ -14,8 +14,8 @@ from tests.gmi.nvml.fake import FakeGpu
 @two_cores
 def test_serving_processes_by_each_backend(monkeypatch):
     monkeypatch.setattr(figure_8, "SIDES", {"Direct-Share": "process", "MPS": "process"})
-    monkeypatch.setattr(figure_8.needs, "warp_on_gpu", lambda: None)
-    monkeypatch.setattr(figure_8.needs, "mps", lambda: None)
+    monkeypatch.setattr(figure_8.requirements, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(figure_8.requirements, "mps", lambda: None)
     result = run_case(figure_8.case("ant", 2), repeats=1, quick=True)
     assert result.against_title == "its ratio to Direct-Share" and list(result.ratios) == ["MPS"]
     assert all(samples[0].details["gmis"] == 2 for samples in result.samples.values())
@@ -29,7 +29,7 @@ def test_two_and_three_processes_of_all_tasks():
 def ant_alone(monkeypatch):
     monkeypatch.setattr(figure_1b, "TASK_SPECS", {"ant": figure_1b.TASK_SPECS["ant"]})
     for name in ("warp_on_gpu", "gpm"):
-        monkeypatch.setattr(figure_1b.needs, name, lambda: None)
+        monkeypatch.setattr(figure_1b.requirements, name, lambda: None)
 
 
 def test_activity_that_nobody_tells_is_an_error(ant_alone):

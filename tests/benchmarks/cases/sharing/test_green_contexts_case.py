@@ -105,9 +105,9 @@ def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes_capped_and_not()
 
 
 def test_sides_run_on_cores(monkeypatch):
-    monkeypatch.setattr(green_contexts.needs, "warp_on_gpu", lambda: None)
-    monkeypatch.setattr(green_contexts.green, "missing", lambda: None)
-    monkeypatch.setattr(shared_gpu.needs, "mps", lambda: "none here")
+    monkeypatch.setattr(green_contexts.requirements, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(green_contexts.green_context_split, "missing", lambda: None)
+    monkeypatch.setattr(shared_gpu.requirements, "mps", lambda: "none here")
     result = run_case(green_contexts.CASE, repeats=1, quick=True)
     assert list(result.samples) == list(green_contexts.ON_CORES)
     assert all(samples[0].details["num_env"] == 8 for samples in result.samples.values())

@@ -75,8 +75,8 @@ def test_gmis_of_a_gpu_reduce_as_was_measured_by_each_way_of_sharing_it(monkeypa
 @pytest.mark.parametrize("find_best", [False, True])
 def test_all_sides_have_as_many_environments(monkeypatch, find_best):
     monkeypatch.setattr(sharing, "SIZES", (1, 2))
-    monkeypatch.setattr(shared_gpu.needs, "warp_on_gpu", lambda: None)
-    monkeypatch.setattr(shared_gpu.needs, "mps", lambda: "none here")
+    monkeypatch.setattr(shared_gpu.requirements, "warp_on_gpu", lambda: None)
+    monkeypatch.setattr(shared_gpu.requirements, "mps", lambda: "none here")
     result = run_case(sharing.case("ant", find_best=find_best), repeats=1, quick=True)
     assert list(result.samples) == ["1 GMI", "2 GMIs, plain sharing"]
     totals = {sample.details["gmis"] * sample.details["num_env"] for (sample,) in result.samples.values()}
@@ -86,10 +86,10 @@ def test_all_sides_have_as_many_environments(monkeypatch, find_best):
 
 
 def test_on_cores_there_is_plain_sharing_alone(monkeypatch):
-    monkeypatch.setattr(shared_gpu.needs, "warp_on_gpu", lambda: "no GPU")
+    monkeypatch.setattr(shared_gpu.requirements, "warp_on_gpu", lambda: "no GPU")
     assert shared_gpu.ways() == ("process",)
     for name in ("warp_on_gpu", "mps"):
-        monkeypatch.setattr(shared_gpu.needs, name, lambda: None)
+        monkeypatch.setattr(shared_gpu.requirements, name, lambda: None)
     assert shared_gpu.ways() == ("process", "mps", "capped mps")
 
 
