@@ -1,4 +1,4 @@
-"""CUDA graphs: many small kernels by one launch."""
+"""CUDA graphs: many small kernels in one launch."""
 
 import gc
 from collections.abc import Callable
@@ -8,27 +8,26 @@ from typing import Any
 import torch
 
 WARM_UP_CALLS = 3
-"""Before a capture, as PyTorch asks: kernels are chosen and memory is taken in these."""
+"""Calls before a capture, as PyTorch requires: they choose kernels and allocate memory."""
 
 _kept: dict[str, torch.cuda.CUDAGraph] = {}
-"""The first graph of a memory: torch captures nothing more into one that has lost all its graphs while in use."""
+"""The first graph of the shared pool: torch cannot capture into a pool in use that has lost all its graphs."""
 
 
 class Captured:
-    """A function without arguments that reads and writes the same tensors in every call.
+    """Calls a function as a CUDA graph. It has no arguments, and reads and writes the same tensors in every call.
 
-    On a GPU it is run as it is for `WARM_UP_CALLS`, then captured, and replayed from then on: what took a launch for
-    each of its kernels takes one. What it does on the host is done for the last time in the capture, so it must not
-    wait for the device, branch on values or change what its tensors are. On a CPU it is always run as it is.
+    On a GPU the first `WARM_UP_CALLS` call it, the next captures it, and later calls replay the graph: one launch
+    instead of one for each kernel. A replay does nothing on the host, so the function must not wait for the device, branch on
+    values or replace its tensors. On a CPU it is always called.
 
-    All graphs of a process share the memory for what they make on the way: they run one after another, and what they
-    are for lies in tensors that were there before. When all that was captured has been let go of,
-    `forget_shared_memory` lets it be freed.
+    All graphs of a process share one pool for temporary memory: they run one after another, and their results are in
+    tensors allocated before. When all graphs are gone, `forget_shared_memory` lets the pool be freed.
 
     Args:
-        function: What to run.
-        device: Where its tensors are.
-        is_on: False runs it as it is on a GPU, too.
+        function: To be called.
+        device: Of its tensors.
+        is_on: False to call the function on a GPU, too.
     """
 
     def __init__(self, function: Callable[[], None], device: torch.device, *, is_on: bool = True) -> None:
@@ -38,28 +37,28 @@ class Captured:
         self._graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
-        """Run it once; on a GPU without waiting for it."""
+        """Call the function once; on a GPU without waiting for it."""
         if not self._is_on:
             self._function()
         elif self._graph is not None:
             self._graph.replay()
         elif self._calls < WARM_UP_CALLS:
             self._calls += 1
-            self._run_aside()
+            self._warm_up()
         else:
             self._graph = self._capture()
             self._graph.replay()  # a capture runs nothing
 
-    def _run_aside(self) -> None:
-        """On a stream of its own, as the capture will be, in order with the current one."""
-        current, aside = torch.cuda.current_stream(), _stream_aside()
-        aside.wait_stream(current)
-        with torch.cuda.stream(aside):
+    def _warm_up(self) -> None:
+        """Call the function on the side stream, as in the capture, in order with the current stream."""
+        current, side = torch.cuda.current_stream(), _side_stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
             self._function()
-        current.wait_stream(aside)
+        current.wait_stream(side)
 
     def _capture(self) -> torch.cuda.CUDAGraph:
-        """Without Python's garbage collector, which may free another graph, and that is forbidden meanwhile."""
+        """Capture, without Python's garbage collector: it may free another graph, which is forbidden meanwhile."""
         graph = torch.cuda.CUDAGraph()
         was_on = gc.isenabled()
         gc.disable()
@@ -74,18 +73,17 @@ class Captured:
 
 
 def forget_shared_memory() -> None:
-    """Share other memory from now on. What was shared is free for `torch.cuda.empty_cache` when its graphs are gone.
+    """Use a new pool from now on. `torch.cuda.empty_cache` can free the old one when all its graphs are gone.
 
-    To be called when whatever was captured has been let go of. A graph that lives all the same keeps the memory that it
-    was captured into, and nothing else goes wrong.
+    A graph that still exists keeps the old pool; there is no other harm.
     """
     _kept.clear()
     _pool.cache_clear()
 
 
 @cache
-def _stream_aside() -> torch.cuda.Stream:
-    """One for all: the allocator keeps what was freed for each stream apart."""
+def _side_stream() -> torch.cuda.Stream:
+    """One stream for all warm-ups: the allocator caches freed memory for each stream apart."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 

@@ -1,7 +1,7 @@
-"""What signals mean to the processes that work for a launcher: GMIs, supervisors of nodes, watchdogs and reapers.
+"""Signals of the processes that a launcher starts: GMIs, supervisors of nodes, watchdogs and reapers.
 
-systemd and `scancel --full` send SIGTERM to all processes of a run at once. Only the launcher takes it then: it stops
-the others in order. If they died of it, the launcher would take that for a fault.
+systemd and `scancel --full` send SIGTERM to all processes of a run at once. Only the launcher reacts: it stops the
+others in order. If they died of the signal, the launcher would take that for a fault.
 """
 
 import os
@@ -30,16 +30,16 @@ ENDING = (SIGINT, SIGTERM, SIGHUP)
 """Signals by which a user, a terminal or a service manager ends a run."""
 
 DRAIN = SIGRTMIN + 8
-"""Ends a GMI once its GPU has done what it was told (`Instances.drains`). Nobody sends it to a whole group."""
+"""Ends a GMI once its GPU is idle (`Instances.drains`). It is not sent to process groups."""
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
     """Delay the signals of `ENDING` until the `with` block ends.
 
-    In the main thread their handlers are delayed, too, so that what is started is registered before one of them raises;
-    in another thread they are not. In a process that is started within the signals are delayed until it calls
-    `leave_to_launcher`: without this they would kill an interpreter that is just starting.
+    In the main thread their handlers are delayed, too, so that a process that is started here is registered before a
+    handler raises. Such a process starts with these signals blocked, until it calls `leave_to_launcher`: otherwise they
+    would kill its interpreter while it starts.
     """
     with _handled_afterwards():
         before = pthread_sigmask(SIG_BLOCK, ENDING)
@@ -51,8 +51,8 @@ def held_back() -> Iterator[None]:
 
 @contextmanager
 def _handled_afterwards() -> Iterator[None]:
-    """Call handlers when the `with` block ends. A mask alone does not: another thread may take the signal."""
-    if current_thread() is not main_thread():  # in which alone handlers are set and called
+    """Delay handlers until the `with` block ends. A mask is not enough: another thread may get the signal."""
+    if current_thread() is not main_thread():  # only there are handlers set and called
         yield
         return
     came = list[int]()
@@ -68,10 +68,11 @@ def _handled_afterwards() -> Iterator[None]:
 
 
 def leave_to_launcher() -> None:
-    """Do nothing at a signal of `ENDING` from now on. What this process forks or executes handles them as usual.
+    """Ignore the signals of `ENDING` from now on. Processes that this one forks or executes handle them as usual.
 
-    They get a handler, since what is ignored stays ignored in programs that are executed, which may then be waited for
-    in vain. SIGINT has always been ignored. One that is ignored already, as by `nohup`, stays so.
+    SIGTERM and SIGHUP get a handler that does nothing: an ignored signal would stay ignored in programs that are
+    executed, which then could not be ended. A signal that is ignored already, as by `nohup`, stays ignored. SIGINT is
+    the exception: it stays ignored in those programs, too.
     """
     signal(SIGINT, SIG_IGN)
     for number in (SIGTERM, SIGHUP):
@@ -84,8 +85,8 @@ def leave_to_launcher() -> None:
 
 @contextmanager
 def handlers_kept() -> Iterator[None]:
-    """Give the signals of `ENDING` back the handlers that they had: some libraries take them for themselves."""
-    if current_thread() is not main_thread():  # which alone can set them
+    """Restore the handlers of `ENDING` after the `with` block: some libraries set their own."""
+    if current_thread() is not main_thread():  # only there can handlers be set
         yield
         return
     before = {number: getsignal(number) for number in ENDING}
@@ -93,7 +94,7 @@ def handlers_kept() -> Iterator[None]:
         yield
     finally:
         for number, handler in before.items():
-            if handler is not None:  # one of C code, which nobody can set again
+            if handler is not None:  # one of C code, which cannot be set again
                 signal(number, handler)
 
 

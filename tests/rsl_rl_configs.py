@@ -280,11 +280,11 @@ FOREIGN = {
     ),
     "an activation that nobody has": (
         LAB_3 | TWO | {"critic": NETWORK | {"activation": "wiggle"}},
-        r"learner\.runner: rsl_rl refuses these settings for these worlds: ValueError: .*'wiggle'",
+        r"learner\.runner: rsl_rl refuses these settings for this task: ValueError: .*'wiggle'",
     ),
     "images where the worlds have none": (
         LAB_3 | TWO | {"critic": NETWORK | {"class_name": "CNNModel", "cnn_cfg": CONVOLUTIONS}},
-        r"learner\.runner: rsl_rl refuses these settings for these worlds: ValueError: No 2D observations",
+        r"learner\.runner: rsl_rl refuses these settings for this task: ValueError: No 2D observations",
     ),
     "an option of a changed rsl_rl": (
         LAB_3 | TWO | {"algorithm": PPO_3 | {"teacher_loss_coef": 0.5}},

@@ -113,7 +113,7 @@ class Dedicated(RemoteReplica):
 
     def close(self) -> None:
         """Let the agent and its simulator go."""
-        self.actor.let_go()
+        self.actor.close()
         for thread in self._threads:
             thread.join(HANG_S)
         for messages in self._messages:

@@ -1,4 +1,4 @@
-"""A3C over a flat bucket: one pass over experience of policies that are some versions old, corrected by V-trace."""
+"""A3C over a flat bucket: one pass over experience of somewhat older policies, corrected by V-trace."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,21 +21,21 @@ from gmi_drl.errors import UsageError
 
 @dataclass
 class Samples:
-    """Transitions in the order in which they are learnt from, each `[B, ...]`; observations are scaled."""
+    """Transitions in the order of the slices, each `[B, ...]`; observations are scaled."""
 
     obs: Tensor
     action: Tensor
     log_prob: Tensor
-    """By the policy that acted."""
+    """Under the policy that acted."""
 
     valid: Tensor
     target: Tensor
-    """Of the value."""
+    """Target of the value."""
 
     advantage: Tensor
 
     def split(self, parts: int) -> list[Self]:
-        """Views of equal length; the rest of a division goes unused."""
+        """Views of equal length; the remainder of the division is not used."""
         size = len(self.obs) // parts
         return [
             type(self)(**{name: tensor[i * size : (i + 1) * size] for name, tensor in vars(self).items()})
@@ -44,10 +44,10 @@ class Samples:
 
 
 class Experience:
-    """What an update learns from: memory of its own for a batch of one size.
+    """A copy of a batch for one update; the memory is reused for batches of the same size.
 
-    A value or a density is the same in any order, so observations lie here in that of the samples alone; what is
-    judged along time lies in the order of the batch, `[R, T, N]`.
+    Observations, of which only values and densities are computed, are in the order of the samples. Tensors that are
+    needed along time are in the order of the batch, `[R, T, N]`.
     """
 
     def __init__(self, like: ExperienceBatch) -> None:
@@ -62,7 +62,7 @@ class Experience:
         self.last_obs = torch.zeros_like(like.last_obs)
 
     def fill(self, batch: ExperienceBatch, normaliser: Normaliser) -> None:
-        """Copy a batch of this size, its observations scaled."""
+        """Copy a batch of this size, and scale its observations."""
         for name in ("obs", "action", "log_prob", "valid"):
             self.shuffle(getattr(batch, name), getattr(self.samples, name))
         for name in ("reward", "done", "valid", "bootstrap", "log_prob", "last_obs"):
@@ -71,27 +71,27 @@ class Experience:
         normaliser.scale_(self.last_obs)
 
     def shuffle(self, ordered: Tensor, into: Tensor) -> None:
-        """Put `[R, T, N, ...]` in the order of the samples."""
+        """Write `[R, T, N, ...]` `into` the order of the samples."""
         torch.index_select(ordered.flatten(0, 2), 0, self.order, out=into)
 
     def in_time(self, samples: Tensor) -> Tensor:
-        """Of numbers of samples `[B]` a copy in the order of the batch, `[R, T, N]`."""
+        """A copy of `samples [B]` in the order of the batch, `[R, T, N]`."""
         return samples.index_select(0, self.place).view(self.reward.shape)
 
 
 class A3C(FlatLearner[A3CConfig]):
-    """A learner of experience that agents elsewhere have gathered (arXiv 1602.01783), with V-trace (arXiv 1802.01561).
+    """Learns from the experience of agents on other GMIs (arXiv 1602.01783), with V-trace (arXiv 1802.01561).
 
-    Each step is by a slice of the transitions, in one order for all updates: what is left of the division is not
-    learnt from. For arguments beside these see `FlatLearner`.
+    Each step uses one slice of the transitions, in an order that is the same for all updates; the remainder of the
+    division is not used. For the other arguments see `FlatLearner`.
 
     Args:
-        normaliser: Scales the raw observations of batches, as it is at the time of an update.
+        normaliser: Scales the raw observations of batches, by its statistics at the time of an update.
     """
 
     METRICS = ("policy_loss", "value_loss", "kl", "rho", "skipped_updates")
-    """KL from the policies that acted to the one that learns, estimated by half the mean square of the difference of
-    log probabilities; rho as of V-trace, clipped, 1 where both are the same."""
+    """`kl` is from the policies that acted to the one that learns, estimated by half the mean square of the difference
+    of log probabilities; `rho` is V-trace's, clipped, 1 if both policies are the same."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class A3C(FlatLearner[A3CConfig]):
 
     @property
     def learning_rate_factor(self) -> float:
-        """See `FlatLearner`; the usual one in an update, as what a step does is seen only when agents act by it."""
+        """See `FlatLearner`. It is per update: the effect of a single step is seen only when agents act."""
         return LEARNING_RATE_FACTOR ** (1 / self.config.minibatches)  # type: ignore[no-any-return]
 
     def update(self, batch: ExperienceBatch) -> None:
@@ -126,39 +126,39 @@ class A3C(FlatLearner[A3CConfig]):
         Raises:
             UsageError: if it has fewer transitions than an update has slices.
         """
-        experience, judge = self._room_for(batch)
+        experience, estimate = self._memory_for(batch)
         experience.fill(batch, self.normaliser)  # from here on the batch is not read
-        judge()
+        estimate()
         self._take_steps()
 
     def release(self) -> None:
         """See `FlatLearner`."""
-        self._room: tuple[Experience, Captured] | None = None
+        self._memory: tuple[Experience, Captured] | None = None
         super().release()
 
-    def _room_for(self, batch: ExperienceBatch) -> tuple[Experience, Captured]:
-        """Memory of our own for the experience of an update, what judges it, and a step for each slice of it.
+    def _memory_for(self, batch: ExperienceBatch) -> tuple[Experience, Captured]:
+        """Memory for a batch of this size, the function that estimates its targets, and a step for each slice of it.
 
-        They stay as long as batches have the same size, whichever they are: those by turns need no new graphs.
+        They are kept while batches have the same size, so that their graphs are kept.
         """
-        if self._room is None or self._room[0].reward.shape != batch.reward.shape:
+        if self._memory is None or self._memory[0].reward.shape != batch.reward.shape:
             slices, transitions = self.config.minibatches, batch.reward.numel()
             if transitions < slices:
                 raise UsageError(
                     f"{transitions} transitions make no {slices} slices: more environments or a longer horizon, or "
                     f"--set learner.minibatches={transitions}"
                 )
-            self._room, self._gradient_steps = None, []  # before there is room for others
+            self._memory, self._gradient_steps = None, []  # free them before allocating others
             experience = Experience(batch)
-            self._room = experience, self._captured(partial(self._judge, experience))
+            self._memory = experience, self._captured(partial(self._estimate, experience))
             self._step_by(partial(self._compute_gradient, part) for part in experience.samples.split(slices))
-        return self._room
+        return self._memory
 
     @torch.no_grad()
-    def _judge(self, experience: Experience) -> None:
-        """Targets and advantages of all samples, by the policy and the values that an update begins with.
+    def _estimate(self, experience: Experience) -> None:
+        """Targets and advantages of all samples, by policy and values at the start of the update.
 
-        Only what follows a time-out is a value of the agent that acted, which alone has seen it.
+        Values after time-outs are from the agent that acted: only there were the observations known.
         """
         config, samples = self.config, experience.samples
         value = experience.in_time(self.policy.value(samples.obs))
@@ -172,15 +172,15 @@ class A3C(FlatLearner[A3CConfig]):
         )
         if config.vtrace:
             log_prob = experience.in_time(self.policy.log_prob(samples.action, self.policy.actor(samples.obs)))
-            judgement = vtrace(steps, (log_prob - experience.log_prob).exp(), config.rho_clip, config.c_clip)
+            estimates = vtrace(steps, (log_prob - experience.log_prob).exp(), config.rho_clip, config.c_clip)
         else:
-            judgement = n_step_returns(steps)
-        experience.shuffle(judgement.target, samples.target)
-        experience.shuffle(judgement.advantage, samples.advantage)
+            estimates = n_step_returns(steps)
+        experience.shuffle(estimates.target, samples.target)
+        experience.shuffle(estimates.advantage, samples.advantage)
 
     @torch.no_grad()
     def _compute_gradient(self, part: Samples) -> None:
-        """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed.
+        """Fill the bucket: gradients of this GMI's share of the loss, and the metrics.
 
         The loss is `-mean(log_prob weight advantage) + value_loss_coef mean(error^2) - entropy_coef entropy`. With z
         the distance of an action from the mean in standard deviations, the log density changes by z / std with the mean

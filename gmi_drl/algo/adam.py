@@ -9,18 +9,18 @@ BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 class Adam:
     """Adam (arXiv 1412.6980) as `torch.optim.Adam(fused=True)` computes it, bit by bit.
 
-    The first optimizer of torch.optim imports torch's compiler, which a GMI that starts would wait for.
+    torch.optim is not used since its first optimizer imports torch's compiler, which delays the start of a GMI.
 
     Args:
         parameters: `[P]`, changed in place.
         gradient: `[P]`, read by each step.
         learning_rate: `[]`, on the device of the parameters, read by each step.
-        found_inf: `[]` there, 1 where the gradient is not finite: then a step changes nothing.
+        found_inf: `[]` there, 1 if the gradient is not finite: then a step changes nothing.
 
     Attributes:
         mean: `[P]`, running mean of the gradients.
         square: `[P]`, running mean of their squares.
-        steps: `[]`, done.
+        steps: `[]`, the number of steps done.
     """
 
     def __init__(self, parameters: Tensor, gradient: Tensor, learning_rate: Tensor, found_inf: Tensor) -> None:

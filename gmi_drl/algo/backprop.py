@@ -1,4 +1,4 @@
-"""The way back through a network by hand: gradients go straight to their places in the bucket, and autograd rests."""
+"""Backpropagation without autograd: gradients are written directly into the bucket."""
 
 from collections.abc import Callable
 
@@ -12,17 +12,17 @@ _BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
     Elu: lambda gradient, result: torch.ops.aten.elu_backward(gradient, 1, 1, 1, True, result),
     nn.Tanh: lambda gradient, result: torch.ops.aten.tanh_backward(gradient, result),
 }
-"""What comes back through an activation, from the gradient of its result and the result."""
+"""The gradient of an activation's input, from the gradient of its result and the result."""
 
 
 class Backprop:
-    """One network of `networks.mlp`, there and back, outside of autograd: the same numbers to the last bit.
+    """Forward and backward pass of a network of `networks.mlp`, with the same bits as autograd's.
 
-    Autograd puts each gradient into new memory and adds it to a bucket that was zeroed before, and looks for what comes
-    next: of an update by small slices that is a quarter.
+    Autograd allocates each gradient, adds it to a bucket that was zeroed before, and searches its graph: with small
+    slices that is a quarter of an update.
 
     Args:
-        network: Whose parameters and gradients are views as `FlatParameters` makes them.
+        network: With parameters and gradients that are views made by `FlatParameters`.
     """
 
     def __init__(self, network: nn.Sequential) -> None:
@@ -31,7 +31,7 @@ class Backprop:
         self._activate_, self._activate_back = _FORWARD[activation], _BACKWARD[activation]
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """Its input `[B, in]` and what each layer makes of it; the last is `[B, out]`."""
+        """The input `[B, in]` and the outputs of all layers; the last is `[B, out]`."""
         outputs = [x]
         for layer in self._linear:
             x = nn.functional.linear(x, layer.weight, layer.bias)
@@ -43,7 +43,7 @@ class Backprop:
 
         Args:
             outputs: Of `forward`, for the same parameters.
-            gradient: Of what is minimised with respect to the last of them, `[B, out]`.
+            gradient: Of the loss with respect to the last of them, `[B, out]`.
         """
         for number in reversed(range(len(self._linear))):
             layer, x = self._linear[number], outputs[number]

@@ -1,4 +1,4 @@
-"""ELU for processors."""
+"""ELU, faster than torch's on CPUs."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 LARGE = 2**15
-"""Numbers from which four quick passes take less time than torch's one."""
+"""Size from which our four quick passes take less time than torch's one."""
 
 
 class Elu(nn.Module):
     """ELU in place: `x` where positive, `exp(x) - 1` elsewhere. Its backward pass reads the result.
 
-    torch's own takes an `expm1` for every number, on a processor as long as the matrix product that follows it. Here
-    it is an `exp` of several numbers at a time, 6e-8 away from it at most.
+    torch's computes `expm1` of single numbers, which on a CPU takes as long as the matrix product after it. This one
+    computes a vectorised `exp`, with a difference of at most 6e-8.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -25,7 +25,7 @@ class Elu(nn.Module):
 
 
 def elu_(x: Tensor) -> Tensor:
-    """The same of numbers that no gradient is asked of."""
+    """ELU in place of numbers without gradients."""
     if not _is_large(x):
         return nn.functional.elu(x, inplace=True)
     negative = x.clamp(max=0).exp_().sub_(1)

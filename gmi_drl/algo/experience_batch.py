@@ -1,4 +1,4 @@
-"""Experience as a learner gets it from agents on other GMIs: rollouts side by side."""
+"""A batch of rollouts from agents on other GMIs."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -12,22 +12,22 @@ from gmi_drl.layout.experience import RolloutForm
 
 @dataclass
 class ExperienceBatch:
-    """R rollouts of one form, each tensor `[R, ...]`, of agents whose policies may have been different ones.
+    """R rollouts of one form, each tensor `[R, ...]`. Their policies may be different versions.
 
-    The fields are the kinds of `experience.RolloutForm`, which tells more of them.
+    The fields are the kinds of `layout.experience.RolloutForm`; see there.
 
     Attributes:
-        obs: Raw observations `[R, T, N, O]`: who learns scales them by its own statistics.
+        obs: Raw observations `[R, T, N, O]`: the learner scales them by its own statistics.
         action: `[R, T, N, A]`.
-        log_prob: Of the actions, by the policy that acted, `[R, T, N]`.
+        log_prob: Of the actions, under the policy that acted, `[R, T, N]`.
         reward: Of the task, not scaled, `[R, T, N]`.
         done: 1 where an episode ended, `[R, T, N]`.
-        valid: 0 where the simulator went wrong, else 1, `[R, T, N]`.
+        valid: 0 where the environment went wrong, else 1, `[R, T, N]`.
         bootstrap: The value that follows a time-out by the agent that acted, 0 elsewhere, `[R, T, N]`.
-        last_obs: Raw ones that followed the last step, `[R, N, O]`.
-        delta: What the observations add to the normaliser, float64 `[R, 1 + 2 O]`.
-        sums: As of `algo.rollout.Rollout`, float64 `[R, 5 + K]`.
-        facts: What an agent tells beside, float64 `[R, NUM_FACTS]`.
+        last_obs: Raw observations after the last step, `[R, N, O]`.
+        delta: Of the normaliser, from the raw observations, float64 `[R, 1 + 2 O]`.
+        sums: As in `algo.rollout.Rollout`, float64 `[R, 5 + K]`.
+        facts: Numbers that the agent reports with a rollout (`layout.experience.FACTS`), float64 `[R, NUM_FACTS]`.
     """
 
     obs: Tensor
@@ -44,12 +44,12 @@ class ExperienceBatch:
 
     @classmethod
     def empty(cls, form: RolloutForm, rollouts: int, device: torch.device) -> Self:
-        """Room for so many rollouts, zeros."""
+        """A batch of zeros."""
         return cls.over(torch.zeros(form.offsets(rollouts)[-1], dtype=torch.uint8, device=device), form, rollouts)
 
     @classmethod
     def over(cls, memory: Tensor, form: RolloutForm, rollouts: int) -> Self:
-        """Views into memory, uint8 `[form.offsets(rollouts)[-1]]` or longer, where rollouts lie kind after kind."""
+        """Views into memory, uint8 `[form.offsets(rollouts)[-1]]` or longer, in which kinds follow each other."""
         parts = pairwise(form.offsets(rollouts))
         return cls(
             **{
@@ -59,8 +59,3 @@ class ExperienceBatch:
                 for kind, (begin, _) in zip(form.kinds, parts, strict=True)
             }
         )
-
-    @property
-    def worlds(self) -> int:
-        """R * N."""
-        return self.last_obs.shape[0] * self.last_obs.shape[1]

@@ -1,4 +1,4 @@
-"""What our learners share: gradients in one flat bucket, summed over the group, and a step of Adam for each."""
+"""The base of our learners: gradients in one flat bucket, summed over the group, then a step of Adam."""
 
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -21,26 +21,25 @@ Config = TypeVar("Config", bound=OurConfig)
 
 
 class FlatLearner(Generic[Config]):
-    """One replica; those of a group stay alike. What is minimised is its subclass's.
+    """Updates a policy; the learners of a group stay equal. A subclass defines the loss.
 
-    Nothing in an update waits for the device, but for a `reduce` that goes through the host: learning rate, KL and
-    losses stay tensors; a step whose gradients are not finite (on any GMI: the sum carries it) is skipped by Adam on
-    the device and counted.
+    Nothing in an update waits for the device, except a `reduce` that goes through the host: learning rate, KL and
+    losses stay tensors. If a GMI has gradients that are not finite, their sum is not, and Adam skips the step.
 
     Args:
-        policy: The networks, on the device that the update shall run on.
+        policy: The networks, on the device of the update.
         config: Hyper-parameters.
         sample_share: Samples that this GMI learns from divided by those of its whole group.
-        reduce: Sums a float32 vector in place over the group; the identity when alone.
-        make_bucket: Gives memory on the device that `reduce` reads with the fewest copies.
-        cuda_graphs: On a GPU, replay what happens before and after each `reduce` as CUDA graphs.
+        reduce: Sums a float32 vector in place over the group; does nothing in a group of one.
+        make_bucket: Allocates memory on the device that `reduce` reads with the fewest copies.
+        cuda_graphs: Whether to use CUDA graphs for the work before and after each `reduce`, on a GPU.
 
     Attributes:
         totals: Sums of `METRICS` over the steps of the last update.
     """
 
     METRICS: ClassVar[tuple[str, ...]]
-    """What is measured in each step, in the order of the bucket's tail, one of them "kl"; last "skipped_updates"."""
+    """Metrics of a step in the order of the bucket's tail, one of them "kl"; then "skipped_updates"."""
 
     def __init__(
         self,
@@ -58,7 +57,7 @@ class FlatLearner(Generic[Config]):
         make_bucket = make_bucket or partial(torch.zeros, device=device)
         self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
         size = policy.actor_size
-        self._clipped = self.flat.gradient[:size], self.flat.gradient[size:]  # each by itself
+        self._clipped = self.flat.gradient[:size], self.flat.gradient[size:]  # actor and critic apart
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
@@ -67,17 +66,17 @@ class FlatLearner(Generic[Config]):
 
     @property
     def learning_rate_factor(self) -> float:
-        """By which the adaptive learning rate changes in a step."""
+        """Factor by which the adaptive learning rate changes in a step."""
         return LEARNING_RATE_FACTOR
 
     def release(self) -> None:
-        """Free the memory for the samples of an update, and let go of all that was captured."""
+        """Free the memory for the samples of an update, and all CUDA graphs."""
         self._gradient_steps: list[Captured] = []
         self._apply_step = self._captured(self._apply)
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
-        """Means over the steps of the last update; learning rate, entropy and noise after it. Waits, once."""
+        """Means over the steps of the last update; learning rate, entropy and noise after it. Waits for the device."""
         count = self.config.epochs * self.config.minibatches
         now = torch.stack((self.learning_rate, self.policy.entropy(), self.policy.log_std.exp().mean()))
         *sums, skipped, learning_rate, entropy, action_std = torch.cat((self.totals, now)).tolist()
@@ -85,7 +84,7 @@ class FlatLearner(Generic[Config]):
         return {**rows, "learning_rate": learning_rate, "entropy": entropy, "action_std": action_std}
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything that the next update depends on, as tensors."""
+        """Everything that the next update depends on."""
         return {
             "parameters": self.flat.vector,
             "adam.mean": self.adam.mean,
@@ -100,7 +99,7 @@ class FlatLearner(Generic[Config]):
             tensor.copy_(saved[name])
 
     def _step_by(self, compute_gradients: Iterable[Callable[[], None]]) -> None:
-        """Steps of an update from now on, each by the gradient that one of these puts into the bucket."""
+        """Set the steps of an update: one for each of these functions, which write a gradient into the bucket."""
         self._gradient_steps = [self._captured(compute) for compute in compute_gradients]
 
     def _captured(self, function: Callable[[], None]) -> Captured:
@@ -116,9 +115,9 @@ class FlatLearner(Generic[Config]):
                 self._apply_step()
 
     def _fill_bucket(self, loss: Tensor, *measured: Tensor) -> None:
-        """Put this GMI's share of a loss' gradient into the bucket, and of the `METRICS` that were measured with it.
+        """Add this GMI's share of a loss's gradient to the bucket, and write its share of the metrics into the tail.
 
-        A gradient is added to what the bucket holds: `_compute_gradient` begins with zeros.
+        The bucket must be zero before.
         """
         (loss * self.sample_share).backward()  # type: ignore[no-untyped-call]
         with torch.no_grad():
@@ -137,7 +136,7 @@ class FlatLearner(Generic[Config]):
         self.totals[-1] += self.found_inf
 
     def _adapt_learning_rate(self, kl: Tensor) -> None:
-        """Keep the KL of a step near `desired_kl`."""
+        """Change the learning rate so that the KL of a step stays near `desired_kl`."""
         if self.config.schedule == "fixed":
             return
         slower = self.learning_rate / self.learning_rate_factor

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 class FlatParameters:
     """Makes the parameters views of one vector `[P]` and their gradients views of one bucket `[P + tail]`.
 
-    The tail carries what every rank must agree on beside the gradients. Weights lie there as `[in, out]`: a forward
-    pass multiplies by their transpose, and reading it transposed slows the product down.
+    The tail is for further numbers to sum over the ranks. Weights are stored as `[in, out]`: a forward pass multiplies
+    by the transpose, which is slower to read from `[out, in]`.
 
     Args:
-        parameters: The parameters, in the order that the vector shall have. Their values are kept.
-        tail: Extra float32 numbers at the end of the bucket.
-        make_bucket: Gives a zeroed float32 vector of a length on their device, e.g. one that is reduced without a copy.
+        parameters: In the order of the vector. Their values are kept.
+        tail: Number of extra float32 numbers at the end of the bucket.
+        make_bucket: Allocates zeros, float32, of a length on their device, such as memory that is reduced in place.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], tail: int, make_bucket: Callable[[int], Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""Squared norms of the policy's gradient over few samples and over many, before an update changes the policy."""
+"""Squared norms of the policy's gradient over few and over many samples, measured before an update."""
 
 import torch
 from torch import Tensor
@@ -8,22 +8,22 @@ from gmi_drl.algo.rollout import Rollout, split
 
 
 class GradientSquares:
-    """Keeps, on the device, what `NoiseScale.estimated` is made of.
+    """Squared gradient norms, kept on the device, for `NoiseScale.estimated`.
 
-    The policy's gradient alone: the value network's is of another loss, whose noise would hide it. At the policy that
-    acted no ratio of probabilities is clipped, so PPO's gradient is that of the policy.
+    They are of the policy alone: the value network has another loss, whose noise would hide the policy's. At the policy
+    that acted no ratio of probabilities is clipped, so PPO's gradient is the policy gradient.
 
     Args:
-        ppo: Whose gradients; its bucket is used, and is its own again at the next update.
-        parts: In which a rollout is cut.
+        ppo: Computes the gradients, in its bucket, which is free between two updates.
+        parts: Number of parts that a rollout is cut into.
     """
 
     def __init__(self, ppo: PPO, parts: int) -> None:
         self._ppo, self._parts = ppo, parts
         self._kept: list[Tensor] = []
 
-    def look(self, rollout: Rollout, permutation: Tensor, mean: float, std: float) -> None:
-        """Take the squares of a judged rollout whose advantages are not yet normalised, by these statistics."""
+    def measure(self, rollout: Rollout, permutation: Tensor, mean: float, std: float) -> None:
+        """Measure an evaluated rollout whose advantages are not normalised yet; `mean` and `std` are theirs."""
         batch = rollout.empty_batch()
         rollout.shuffle(permutation, into=batch)
         batch.advantage.sub_(mean).div_(std + 1e-8).mul_(batch.valid)
@@ -38,7 +38,7 @@ class GradientSquares:
         self._kept.append(torch.stack((squares / self._parts, (total / self._parts).square().sum())))
 
     def read(self) -> list[tuple[float, float]]:
-        """The squares of all updates since the last call. Waits for the device, once."""
+        """Pairs (mean over the parts, of the whole) of all updates since the last call. Waits for the device, once."""
         pairs = torch.stack(self._kept).tolist() if self._kept else []
         self._kept = []
         return [(small, large) for small, large in pairs]

@@ -19,7 +19,7 @@ ACTIVATIONS: dict[Activation, type[nn.Module]] = {"elu": Elu, "tanh": nn.Tanh}
 
 
 def make_policy(spec: TaskSpec, config: OurConfig) -> "ActorCritic":
-    """The networks that a configuration asks for."""
+    """The policy and value networks of a configuration."""
     return ActorCritic(replace(spec, hidden=config.hidden), config.init_std, config.activation)
 
 
@@ -38,7 +38,8 @@ def mlp(sizes: Sequence[int], last_gain: float, activation: Activation) -> nn.Se
 class ActorCritic(nn.Module):
     """The policy (mean and state-independent log standard deviation) and the value of a task.
 
-    Parameters come in the order actor, log_std, critic: two contiguous parts of the flat vector, clipped apart.
+    Parameters are ordered actor, log_std, critic: two contiguous parts of the flat vector, whose gradients are clipped
+    apart.
     """
 
     def __init__(self, spec: TaskSpec, init_std: float = 1.0, activation: Activation = "elu") -> None:
@@ -49,7 +50,7 @@ class ActorCritic(nn.Module):
 
     @property
     def actor_size(self) -> int:
-        """Scalars of the policy: its network and its standard deviations."""
+        """Number of parameters of the policy: its network and its standard deviations."""
         return sum(p.numel() for p in self.actor.parameters()) + self.log_std.numel()
 
     def parameters_in_order(self) -> list[nn.Parameter]:
@@ -74,7 +75,7 @@ class ActorCritic(nn.Module):
         return self.critic(obs).squeeze(-1)  # type: ignore[no-any-return]
 
     def entropy(self) -> Tensor:
-        """Entropy of the action distribution, a scalar: it does not depend on the state."""
+        """Entropy of the action distribution, a scalar, the same for all states."""
         return (self.log_std + 0.5 + HALF_LOG_TWO_PI).sum()
 
 

@@ -9,8 +9,8 @@ from gmi_drl.comm.memory.pinned import Upload, pinned_zeros
 class Normaliser:
     """Scales observations `[..., O]` to zero mean and unit variance.
 
-    Statistics are float64 and stand still during an iteration. Each GMI measures what it saw as a *delta*; the deltas
-    of all GMIs are merged in rank order once per iteration (Chan et al. 1979), so that all stay bit-identical.
+    Statistics are float64 and constant during an iteration. The moments of a GMI's observations are its *delta*; once
+    per iteration every GMI merges all deltas in rank order (Chan et al. 1979), so that all stay bit-identical.
     """
 
     EPSILON = 1e-2  # as rsl_rl: added to the standard deviation, keeps constant observations quiet
@@ -32,11 +32,11 @@ class Normaliser:
         return obs.sub_(self.mean).mul_(self.scale)
 
     def delta(self, obs: Tensor) -> Tensor:
-        """What these observations `[..., O]` add, float64 `[1 + 2 O]` on their device."""
+        """The moments of observations `[..., O]`, float64 `[1 + 2 O]` on their device."""
         return moments(obs.reshape(-1, self.num_obs))
 
     def merge(self, deltas: Tensor) -> None:
-        """Take in the deltas `[ranks, 1 + 2 O]` of all GMIs, in rank order, on the CPU."""
+        """Merge the deltas `[ranks, 1 + 2 O]` of all GMIs, in rank order, on the CPU."""
         for delta in deltas:
             self.statistics = merge_moments(self.statistics, delta)
         self._refresh()
@@ -49,8 +49,8 @@ class Normaliser:
     def _refresh(self) -> None:
         count, mean, m2 = self.statistics[0], self.statistics[1 : 1 + self.num_obs], self.statistics[1 + self.num_obs :]
         if count == 0:
-            return  # nothing has been seen: as made
-        self._upload.wait()  # it is over: since the last one all have agreed, which waits for the device
+            return  # no observations yet: the initial scaling stays
+        self._upload.wait()  # returns at once: the exchange since the last upload waited for the device
         self._host[0] = mean
         self._host[1] = 1 / ((m2 / count).sqrt() + self.EPSILON)
         self._upload.start(self._host, self._scaling)
@@ -65,7 +65,7 @@ def moments(rows: Tensor) -> Tensor:
 
 
 def merge_moments(left: Tensor, right: Tensor) -> Tensor:
-    """Moments of two sets of rows taken together; both `[1 + 2 K]` as `moments` makes them, the right one not empty."""
+    """Moments `[1 + 2 K]` of two sets of rows together, from those of each; the right set must not be empty."""
     size = (left.numel() - 1) // 2
     count = left[0] + right[0]
     gap = right[1 : 1 + size] - left[1 : 1 + size]

@@ -1,4 +1,4 @@
-"""PPO over a flat bucket: the gradients of all GMIs are summed by whatever `reduce` is handed in."""
+"""PPO over a flat bucket, whose gradients are summed over the group."""
 
 from functools import cached_property, partial
 
@@ -12,26 +12,26 @@ from gmi_drl.config.learners import PPOConfig
 
 
 class PPO(FlatLearner[PPOConfig]):
-    """Proximal policy optimisation (arXiv 1707.06347) of one replica; the order of operations is rsl_rl's.
+    """Proximal policy optimisation (arXiv 1707.06347), with a step for each mini-batch.
 
-    For arguments see `FlatLearner`; each step is by a mini-batch.
+    The order of operations is rsl_rl's. For arguments see `FlatLearner`.
     """
 
     METRICS = ("surrogate_loss", "value_loss", "kl", "skipped_updates")
 
     @cached_property
     def old_log_std(self) -> Tensor:
-        """Of the policy that acted, `[A]`: one place for all rollouts, as graphs read it."""
+        """Of the policy that acted, `[A]`. One tensor for all rollouts, since graphs read it."""
         return torch.zeros_like(self.policy.log_std)
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
         """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions."""
         self.old_log_std.copy_(rollout.log_std)
-        rollout.shuffle(permutation, into=self._room_for(rollout))  # from here on the rollout is not read
+        rollout.shuffle(permutation, into=self._memory_for(rollout))  # from here on the rollout is not read
         self._take_steps()
 
     def policy_gradient(self, batch: MiniBatch) -> Tensor:
-        """The policy's part of the gradient over a mini-batch, a view that the next call overwrites. Learns nothing."""
+        """The policy's part of the gradient over a mini-batch, a view that the next call overwrites."""
         self._compute_gradient(batch)
         return self.flat.gradient[: self.policy.actor_size]
 
@@ -40,13 +40,13 @@ class PPO(FlatLearner[PPOConfig]):
         self._shuffled: MiniBatch | None = None
         super().release()
 
-    def _room_for(self, rollout: Rollout) -> MiniBatch:
-        """Memory of our own for the transitions of an update, and a step for each mini-batch in it.
+    def _memory_for(self, rollout: Rollout) -> MiniBatch:
+        """Memory for the transitions of a rollout of this size. Also sets a step for each mini-batch in it.
 
-        They stay as long as rollouts have the same size, whichever they are: two by turns need no new graphs.
+        It is kept while rollouts have the same size, so that their graphs are kept.
         """
         if self._shuffled is None or len(self._shuffled.obs) != rollout.transitions:
-            self._shuffled, self._gradient_steps = None, []  # before there is room for others
+            self._shuffled, self._gradient_steps = None, []  # free them before allocating others
             self._shuffled = rollout.empty_batch()
             self._step_by(
                 partial(self._compute_gradient, part) for part in split(self._shuffled, self.config.minibatches)
@@ -54,7 +54,7 @@ class PPO(FlatLearner[PPOConfig]):
         return self._shuffled
 
     def _compute_gradient(self, batch: MiniBatch) -> None:
-        """Fill the bucket: gradients of this GMI's share of the loss, and what else is to be summed."""
+        """Fill the bucket: gradients of this GMI's share of the loss, and the metrics."""
         self.flat.bucket.zero_()
         mean = self.policy.actor(batch.obs)
         surrogate, value_loss = self._surrogate(batch, mean), self._value_loss(batch)

@@ -1,4 +1,4 @@
-"""Experience of one iteration, in preallocated tensors, and its advantages."""
+"""Rollouts, in preallocated tensors, and their advantages."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from gmi_drl.config.learners import OurConfig
 
 @dataclass
 class MiniBatch:
-    """Transitions to learn from, each `[B, ...]`. `valid` is 0 where the simulator went wrong, else 1."""
+    """Transitions to learn from, each `[B, ...]`. `valid` is 0 where the environment went wrong, else 1."""
 
     obs: Tensor
     action: Tensor
@@ -24,18 +24,18 @@ class MiniBatch:
 
 
 class Rollout:
-    """What N worlds met in T steps: tensors `[T, N, ...]`, and what else belongs to these steps, written in place.
+    """T steps of N environments: tensors `[T, N, ...]` and facts about these steps, written in place.
 
-    Once it is judged it is complete: who learns from it needs nothing more of who acted.
+    An evaluated rollout is complete: a learner needs nothing else from the agent that acted.
 
     Attributes:
-        obs: Observations `[T, N, O]`, normalised once they are judged.
-        last_obs: The raw ones `[N, O]` that followed the last step.
+        obs: Observations `[T, N, O]`; `Agent.evaluate` normalises them.
+        last_obs: Raw observations `[N, O]` after the last step.
         mean: Of the policy that acted, `[T, N, A]`.
         log_std: Of the policy that acted, `[A]`.
-        delta: What the raw observations add to the normaliser, float64 `[1 + 2 O]`.
-        sums: Reward, episodes that ended, their returns, their lengths, worlds that went wrong, and the K terms of the
-            reward, float64 `[5 + K]`.
+        delta: Of the normaliser, from the raw observations, float64 `[1 + 2 O]`.
+        sums: Sum of rewards, number of episodes that ended, sums of their returns and lengths, number of environments
+            that went wrong, and sums of the K terms of the reward, float64 `[5 + K]`.
     """
 
     def __init__(
@@ -62,8 +62,8 @@ class Rollout:
     def advantages(self, last_value: Tensor, config: OurConfig) -> None:
         """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
 
-        `bootstrap [T, N]` holds the value that follows a time-out, 0 elsewhere. A transition that is not valid has
-        advantage 0, so what came before it is judged by the value of the state in which its world went wrong.
+        `bootstrap [T, N]` is the value that follows a time-out, 0 elsewhere. A transition that is not valid has
+        advantage 0, so that the steps before it get the value of the state in which the environment went wrong.
 
         Args:
             last_value: Values `[N]` of the observations after the last step.
@@ -82,37 +82,37 @@ class Rollout:
         """Count, mean and M2 of the valid advantages, float64 `[3]` on the device, for GMIs to merge."""
         valid, advantage = self.valid.double(), self.advantage.double()
         count = valid.sum()
-        mean = advantage.sum() / count.clamp(min=1)  # those that are not valid are 0
+        mean = advantage.sum() / count.clamp(min=1)  # the others are 0
         return torch.stack((count, mean, (valid * (advantage - mean).square()).sum()))
 
     def normalise_advantages(self, mean: float, std: float) -> None:
-        """Give the advantages zero mean and unit variance, by the statistics of all GMIs."""
+        """Normalise the advantages by their mean and standard deviation over all GMIs."""
         self.advantage.sub_(mean).div_(std + 1e-8).mul_(self.valid)
 
     def empty_batch(self) -> MiniBatch:
-        """Room for all its transitions, each field `[T * N, ...]`."""
+        """A batch of zeros for all transitions, each field `[T * N, ...]`."""
         fields = {name: getattr(self, name) for name in MiniBatch.__dataclass_fields__}
         return MiniBatch(**{name: torch.zeros_like(field).flatten(0, 1) for name, field in fields.items()})
 
     def shuffle(self, permutation: Tensor, into: MiniBatch) -> None:
-        """Put all transitions into a batch as of `empty_batch`, in the order of `permutation [T * N]`."""
+        """Copy all transitions into a batch made by `empty_batch`, in the order of `permutation [T * N]`."""
         for name, field in vars(into).items():
             torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=field)
 
 
 def sample_share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
-    """The part of a group's samples that one GMI learns from, by which it weighs its means: 1 in all.
+    """One GMI's share of the samples that its group learns from, the weight of its means. All shares sum to 1.
 
     Args:
-        mine: Transitions that it collects, or whatever is dealt out to the mini-batches.
-        group: Those of every GMI.
-        minibatches: Per epoch; `split` leaves the rest of this division unused.
+        mine: Number of its transitions, or of other units that mini-batches divide.
+        group: The numbers of all GMIs.
+        minibatches: Per epoch; `split` does not use the remainder of this division.
     """
     return (mine // minibatches) / sum(theirs // minibatches for theirs in group)
 
 
 def split(batch: MiniBatch, parts: int) -> list[MiniBatch]:
-    """Cut a batch `[B, ...]` into views of equal length; the rest of a division goes unused."""
+    """Cut a batch `[B, ...]` into views of equal length; the remainder of the division is not used."""
     length = batch.obs.shape[0] // parts
     fields = vars(batch)
     return [

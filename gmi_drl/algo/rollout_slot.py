@@ -1,4 +1,4 @@
-"""A place that rollouts lie in, one after another, and what was captured over it."""
+"""Memory for rollouts, one after another, and the CUDA graphs over it."""
 
 from collections.abc import Callable
 from functools import partial
@@ -8,13 +8,11 @@ from gmi_drl.cuda_graph import Captured
 
 
 class Slot:
-    """Holds one rollout at a time, always in the same memory, so that graphs over it can be replayed.
-
-    They are the slot's: slots that are used by turns keep each its own, and a slot that is dropped takes its own along.
+    """The memory of one rollout at a time, and the CUDA graphs over it, which are freed with it.
 
     Args:
         rollout: The memory.
-        cuda_graphs: On a GPU, replay what is run over it as CUDA graphs.
+        cuda_graphs: Whether `run` uses CUDA graphs, on a GPU.
     """
 
     def __init__(self, rollout: Rollout, *, cuda_graphs: bool = True) -> None:
@@ -22,7 +20,7 @@ class Slot:
         self._captured: dict[Callable[[Rollout], None], Captured] = {}
 
     def run(self, function: Callable[[Rollout], None]) -> None:
-        """Run a function over the rollout; as `Captured`, one for each function."""
+        """Call a function with the rollout, through a `Captured` for each function."""
         if function not in self._captured:
             device = self.rollout.obs.device
             self._captured[function] = Captured(partial(function, self.rollout), device, is_on=self._cuda_graphs)

@@ -23,7 +23,7 @@ from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
 from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, step_bytes
-from gmi_drl.replay.files.writer import Writing, writing
+from gmi_drl.replay.files.writer import ExperienceWriter, write_experience
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
@@ -124,7 +124,7 @@ def serve(
         stochastic: Act with the noise of training, not by the mean.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         supervisors: Starts the supervisors of the layout's nodes; None for a layout of this machine.
-        experience: A new folder for what all GMIs see, do and get; see `run.experience`.
+        experience: A new folder for what all GMIs see, do and get; see `replay.files`.
         on_start: Called when the devices are cut and the GMIs have been started.
 
     Raises:
@@ -182,8 +182,8 @@ def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
 
 def _writing(
     folder: Path, layout: Layout, spec: TaskSpec, steps: int, facts: Mapping[str, Any]
-) -> AbstractContextManager[Writing]:
-    """See `writing`; refuses before anything is started."""
+) -> AbstractContextManager[ExperienceWriter]:
+    """See `write_experience`; errors are raised before anything is started."""
     if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
         raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
     sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
@@ -192,7 +192,7 @@ def _writing(
         for gmi in layout.gmis
     }
     need = steps * step_bytes(spec) * sum(gmi.num_env for gmi in layout.gmis)
-    return writing(folder, {**sizes, **facts, "versions": versions()}, gmis, need)
+    return write_experience(folder, {**sizes, **facts, "versions": versions()}, gmis, need)
 
 
 def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig) -> None:
@@ -211,7 +211,7 @@ def _supervise(
     leaders: tuple[int, ...],
     silence_s: float,
     request: StopRequest,
-    written: Writing | None,
+    written: ExperienceWriter | None,
 ) -> None:
     """Let all begin when the last is ready; say stop once a signal asks for it."""
     waiting, is_asked = set(leaders), False

@@ -1,4 +1,4 @@
-"""`DRL_role`, the class that users subclass (paper section 3, Listing 1)."""
+"""`DRL_role`: the class that users subclass (paper section 3, Listing 1)."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -27,19 +27,19 @@ class DRL_role(ABC):
 
     @abstractmethod
     def GMI_run(self, *args: Any, **params: Any) -> Any:
-        """Do the work. What it returns (JSON: numbers, text, lists, dicts) `run_role` gives to its caller."""
+        """Do the work. `run_role` returns the result to its caller, as JSON: numbers, text, lists, dicts."""
 
     def GMI_collective(self, data: Tensor) -> None:
         """Sum a flat float32 tensor in place over the group of this GMI."""
         self.mgr.allreduce(data, self.group)
 
     def GMI_send(self, data: Any, dst_GMI_id: int) -> Sending:
-        """Copy a tree of tensors (dicts, lists, tuples, numbers, text) to another GMI, without waiting for it.
+        """Copy a tree of tensors (dicts, lists, tuples, numbers, text) to another GMI, without waiting.
 
         Returns a handle with `done()` and `wait()`. See `comm.messages.messages.Messages.send`.
         """
         return self.mgr.send(data, dst_GMI_id)
 
     def GMI_recv(self, src_GMI_id: int) -> Any:
-        """The next message of another GMI, which is waited for; its tensors are on the device of this one."""
+        """Wait for the next message of another GMI. Its tensors are on this GMI's device."""
         return self.mgr.recv(src_GMI_id)

@@ -1,6 +1,6 @@
-"""Checkpoints: a folder of safetensors files and a `checkpoint.json` that vouches for them.
+"""Checkpoints: a folder of safetensors files, and a `checkpoint.json` with their digests.
 
-Parts are written to a draft folder, which gets its name when all are complete: a checkpoint exists whole or not at all.
+Parts are written to a draft folder, which is renamed when all are complete: a checkpoint exists whole or not at all.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "gmi-drl/checkpoint/4"
 UNSEALED = "gmi-drl/checkpoint/3"
-"""Of earlier versions, whose index has no digest of its own: it is read, as their runs may go on."""
+"""The schema of earlier versions, whose index has no digest of its own. It is read, so that their runs can go on."""
 
 INDEX = "checkpoint.json"
 FACTS: Mapping[str, type | UnionType] = {
@@ -32,19 +32,19 @@ FACTS: Mapping[str, type | UnionType] = {
     "learner": str,
     "learning_rate": int | float,
 }
-"""What the index tells beside its parts: how far the run is, digests of layout and learner, environments in all."""
+"""Entries of the index besides its parts: progress, digests of layout and learner, environments in all."""
 
 NO_TRAINING = {"iteration": 0, "env_steps": 0, "layout": "", "num_env": 0, "learner": "", "learning_rate": 0.0}
-"""Facts of a checkpoint that holds a policy alone, with which no training goes on."""
+"""Entries of a checkpoint that has only a policy, from which no training can go on."""
 
 
 def draft(checkpoints: Path, iteration: int) -> Path:
-    """Where the parts of a checkpoint are gathered."""
+    """The folder for the parts of a checkpoint until it is complete."""
     return checkpoints / f".{iteration:06d}.draft"
 
 
 def drop_drafts(checkpoints: Path) -> None:
-    """Remove what a crash left half-written."""
+    """Remove incomplete checkpoints, which a crash may leave."""
     for folder in checkpoints.glob(".*.draft"):
         shutil.rmtree(folder)
 
@@ -53,7 +53,7 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path
     """Write one part, `NAME.safetensors`, of a draft. Returns its file.
 
     Raises:
-        MachineError: if the disk does not take it.
+        MachineError: if it cannot be written.
     """
     from safetensors.torch import save
 
@@ -67,22 +67,22 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path
 
 
 def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:
-    """Make a draft whose parts are all written the newest checkpoint, and keep the `kept` newest.
+    """Make a draft with all its parts the newest checkpoint. Removes all but the `kept` newest.
 
     Raises:
-        MachineError: if the disk does not take it.
+        MachineError: if it cannot be written.
     """
     folder, target = draft(checkpoints, iteration), checkpoints / f"{iteration:06d}"
     try:
         parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
         index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
         write_atomically(folder / INDEX, json.dumps(index | {"digest": _index_digest(index)}, indent=2) + "\n")
-        _sync_folder(folder)  # what the new name stands for must be there before it
-        shutil.rmtree(target, ignore_errors=True)  # what lost its index
+        _sync_folder(folder)  # contents must be on the disk before the new name
+        shutil.rmtree(target, ignore_errors=True)  # a checkpoint that lost its index
         folder.rename(target)
         _sync_folder(checkpoints)
         for old in list_checkpoints(checkpoints)[:-kept]:
-            old.rename(draft(checkpoints, int(old.name)))  # so that half of it is never left under its name
+            old.rename(draft(checkpoints, int(old.name)))  # so that no half of it is left under its name
         drop_drafts(checkpoints)
     except OSError as error:
         raise MachineError(f"{checkpoints.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
@@ -90,7 +90,7 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
 
 
 def require_room(folder: Path, more: int) -> None:
-    """Check that the disk takes `more` checkpoints like the one in this folder.
+    """Check that the disk has room for `more` checkpoints like the one in this folder.
 
     Raises:
         MachineError: with the numbers.
@@ -100,12 +100,12 @@ def require_room(folder: Path, more: int) -> None:
 
 
 def require_free(folder: Path, need: int, what: str) -> None:
-    """Check that the disk of a folder has so many bytes left.
+    """Check that the disk of a folder has `need` bytes left.
 
     Args:
-        folder: Which is there.
+        folder: Must exist.
         need: Bytes.
-        what: Says for the error what needs them.
+        what: Subject and verb of the error message, "the checkpoints to come need".
 
     Raises:
         MachineError: with the numbers.
@@ -122,17 +122,15 @@ def list_checkpoints(checkpoints: Path) -> list[Path]:
 
 
 def read_index(checkpoint: Path) -> dict[str, Any]:
-    """The facts of a checkpoint, after checking them and every part against their digests.
+    """The index of a checkpoint, after checking it and all parts against their digests.
 
     Raises:
-        UsageError: naming what is broken or was changed.
+        UsageError: naming the file that is broken or was changed.
     """
     remedy = f"delete {checkpoint} to resume from the checkpoint before it"
     index = _read_sealed(checkpoint, remedy)
     if int(checkpoint.name) != index["iteration"]:
-        named = (
-            f"its index says iteration {index['iteration']}: give the folder its name back, {index['iteration']:06d}"
-        )
+        named = f"its index has iteration {index['iteration']}: give the folder its name back, {index['iteration']:06d}"
         raise UsageError(f"{checkpoint} was renamed, {named}, or {remedy}")
     for name, digest in index["parts"].items():
         if not (checkpoint / name).is_file() or _digest(checkpoint / name) != digest:
@@ -141,7 +139,7 @@ def read_index(checkpoint: Path) -> dict[str, Any]:
 
 
 def _read_sealed(checkpoint: Path, remedy: str) -> dict[str, Any]:
-    """The index, if it is whole and as it was written."""
+    """The index, if it is complete and unchanged."""
     try:
         index = json.loads((checkpoint / INDEX).read_text())
         schema = index["schema"]
@@ -181,7 +179,7 @@ def with_prefix(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tens
 
 
 def _index_digest(index: Mapping[str, Any]) -> str:
-    """Of all facts of an index, in whatever order and layout they stand in the file."""
+    """The digest of an index, independent of the order of its entries and of the format of the file."""
     return hashlib.sha256(json.dumps(index, sort_keys=True).encode()).hexdigest()
 
 

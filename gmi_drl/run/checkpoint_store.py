@@ -1,4 +1,4 @@
-"""Where the checkpoints of a run are kept."""
+"""The checkpoint store: what GMIs call to store the files of a run where the launcher sees them."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,20 +8,20 @@ from gmi_drl.run import checkpoint
 
 
 class CheckpointStore:
-    """The folder `checkpoints` of a run, seen from where the launcher is, or as it sees it.
+    """Stores checkpoints in the folder of a run that launcher and GMIs see.
 
     Args:
-        checkpoints: The folder.
+        checkpoints: The folder `checkpoints` of the run.
     """
 
     def __init__(self, checkpoints: Path) -> None:
         self.checkpoints = checkpoints
 
     def keep(self, file: Path) -> None:
-        """Have a file that was written in the run folder there for good, as those that this process sees are.
+        """Store a file of this host's run folder in the launcher's. Here they are the same folder.
 
         Raises:
-            GmiError: if it cannot be brought there.
+            GmiError: if it cannot be copied.
         """
 
     def require_room(self, iteration: int, more: int) -> None:
@@ -29,7 +29,7 @@ class CheckpointStore:
         checkpoint.require_room(checkpoint.draft(self.checkpoints, iteration), more)
 
     def require_own_room(self, need: int) -> None:
-        """Check that this host has room for what its GMIs write until it is kept, if that is not where it is kept.
+        """Check that this host has room for `need` bytes of files that are to be copied. Here none are.
 
         Raises:
             MachineError: with the numbers.

@@ -1,4 +1,4 @@
-"""The folder of a run, and who is working in it."""
+"""The folder of a run: its paths, small files, lock and state."""
 
 import fcntl
 import json
@@ -24,24 +24,28 @@ from gmi_drl.workload import TaskSpec
 
 LOCK = ".lock"
 STATE = {"state": str, "message": str, "host": str | None}
-"""What everybody reads in `state.json`."""
+"""Entries of `state.json` that every reader needs, with their types."""
 
-TOLD = {"num_obs": "numbers of an observation", "num_actions": "of an action", "action_bounds": "bounds of actions"}
-"""What `task.json` keeps of a task, and how that is told."""
+TASK_FACTS = {
+    "num_obs": "numbers of an observation",
+    "num_actions": "of an action",
+    "action_bounds": "bounds of actions",
+}
+"""Entries of `task.json`, and their names in messages."""
 
 LISTED = 5
-"""Names that a refusal lists at most."""
+"""Names of files in an error message, at most."""
 
 RECORDED_PACKAGES = ("gmi-drl", "torch", "numpy", "mujoco", "mujoco-warp", "warp-lang", "safetensors", "pydantic")
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths and small files of one run. Everything but the logs and metrics is written atomically.
+    """Paths and small files of one run. All but logs and metrics are written atomically.
 
     Args:
-        path: Where it is.
-        stays: False for one that is removed when its GMIs have ended: errors have the end of a log, not its place.
+        path: Of the folder.
+        stays: False if it is removed when its GMIs have ended: then errors quote the end of a log, not its path.
     """
 
     path: Path
@@ -69,18 +73,18 @@ class RunFolder:
 
     @property
     def meeting(self) -> Path:
-        """Where the GMIs of a launch find each other; gone after it."""
+        """Folder for the rendezvous of a launch; removed after it."""
         return self.path / ".meeting"
 
     def log_file(self, number: int) -> Path:
-        """What a process printed, by its number: that of a GMI is its id."""
+        """Output of a process, by its number: that of a GMI is its id."""
         return self.path / "logs" / f"{file_name_of(number)}.log"
 
     def create(self) -> None:
-        """Make the folders of a new run. One that never came as far as a checkpoint is begun anew.
+        """Make the folders of a new run. A run there without a checkpoint is replaced.
 
         Raises:
-            UsageError: if a run lies there already, or anything that is not of a run.
+            UsageError: if there is a run with a checkpoint, or files that are not of a run.
             MachineError: if it cannot be written.
         """
         if list_checkpoints(self.checkpoints):
@@ -97,7 +101,7 @@ class RunFolder:
             raise MachineError(f"{self.path}: the run folder cannot be written: {error.strerror}") from None
 
     def _foreign(self) -> list[str]:
-        """What lies in a folder in which no run was begun, beside the empty folders that a crash leaves."""
+        """Names in a folder that is no run's, without the empty folders that a crash leaves."""
         if not self.path.exists() or "gmi-drl" in _read_object(self._versions_file):
             return []
         empty = [folder for folder in (self.checkpoints, self.log_file(0).parent) if not any(folder.glob("*"))]
@@ -106,11 +110,11 @@ class RunFolder:
 
     @property
     def _versions_file(self) -> Path:
-        """Tells a run from other folders, which may well have a `layout.yaml`."""
+        """`versions.json`, by which a run is recognised: other folders may have a `layout.yaml`, too."""
         return self.path / "versions.json"
 
     def write_setup(self, layout: Layout, config: RunConfig) -> None:
-        """Write `versions.json`, which makes the folder that of a run, `layout.yaml` and `config.yaml`."""
+        """Write `versions.json`, which makes the folder a run's, then `layout.yaml` and `config.yaml`."""
         write_atomically(self._versions_file, json.dumps(versions(), indent=2) + "\n")
         write_atomically(self.layout_file, dump_yaml(layout))
         write_atomically(self.config_file, dump_yaml(config))
@@ -126,32 +130,32 @@ class RunFolder:
         return load_yaml(Layout, self.layout_file), load_config(self.config_file)
 
     def write_task(self, spec: TaskSpec) -> None:
-        """Write `task.json`: what of a task a policy that has learnt it depends on."""
+        """Write `task.json`: the facts of the task that its policy depends on."""
         write_atomically(self.path / "task.json", json.dumps(_facts(spec), indent=2) + "\n")
 
     def require_task(self, spec: TaskSpec) -> None:
-        """Refuse a task that is not the run's any more. What was not noted, as by an earlier version, is not compared.
+        """Check that a task still is the run's. Facts that are not in `task.json` are not compared.
 
         Raises:
-            UsageError: with what the run has and what the task is now.
+            UsageError: with the facts that differ.
         """
-        now, noted = _facts(spec), _read_object(self.path / "task.json")
-        if changed := [name for name in now if noted.get(name) and noted[name] != now[name]]:
-            sides = "; ".join(f"{TOLD[name]}: {noted[name]}, now {now[name]}" for name in changed)
+        now, saved = _facts(spec), _read_object(self.path / "task.json")
+        if changed := [name for name in now if saved.get(name) and saved[name] != now[name]]:
+            sides = "; ".join(f"{TASK_FACTS[name]}: {saved[name]}, now {now[name]}" for name in changed)
             raise UsageError(
-                f"{spec.name} is not what {self.path} has learnt: {sides}: bring the task back as it was, or begin anew"
+                f"{spec.name} is not what {self.path} has learnt: {sides}: restore the task, or start a new run"
             )
 
     def write_state(self, state: str, message: str = "") -> None:
-        """Say how the run stands: `running`, `done`, `stopped` or `failed`."""
+        """Write `state.json`: `running`, `done`, `stopped` or `failed`."""
         born_s = psutil.Process().create_time()
         facts = {"state": state, "message": message, "host": platform.node(), "pid": os.getpid(), "born_s": born_s}
         write_atomically(self.path / "state.json", json.dumps(facts) + "\n")
 
     def read_state(self) -> dict[str, Any]:
-        """The last state; a run that says `running` while its process on this host is no more has `died`.
+        """The state in `state.json`; `died` if it says `running` and its process on this host has ended.
 
-        `host` is None where an earlier version has written it, which is taken for this host. A broken file says
+        `host` is None in files of earlier versions, which is taken for this host. The state of a broken file is
         `unknown`.
         """
         unknown = {"state": "unknown", "message": "", "host": None, "pid": None}
@@ -167,15 +171,15 @@ class RunFolder:
 
     @contextmanager
     def kept_if_begun(self) -> Iterator[None]:
-        """What `create` has made is removed if a `with` block fails before there is a run. Only within `lock`.
+        """Remove the folders of `create` if the `with` block fails before there is a run. Only within `lock`.
 
-        Another folder that has taken its place meanwhile stays as it is.
+        If another folder has taken this one's name meanwhile, it stays as it is.
         """
         made = self.path.stat()
         try:
             yield
         except BaseException:
-            with suppress(OSError):  # it has gone, or somebody else has put something there
+            with suppress(OSError):  # it was removed, or has other files
                 is_here = os.path.samestat(made, self.path.stat())
                 if is_here and not self.layout_file.exists() and not self._foreign():
                     for folder in (self.checkpoints, self.log_file(0).parent):
@@ -186,12 +190,12 @@ class RunFolder:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Work in the folder alone, for the time of a `with` block. The lock goes with the process.
+        """Lock the folder for the time of a `with` block. The lock ends with the process.
 
-        It is that of a file open for writing, as NFS locks nothing else.
+        It is on a file that is open for writing, since NFS locks no other.
 
         Raises:
-            LayoutMismatchError: if another process works in it.
+            LayoutMismatchError: if another process has locked it.
             MachineError: if it cannot be written or locked.
         """
         try:
@@ -218,7 +222,7 @@ class RunFolder:
 
 
 def _facts(spec: TaskSpec) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in TOLD}
+    return {name: getattr(spec, name) for name in TASK_FACTS}
 
 
 def _read_object(path: Path) -> dict[str, Any]:
@@ -231,7 +235,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _lives(pid: int, born_s: float) -> bool:
-    """Whether that very process runs, not another one with its number."""
+    """Whether this process is alive, and not another one with the same pid."""
     try:
         return psutil.Process(pid).create_time() == born_s
     except psutil.NoSuchProcess:
@@ -239,7 +243,7 @@ def _lives(pid: int, born_s: float) -> bool:
 
 
 def versions(*more: str) -> dict[str, str]:
-    """Versions of Python, the platform, the packages that decide numbers, and of `more`."""
+    """Versions of Python, the platform, the packages that affect numbers, and of `more` packages."""
     found = {"python": sys.version.split()[0], "platform": platform.platform()}
     for package in (*RECORDED_PACKAGES, *more):
         try:

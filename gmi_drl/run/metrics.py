@@ -16,20 +16,20 @@ Row = dict[str, Any]
 TAIL_BYTES = 256 * 1024
 
 NUMBERS = ("env_steps", "steps_per_second", "return_mean", "episode_length_mean")
-"""What a row tells beside its iteration to those who read it; null where there was nothing to measure."""
+"""Entries of a row that readers use, besides its iteration; null where there was nothing to measure."""
 
 
 class MetricsFile:
-    """Appends rows, each complete or absent after a crash."""
+    """Appends rows. After a crash each is complete or absent."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8")
 
     def write(self, row: Row) -> None:
-        """Write one row; numbers that are not finite become null, as JSON has none.
+        """Write one row. Numbers that are not finite become null, since JSON has none.
 
         Raises:
-            MachineError: if the disk does not take it.
+            MachineError: if it cannot be written.
         """
         try:
             self._file.write(json.dumps(_finite(row)) + "\n")
@@ -38,7 +38,7 @@ class MetricsFile:
             raise MachineError(f"{self._file.name} cannot be written: {error.strerror}") from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._file.close()
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """All rows; a last line that a crash cut short is left out."""
+    """All rows, without a last line that a crash cut short."""
     return list(_rows(path))
 
 
@@ -66,7 +66,7 @@ def last_row(path: Path) -> Row:
 
 
 def drop_rows_after(path: Path, iteration: int) -> int:
-    """Forget what came after a checkpoint that a run goes back to. Returns how many rows that were."""
+    """Remove the rows after an iteration, when a run goes back to its checkpoint. Returns their number."""
     rows = read_metrics(path)
     kept = [json.dumps(row) + "\n" for row in rows if row["iteration"] <= iteration]
     write_atomically(path, "".join(kept))
@@ -82,7 +82,7 @@ def _rows(path: Path) -> Iterator[Row]:
 
 
 def _row(line: str) -> Row:
-    """One line; empty if a crash cut it short, or if it is no row: one has an iteration, and `NUMBERS` are such."""
+    """The row in a line; empty if it is cut short, has no iteration, or an entry of `NUMBERS` is no number."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
@@ -93,7 +93,7 @@ def _row(line: str) -> Row:
 
 
 def _is_number(value: object, kind: type | UnionType) -> bool:
-    """Whether it is one of this kind, which JSON's true, NaN, Infinity and integers of 400 digits are not."""
+    """Whether a value is of this type and in range: JSON's true, NaN, Infinity and integers of 400 digits are not."""
     return isinstance(value, kind) and not isinstance(value, bool) and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""The phases of an iteration: the one table that the clock, metrics, profiles, tables and plots read."""
+"""The phases of an iteration: the one table for the clock, metrics, profiles, tables and plots."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -8,12 +8,12 @@ PhaseName = Literal["sim_s", "act_s", "learn_s", "sync_s"]
 
 @dataclass(frozen=True)
 class Phase:
-    """What a GMI does for a part of an iteration.
+    """A part of an iteration of a GMI.
 
     Args:
-        name: Its seconds, as rows of metrics and profile files have them.
-        label: As people read it.
-        symbol: The paper's (equation 3); empty where it has none.
+        name: Key of its seconds in rows of metrics and profile files.
+        label: For users.
+        symbol: In the paper (equation 3); empty if it has none.
     """
 
     name: PhaseName
@@ -25,7 +25,7 @@ SIMULATE = Phase("sim_s", "simulate", "T_s")
 ACT = Phase("act_s", "act", "T_a")
 LEARN = Phase("learn_s", "learn", "T_t")
 WAIT = Phase("sync_s", "wait")
-"""For other GMIs, wherever in the iteration; the other three are without it."""
+"""Waiting for other GMIs anywhere in the iteration. The other phases do not include it."""
 
 PHASES = (SIMULATE, ACT, LEARN, WAIT)
 PHASE_NAMES: tuple[str, ...] = tuple(phase.name for phase in PHASES)

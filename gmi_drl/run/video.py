@@ -15,7 +15,7 @@ from gmi_drl.errors import MachineError, UsageError
 
 SUFFIXES = (".mp4", ".gif")
 MOST_FPS = 50
-"""A GIF cannot be faster, and nobody misses more."""
+"""A GIF cannot be faster, and more is not needed."""
 
 AddFrame = Callable[[npt.NDArray[np.uint8]], None]
 """Takes the next picture, `[height, width, 3]`, RGB."""
@@ -27,11 +27,12 @@ def stride_of(step_s: float) -> int:
 
 
 def check_video(path: Path, size: tuple[int, int]) -> None:
-    """Refuse a video that could not be written, before anything is played.
+    """Check that a video can be written, before anything is played.
 
     Raises:
-        UsageError: Another suffix, no such folder, or an MP4's `size` (width, height, pixels) is odd.
-        MachineError: The library for it is not installed.
+        UsageError: if the suffix is another one, there is no such folder, or an MP4's `size` (width, height, pixels) is
+            odd.
+        MachineError: if the library for it is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"{path}: a video ends in {' or '.join(SUFFIXES)}")
@@ -44,7 +45,7 @@ def check_video(path: Path, size: tuple[int, int]) -> None:
 
 @contextmanager
 def open_video(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[AddFrame]:
-    """Write a video, for the time of a `with` block; its file appears, whole, when the block ends without an error.
+    """Write a video, for the time of a `with` block. Its file appears when the block ends without an error.
 
     Args:
         path: With one of `SUFFIXES`.
@@ -52,7 +53,7 @@ def open_video(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
         frame_s: Seconds from one picture to the next.
 
     Raises:
-        UsageError, MachineError: see `check_video`; also if the disk does not take it.
+        UsageError, MachineError: see `check_video`; also if the file cannot be written.
     """
     check_video(path, size)
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
@@ -72,7 +73,7 @@ def _write_mp4(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
     av = _library(path)
     with av.open(str(path), "w", options={"movflags": "faststart"}) as file:
         stream = file.add_stream("libx264", rate=Fraction(1 / frame_s).limit_denominator(1000), options={"crf": "20"})
-        (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"  # what every player takes
+        (stream.width, stream.height), stream.pix_fmt = size, "yuv420p"  # which every player can show
 
         def add(frame: npt.NDArray[np.uint8]) -> None:
             file.mux(stream.encode(av.VideoFrame.from_ndarray(np.ascontiguousarray(frame), format="rgb24")))
@@ -83,9 +84,9 @@ def _write_mp4(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
 
 @contextmanager
 def _write_gif(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[AddFrame]:
-    """All pictures share the first one's colours, and none is dithered, so that what stands still is not written again.
+    """All pictures use the colours of the first, without dithering, so that parts without motion are not written again.
 
-    A GIF counts in hundredths of a second: each picture ends at the one nearest to its time.
+    A GIF counts in hundredths of a second: each picture ends at the hundredth nearest to its time.
     """
     image = _library(path)
     frames: list[Any] = []

@@ -32,7 +32,7 @@ def test_squares_are_those_of_the_policys_gradient_over_parts_and_over_all():
     policy = make_policy()
     rollout, order = make_rollout(policy), torch.randperm(T * N)
     squares = watched(policy)
-    squares.look(rollout, order, *statistics_of(rollout))
+    squares.measure(rollout, order, *statistics_of(rollout))
     ((small, large),) = squares.read()
     parts = [gradient(policy, rollout, chosen) for chosen in order.chunk(PARTS)]
     assert small == pytest.approx(sum(one.square().sum().item() for one in parts) / PARTS, rel=1e-4)
@@ -45,7 +45,7 @@ def test_looking_changes_neither_policy_nor_rollout_nor_the_update_that_follows(
         rollout, order = make_rollout(policy), torch.arange(T * N)
         ppo, before = PPO(policy, PPOConfig()), tensor_digest(rollout.advantage)
         if looks:
-            GradientSquares(ppo, PARTS).look(rollout, order, *statistics_of(rollout))
+            GradientSquares(ppo, PARTS).measure(rollout, order, *statistics_of(rollout))
         assert tensor_digest(rollout.advantage) == before
         rollout.normalise_advantages(*statistics_of(rollout))
         ppo.update(rollout, order)
@@ -58,5 +58,5 @@ def test_each_update_is_read_once():
     policy = make_policy()
     rollout, squares = make_rollout(policy), watched(policy)
     for _ in range(3):
-        squares.look(rollout, torch.randperm(T * N), *statistics_of(rollout))
+        squares.measure(rollout, torch.randperm(T * N), *statistics_of(rollout))
     assert len(squares.read()) == 3 and squares.read() == []

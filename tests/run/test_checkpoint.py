@@ -120,7 +120,7 @@ def test_damage_is_refused(tmp_path, damage, message):
 
 def test_a_checkpoint_that_was_renamed_is_refused_with_its_name(tmp_path):
     later = save(tmp_path, 15).rename(tmp_path / "000040")
-    with pytest.raises(UsageError, match=r"000040 was renamed, its index says iteration 15: .* name back, 000015"):
+    with pytest.raises(UsageError, match=r"000040 was renamed, its index has iteration 15: .* name back, 000015"):
         checkpoint.read_index(later)
 
 

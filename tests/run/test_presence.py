@@ -39,7 +39,7 @@ def test_looks_are_rare(folder, monkeypatch):
     with Presence(folder) as home:
         folder.rmdir()
         home.check()  # it has looked just now
-        monkeypatch.setattr(presence, "LOOK_S", 0.0)
+        monkeypatch.setattr(presence, "CHECK_S", 0.0)
         with pytest.raises(MachineError):
             home.check()
 

@@ -1,4 +1,4 @@
-"""A stretch of experience: control steps of all worlds of a GMI, one after the other, whoever keeps them."""
+"""A block of experience: consecutive control steps of all environments of a GMI."""
 
 from dataclasses import dataclass, fields
 
@@ -8,26 +8,24 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Block:
-    """T control steps of N worlds, with all that exact transitions need. Tensors lie on one device.
+    """T control steps of N environments, with everything that exact transitions need, on one device.
 
-    A new episode begins in the same step in which the last one ends, or in the one after, which is then no transition
-    (`tasks.Task.step`). So what followed is `obs` of the next step, but for the ends, whose last observations are
-    apart.
+    A new episode begins in the step that ends the last one, or in the step after, which then is no transition
+    (`tasks.Task.step`). So the next observation is `obs` of the next step, except at ends: there it is in `final_obs`.
 
     Args:
-        obs: What the agent saw before the step, as the task told it, not scaled, float32 `[T, N, O]`.
-        action: What it did, as it told the task, which may clamp it, float32 `[T, N, A]`.
+        obs: Observations before the steps, not scaled, float32 `[T, N, O]`.
+        action: Actions as given to the task, which may clamp them, float32 `[T, N, A]`.
         reward: Of the step, float32 `[T, N]`.
-        terminated: The task's own end, bool `[T, N]`.
-        truncated: The time limit, or an end that is none of the task, bool `[T, N]`.
-        valid: False for what is no transition (an accident of the physics, a step that began an episode), bool
-            `[T, N]`. An episode whose last step is not valid was cut short by it.
-        last_obs: What followed the last step, `[N, O]`: `obs` of the next block's first.
-        final_obs: The last observations of the episodes that ended by a transition, `[E, O]`, in the order of
-            `final_at`.
-        final_at: Where these ended, (step, world), int64 `[E, 2]`, ascending.
-        knows_final_obs: False where the simulator does not tell the last observation of an episode: then it is that
-            before the step.
+        terminated: Whether the task ended the episode, bool `[T, N]`.
+        truncated: Whether the time limit or anything but the task ended it, bool `[T, N]`.
+        valid: False if the step is no transition: it went wrong, or began an episode; bool `[T, N]`. An episode whose
+            last step is not valid is incomplete.
+        last_obs: Observations after the last step, `[N, O]`: the first `obs` of the next block.
+        final_obs: The last observations of the E episodes that ended by a valid step, `[E, O]`.
+        final_at: Steps and environments of these ends, int64 `[E, 2]`, ascending.
+        knows_final_obs: False if the simulator does not give the last observation of an episode: then `final_obs` is
+            the observation before the step.
     """
 
     obs: Tensor
@@ -52,17 +50,17 @@ class Block:
         return self.obs.shape[1]
 
     def next_obs(self) -> Tensor:
-        """What each step led to, `[T, N, O]`; what follows a step that is not valid means nothing."""
+        """Observations after each step, `[T, N, O]`; undefined after a step that is not valid."""
         followed = torch.cat((self.obs[1:], self.last_obs[None]))
         followed[self.final_at[:, 0], self.final_at[:, 1]] = self.final_obs
         return followed
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of them by name."""
+        """All tensors by name."""
         return {name: getattr(self, name) for name in TENSORS}
 
     def on_host(self) -> "Block":
-        """A copy in ordinary memory, which nobody writes over. Waits for the device."""
+        """A copy on the host. Waits for the device."""
         copied = {
             name: tensor.to("cpu", copy=True, memory_format=torch.contiguous_format)
             for name, tensor in self.tensors().items()

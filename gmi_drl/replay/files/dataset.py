@@ -1,4 +1,4 @@
-"""Experience read back: as transitions in any order, or as blocks in the order of time."""
+"""Reads experience: transitions in any order, or blocks in the order of time."""
 
 import hashlib
 from bisect import bisect_left, bisect_right
@@ -16,29 +16,29 @@ from gmi_drl.replay.files.block import TENSORS, Block
 from gmi_drl.replay.files.index import ExperienceIndex, Shard, read_index
 
 OPEN = 64
-"""Shards that are mapped into memory at once."""
+"""Shards that are mapped into memory at the same time, at most."""
 
 
 class ExperienceDataset(Dataset[dict[str, Tensor]]):
     """The transitions in a folder that `gmi-drl serve --experience FOLDER` has written.
 
     Item i is a dict: `obs` `[O]`, `action` `[A]`, `reward` `[]`, `next_obs` `[O]`, `terminated` and `truncated` (bool
-    `[]`). Steps that are no transitions are left out. Transitions are in the order of GMIs, then of steps, then of
-    worlds; a `torch.utils.data.DataLoader` shuffles and stacks them. Where the simulator tells no last observations
+    `[]`). Steps that are no transitions are left out. Transitions are ordered by GMI, then step, then environment; a
+    `torch.utils.data.DataLoader` shuffles and stacks them. Where the simulator gives no last observations
     (`knows_final_obs` False) `next_obs` of an episode's end is `obs`.
 
-    Shards are mapped, not loaded: memory is what the system keeps of the files. The digest of a shard is checked when
-    a process first opens it. What is changed while it is mapped is not noticed.
+    Shards are mapped, not loaded: they use the system's page cache only. The digest of a shard is checked when a
+    process opens it first. Later changes of the file are not noticed.
 
     Args:
-        folder: With an `index.json`; shards that it does not name are no part of it.
+        folder: With an `index.json`; shards that are not in it are ignored.
 
     Attributes:
-        index: What the experience is of, and its shards.
+        index: Facts about the experience, and its shards.
 
     Raises:
-        UsageError: if it is no such folder, or a shard is missing or of another length; later, naming the file, when a
-            shard is found to be broken.
+        UsageError: if it is no such folder, or a shard is missing or of another length; later, naming the file, if a
+            shard is broken.
     """
 
     def __init__(self, folder: Path | str) -> None:
@@ -57,21 +57,21 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
 
     @property
     def knows_final_obs(self) -> bool:
-        """Whether `next_obs` of an episode's end is what the simulator saw there."""
+        """Whether `next_obs` of an episode's end is the last observation there."""
         return all(shard.knows_final_obs for _, shard in self._shards)
 
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
     def __getitem__(self, index: int) -> dict[str, Tensor]:
-        place = index + len(self) if index < 0 else index
-        if not 0 <= place < len(self):
+        position = index + len(self) if index < 0 else index
+        if not 0 <= position < len(self):
             raise IndexError(f"transition {index} of {len(self)}")
-        number = bisect_right(self._ends, place)
-        return self._opened(number).transition(place - (self._ends[number - 1] if number else 0))
+        number = bisect_right(self._ends, position)
+        return self._opened(number).transition(position - (self._ends[number - 1] if number else 0))
 
     def blocks(self, gmi_id: int) -> Iterator[Block]:
-        """All that a GMI has seen, in the order of time, shard after shard; each goes on where the last ended.
+        """The blocks of a GMI in the order of time. Each continues the one before.
 
         Raises:
             UsageError: if there is no such GMI, or a shard is broken.
@@ -83,11 +83,11 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
                 yield self._opened(number).block
 
     def __getstate__(self) -> dict[str, object]:
-        """For workers of a DataLoader, which map files by themselves."""
+        """Without mapped shards: each worker process of a DataLoader maps them itself."""
         return {**self.__dict__, "_open": OrderedDict()}
 
     def _opened(self, number: int) -> "_OpenShard":
-        """The shard of this number, mapped; the one that was not asked for the longest gives way."""
+        """The shard of this number, mapped. The least recently used one is closed if there are too many."""
         if number not in self._open:
             gmi_id, shard = self._shards[number]
             path = self.folder / shard.file
@@ -103,30 +103,30 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
 
 
 class _OpenShard:
-    """A block whose transitions are found by their number."""
+    """A block with access to its transitions by number."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
         self._ended_at: list[int] = (block.final_at[:, 0] * block.num_env + block.final_at[:, 1]).tolist()
         gaps = (~block.valid).flatten().nonzero().flatten().tolist()
-        self._before_gap = [place - gaps_before for gaps_before, place in enumerate(gaps)]  # so many transitions
+        self._before_gap = [step - gaps_before for gaps_before, step in enumerate(gaps)]  # transitions before each gap
 
     def transition(self, number: int) -> dict[str, Tensor]:
         block = self.block
-        place = number + bisect_right(self._before_gap, number)
-        step, world = divmod(place, block.num_env)
-        end = bisect_left(self._ended_at, place)
-        if end < len(self._ended_at) and self._ended_at[end] == place:
+        flat_index = number + bisect_right(self._before_gap, number)
+        step, env = divmod(flat_index, block.num_env)
+        end = bisect_left(self._ended_at, flat_index)
+        if end < len(self._ended_at) and self._ended_at[end] == flat_index:
             next_obs = block.final_obs[end]
         else:
-            next_obs = block.obs[step + 1, world] if step + 1 < block.steps else block.last_obs[world]
+            next_obs = block.obs[step + 1, env] if step + 1 < block.steps else block.last_obs[env]
         return {
-            "obs": block.obs[step, world].clone(),
-            "action": block.action[step, world].clone(),
-            "reward": block.reward[step, world].clone(),
+            "obs": block.obs[step, env].clone(),
+            "action": block.action[step, env].clone(),
+            "reward": block.reward[step, env].clone(),
             "next_obs": next_obs.clone(),
-            "terminated": block.terminated[step, world].clone(),
-            "truncated": block.truncated[step, world].clone(),
+            "terminated": block.terminated[step, env].clone(),
+            "truncated": block.truncated[step, env].clone(),
         }
 
 
@@ -141,7 +141,7 @@ def _check_digest(path: Path, sha256: str) -> None:
 
 
 def _mapped(path: Path, shard: Shard, index: ExperienceIndex, num_env: int) -> Block:
-    """A shard as the index tells of it, mapped."""
+    """Map a shard, and check its shapes against the index."""
     try:
         with safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in TENSORS}
@@ -157,5 +157,5 @@ def _mapped(path: Path, shard: Shard, index: ExperienceIndex, num_env: int) -> B
     }
     for name, shape in shapes.items():
         if tuple(tensors[name].shape) != shape:
-            raise UsageError(f"{path}: {name} is {tuple(tensors[name].shape)}, the index says {shape}")
+            raise UsageError(f"{path}: {name} is {tuple(tensors[name].shape)}, the index has {shape}")
     return Block(**tensors, knows_final_obs=shard.knows_final_obs)

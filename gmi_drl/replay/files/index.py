@@ -1,4 +1,4 @@
-"""`index.json` of a folder with experience: what it is of, and which shards count."""
+"""`index.json` of a folder with experience: facts about it, and its shards."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,20 +12,20 @@ from gmi_drl.workload import TaskSpec
 SCHEMA: Literal["gmi-drl/experience/1"] = "gmi-drl/experience/1"
 INDEX = "index.json"
 MARK = ".writing"
-"""Lies in a folder as long as somebody writes there."""
+"""A file in the folder while experience is being written there."""
 
 SHARD_BYTES = 32 * 2**20
-"""Of the steps in a shard, unless one step of all worlds is more."""
+"""Bytes of the steps in a shard, unless one step of all environments needs more."""
 
 Count = Annotated[int, Field(ge=0)]
 Positive = Annotated[int, Field(ge=1)]
 
 
 class Shard(FileModel):
-    """One file: `steps` control steps of all worlds of a GMI, those after the shard before.
+    """One file: the next `steps` control steps of all environments of a GMI.
 
-    `transitions` counts steps of single worlds that are such (`valid`), `ends` those of them that ended an episode.
-    `knows_final_obs` False: the simulator tells no last observations; in their place is the one before the step.
+    `transitions` is the number of valid steps of single environments, `ends` how many of them ended an episode. For
+    `knows_final_obs` see `Block`.
     """
 
     file: Annotated[str, Field(pattern=r"^gmi-[0-9]+-[0-9]{6,}\.safetensors$")]
@@ -38,7 +38,7 @@ class Shard(FileModel):
 
 
 class GMIExperience(FileModel):
-    """What one GMI has seen: `num_env` worlds with their own seed, shards in the order of time."""
+    """The experience of one GMI: `num_env` environments with a seed of their own, shards in the order of time."""
 
     num_env: Positive
     seed: Count
@@ -46,10 +46,10 @@ class GMIExperience(FileModel):
 
 
 class ExperienceIndex(FileModel):
-    """`index.json`: JSON, `schema: gmi-drl/experience/1`. A file that it does not name is no part of the experience.
+    """`index.json`, `schema: gmi-drl/experience/1`. Files that are not in it are no part of the experience.
 
-    `run` and `iteration` say whose policy acted, `stochastic` whether with the noise of training. `state` is `stopped`
-    where a signal ended it before all steps were done, `failed` where a GMI did: what is named is whole all the same.
+    The policy of `run` after `iteration` acted, with the noise of training if `stochastic`. `state` is `stopped` if a
+    signal ended the serving before all steps were done, `failed` if a GMI failed; the shards are complete all the same.
     """
 
     schema_: Annotated[Literal["gmi-drl/experience/1"], Field(alias="schema")] = SCHEMA
@@ -67,18 +67,18 @@ class ExperienceIndex(FileModel):
 
 
 def step_bytes(spec: TaskSpec) -> int:
-    """Of one control step of one world in a shard; the last observation of an episode comes on top."""
+    """Bytes of one control step of one environment in a shard, without last observations of episodes."""
     return 4 * (spec.num_obs + spec.num_actions + 1) + 3
 
 
 def read_index(folder: Path) -> ExperienceIndex:
-    """What is in a folder with experience.
+    """Read the index of a folder with experience.
 
     Raises:
-        UsageError: if it is none, or its index is broken.
+        UsageError: if there is none, or it is broken.
     """
     if not (folder / INDEX).exists():
         if (folder / MARK).exists():
-            raise UsageError(f"{folder} has no {INDEX} yet: it is being written, or who wrote it was killed")
+            raise UsageError(f"{folder} has no {INDEX} yet: it is being written, or its writer was killed")
         raise UsageError(f"{folder} is no folder with experience: it has no {INDEX}")
     return load_json(ExperienceIndex, folder / INDEX, "index of experience")

@@ -1,4 +1,4 @@
-"""Experience goes into files: a sink that writes shards behind the back of who plays."""
+"""Writes experience to files: a sink whose thread writes shards while serving goes on."""
 
 import hashlib
 import time
@@ -13,25 +13,25 @@ from gmi_drl.replay.files.block import Block
 from gmi_drl.replay.files.index import SCHEMA, Shard
 
 WAITING = 1
-"""Blocks that wait while one is written: more memory would not make the disk faster."""
+"""Blocks that may wait while one is written. More would need memory and not make the disk faster."""
 
 WRITE_S = 100.0
-"""Until a disk must have taken a shard."""
+"""Deadline for writing a shard, in seconds."""
 
 
 class ShardFiles:
-    """The sink of one GMI: every block becomes a shard, written by a thread of its own, each whole or not there.
+    """The sink of one GMI. A thread writes every block as a shard, atomically.
 
-    Blocks that the disk is too slow for make `take` wait. At most three blocks are in memory, one of them twice.
+    If the disk is too slow, `take` waits. At most three blocks are in memory, one of them twice.
 
     Args:
-        folder: Where to.
-        gmi_id: Whose: `gmi-GMI-NUMBER.safetensors`.
-        tell: Told of every shard that is kept for good, in order, by whoever calls `take` and `close`.
+        folder: For the shards.
+        gmi_id: Of the GMI, for their names, `gmi-GMI-NUMBER.safetensors`.
+        on_shard: Called with every shard that is written, in order, within `take` and `close`.
     """
 
-    def __init__(self, folder: Path, gmi_id: int, tell: Callable[[Shard], None]) -> None:
-        self._folder, self._gmi_id, self._tell = folder, gmi_id, tell
+    def __init__(self, folder: Path, gmi_id: int, on_shard: Callable[[Shard], None]) -> None:
+        self._folder, self._gmi_id, self._on_shard = folder, gmi_id, on_shard
         self._blocks: Queue[Block | None] = Queue(WAITING)
         self._written: SimpleQueue[Shard] = SimpleQueue()
         self._failure: Exception | None = None
@@ -39,40 +39,40 @@ class ShardFiles:
         self._thread.start()
 
     def take(self, block: Block) -> None:
-        """Copy a block and have it written.
+        """Copy a block and queue it.
 
         Raises:
-            MachineError: if the disk has not taken one of those before.
+            MachineError: if an earlier block could not be written.
         """
-        self._hand_over(block.on_host())
+        self._queue(block.on_host())
 
     def close(self) -> None:
         """Wait until all is written.
 
         Raises:
-            MachineError: if the disk does not take it.
+            MachineError: if it cannot be written.
         """
-        self._hand_over(None)
+        self._queue(None)
         deadline = time.monotonic() + (WAITING + 1) * WRITE_S
         while self._thread.is_alive():
             self._thread.join(0.2)
-            self._look(deadline)
-        self._look(deadline)
+            self._check(deadline)
+        self._check(deadline)
 
-    def _hand_over(self, block: Block | None) -> None:
+    def _queue(self, block: Block | None) -> None:
         deadline = time.monotonic() + WRITE_S
         while True:
-            self._look(deadline)
+            self._check(deadline)
             try:
                 self._blocks.put(block, timeout=0.2)
                 return
             except Full:
                 pass
 
-    def _look(self, deadline: float) -> None:
-        """Tell of what is written; raise what went wrong."""
+    def _check(self, deadline: float) -> None:
+        """Report the shards that are written, and raise the error of the thread or of a passed deadline."""
         while not self._written.empty():
-            self._tell(self._written.get())
+            self._on_shard(self._written.get())
         if self._failure is not None:
             raise self._failure
         if time.monotonic() > deadline:
@@ -86,7 +86,7 @@ class ShardFiles:
                 number += 1
         except OSError as error:
             self._failure = MachineError(f"{self._folder}: the experience cannot be written: {error.strerror}")
-        except Exception as error:  # for the one who plays
+        except Exception as error:  # raised in the thread that serves
             self._failure = error
 
     def _write(self, block: Block, name: str) -> Shard:

@@ -1,4 +1,4 @@
-"""The agent of asynchronous training: simulator and policy on one GMI, and nobody who learns (section 5.1)."""
+"""The agent of asynchronous training: simulator and policy on one GMI, without a learner (section 5.1)."""
 
 import time
 from contextlib import closing
@@ -28,67 +28,67 @@ from gmi_drl.tasks.terms import terms_of
 
 
 class ExperienceAgent(DRL_role):
-    """Plays one rollout after another with the newest policy, until the trainers want no more."""
+    """Plays one rollout after another with the newest policy, until the trainers end the experience."""
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """Returns how many rollouts were sent.
+        """Send rollouts. Returns how many.
 
         Args:
-            resume: The checkpoint that the trainers go on from; the worlds of an agent begin anew.
+            resume: The checkpoint that the trainers go on from. An agent's environments begin anew.
         """
-        config, start, way = self.mgr.configure(), start_of(resume), connect_to_trainers(self.mgr)
-        nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a successor draws anew
+        config, start, trainers = self.mgr.configure(), start_of(resume), connect_to_trainers(self.mgr)
+        nth = f" {self.mgr.predecessors}" if self.mgr.predecessors else ""  # a restarted agent has another seed
         task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
-        send_task_info(self, task, way)
+        send_task_info(self, task, trainers)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
         agent, vector = new_agent(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
         evaluate = partial(agent.evaluate_actions, config=learner)
         actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)
-        newest = PolicyFollower(agent, vector)
-        sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, newest.parameters)
-        recording = make_rollout_writer(sizes, device)
-        with closing(way.open(sizes)) as end:
-            return {"rollouts": RolloutLoop(actor, newest, recording, end).play_on()}
+        follower = PolicyFollower(agent, vector)
+        sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, follower.parameters)
+        writer = make_rollout_writer(sizes, device)
+        with closing(trainers.open(sizes)) as end:
+            return {"rollouts": RolloutLoop(actor, follower, writer, end).run()}
 
 
 class RolloutLoop:
-    """An actor that fills places, and follows the policy.
+    """Plays rollouts into leased slots, each with the newest policy.
 
     Args:
-        actor: With an agent that somebody else trains.
-        newest: Version of that agent.
-        recording: Into places.
+        actor: Plays.
+        follower: Updates the actor's agent.
+        writer: Writes rollouts into slots.
         end: Of the channels.
     """
 
-    def __init__(self, actor: Actor, newest: "PolicyFollower", recording: RolloutWriter, end: AgentEnd) -> None:
-        self.actor, self.newest, self.recording, self.end = actor, newest, recording, end
+    def __init__(self, actor: Actor, follower: "PolicyFollower", writer: RolloutWriter, end: AgentEnd) -> None:
+        self.actor, self.follower, self.writer, self.end = actor, follower, writer, end
         self.clock = PhaseClock(actor.task.device)
-        self._slot = Slot(recording.rollout, cuda_graphs=False)  # a writer may give its rollout other tensors
-        self._sent, self._told_wait_s, self._fetch_s = 0, 0.0, 0.0
+        self._slot = Slot(writer.rollout, cuda_graphs=False)  # a writer may give its rollout other tensors
+        self._sent, self._reported_wait_s, self._fetch_s = 0, 0.0, 0.0
 
-    def play_on(self) -> int:
-        """Fill places until there are no more; how many were."""
-        while (place := self.end.lease()) is not None:
+    def run(self) -> int:
+        """Play until the experience has ended. Returns the number of rollouts."""
+        while (leased := self.end.lease()) is not None:
             began_s = time.perf_counter()
-            self.newest.take_from(self.end)  # after the lease, which is what bounds the lag
+            self.follower.update(self.end)  # after the lease, which may wait, to bound the lag
             self._fetch_s = time.perf_counter() - began_s
-            self.recording.begin(place)
+            self.writer.begin(leased)
             self.clock.start()
-            self.actor.collect(self._slot, self.clock, self.recording.after_step)
+            self.actor.collect(self._slot, self.clock, self.writer.after_step)
             self.clock.mark(ACT.name)  # evaluating, too
-            self.recording.end(self._facts())
+            self.writer.end(self._facts())
         return self._sent
 
     def _facts(self) -> Tensor:
         self._sent += 1
         phases = self.clock.read()
-        waited_s, self._told_wait_s = self.end.wait_s - self._told_wait_s, self.end.wait_s
+        waited_s, self._reported_wait_s = self.end.wait_s - self._reported_wait_s, self.end.wait_s
         facts = {
-            "version": self.newest.version or 0,
+            "version": self.follower.version or 0,
             "sim_s": phases[SIMULATE.name],
             "act_s": phases[ACT.name],
             "wait_s": waited_s,
@@ -98,11 +98,11 @@ class RolloutLoop:
 
 
 class PolicyFollower:
-    """The newest version of a policy, in an agent that somebody else trains.
+    """Keeps an agent at the newest version of the policy that trainers publish.
 
     Args:
         agent: Of this process.
-        vector: Which its parameters are views of.
+        vector: The vector that its parameters are views of.
     """
 
     def __init__(self, agent: Agent, vector: Tensor) -> None:
@@ -111,8 +111,8 @@ class PolicyFollower:
         self.parameters = [vector, self._statistics]
         self.version: int | None = None
 
-    def take_from(self, end: AgentEnd) -> None:
-        """Take it, if it is newer than what is here; the first one is waited for."""
+    def update(self, end: AgentEnd) -> None:
+        """Read the newest version if the agent has an older one. Waits for the first version."""
         if self.version is not None and end.parameters.newest_version() == self.version:
             return
         self.version = end.parameters.read_into(self.parameters)

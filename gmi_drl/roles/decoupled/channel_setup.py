@@ -17,16 +17,16 @@ from gmi_drl.workload import TaskSpec
 def channel_sizes(
     mgr: GMI_manager, config: RunConfig, spec: TaskSpec, num_terms: int, parameters: Sequence[Tensor]
 ) -> ChannelSizes:
-    """What all ends of a pool reckon by.
+    """The sizes that all ends of a pool share.
 
-    All trainers of a layout learn from as many rollouts in an update, however many agents each pool has.
+    Every trainer of a layout learns from the same number of rollouts in an update, whatever the size of its pool.
 
     Args:
-        mgr: Of one of its GMIs.
+        mgr: Of a GMI of the pool.
         config: Of the run.
         spec: The task's sizes.
-        num_terms: Terms of the reward that are told.
-        parameters: What goes back, for its size.
+        num_terms: Number of terms of the reward that agents report.
+        parameters: The tensors that trainers publish, for their size.
     """
     layout = mgr.layout
     assert layout.channels is not None  # as its template has checked
@@ -44,7 +44,7 @@ def channel_sizes(
 
 
 def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
-    """For each trainer of a pool the agents that write into its memory on their GPU (`comm.channels.direct`)."""
+    """For each trainer of a pool, the agents on the same GPU that write into its memory there (`gpu_direct`)."""
 
     def device_of(gmi_id: int) -> Device | None:
         device = layout.device_of(gmi_id)
@@ -61,7 +61,7 @@ def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
 
 
 def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
-    """That of a trainer."""
+    """This trainer's end of the channels."""
     memory = mgr.channel_memory
     return join_as_trainer(
         *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_restarted, keepalives=mgr.keepalives

@@ -1,4 +1,4 @@
-"""Where an agent's rollout goes while it is played: into a place that was leased."""
+"""Writes an agent's rollout into a leased slot of the channels, while it is played or at its end."""
 
 from abc import ABC, abstractmethod
 
@@ -9,19 +9,19 @@ from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.channels import ChannelSizes, Place
 from gmi_drl.comm.memory.pinned import await_stream
 
-_JUDGED = ("log_prob", "bootstrap")
-"""What the agent itself says of a rollout, at its end, whatever its shape."""
+_EVALUATED = ("log_prob", "bootstrap")
+"""Kinds with an entry for each step that are complete only when the rollout has been evaluated."""
 
 
 class RolloutWriter(ABC):
-    """Rollouts of one agent, one after another, each in the place that was leased for it.
+    """Writes the rollouts of one agent, one after another, each into the slot that was leased for it.
 
     Args:
         sizes: Of the channels.
         device: Of the agent.
 
     Attributes:
-        rollout: To be filled.
+        rollout: For the actor to fill.
     """
 
     _place: Place
@@ -30,30 +30,30 @@ class RolloutWriter(ABC):
         form = sizes.form
         shape = form.horizon, form.num_env, form.num_obs, form.num_actions
         self.rollout, self._device = Rollout(*shape, device, form.num_terms), device
-        self._by_step = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in _JUDGED]
+        self._by_step = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in _EVALUATED]
         self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._by_step, "facts")]
 
     def begin(self, place: Place) -> None:
-        """Record into this place from now on."""
+        """Write into this slot from now on."""
         self._place = place
 
     @abstractmethod
     def after_step(self, t: int) -> None:
-        """Step `t` has produced what the worlds tell."""
+        """Called when the task's results of step `t` are in the rollout."""
 
     @abstractmethod
     def end(self, facts: Tensor) -> None:
-        """Send what was not sent yet, with what the agent tells of the rollout, float64 `[len(FACTS)]`."""
+        """Send the rest of the rollout, with the agent's `facts` about it, float64 `[len(FACTS)]`."""
 
-    def _tell_whole(self, *names: str) -> None:
-        """All of these kinds is there, and so the rollout is."""
+    def _commit(self, *names: str) -> None:
+        """Mark these kinds as whole, and the rollout as complete."""
         for name in names:
             self._place.wrote_whole(name)
         self._place.commit()
 
 
 class InPlaceWriter(RolloutWriter):
-    """On a CPU the rollout is the place: what the worlds tell is written where the trainer reads it, once."""
+    """On a CPU: the rollout's tensors are views of the slot, so that results are written once, where trainers read."""
 
     def begin(self, place: Place) -> None:
         """See `RolloutWriter`."""
@@ -69,13 +69,13 @@ class InPlaceWriter(RolloutWriter):
     def end(self, facts: Tensor) -> None:
         """See `RolloutWriter`."""
         self._place.views["facts"].copy_(facts)
-        self._tell_whole(*self._at_end, "facts")
+        self._commit(*self._at_end, "facts")
 
 
 class WholeWriter(RolloutWriter):
-    """Elsewhere a rollout is gathered first: each kind of it is copied once, at its end. Not yet run on a GPU.
+    """On a GPU: each kind is copied once, at the end of the rollout. Not yet run on a GPU.
 
-    The host waits for all copies together, and then tells of them.
+    The host waits for all copies together before it commits the rollout.
     """
 
     def after_step(self, t: int) -> None:
@@ -90,11 +90,11 @@ class WholeWriter(RolloutWriter):
             self._place.views[name].copy_(getattr(self.rollout, name), non_blocking=True)
         self._place.views["facts"].copy_(facts, non_blocking=True)
         await_stream(self._device)
-        self._tell_whole(*names, "facts")
+        self._commit(*names, "facts")
 
 
 class StepWriter(WholeWriter):
-    """Elsewhere under UCC: every tensor is copied as it is produced, those of a step together. Not yet run on a GPU."""
+    """On a GPU in mode UCC: the tensors of each step are copied after it. Not yet run on a GPU."""
 
     def after_step(self, t: int) -> None:
         """See `RolloutWriter`."""
@@ -110,7 +110,7 @@ class StepWriter(WholeWriter):
 
 
 def make_rollout_writer(sizes: ChannelSizes, device: torch.device) -> RolloutWriter:
-    """That of an agent on a device."""
+    """The writer for an agent on this device."""
     if device.type == "cpu":
         return InPlaceWriter(sizes, device)
     return (StepWriter if sizes.channels.mode == "UCC" else WholeWriter)(sizes, device)

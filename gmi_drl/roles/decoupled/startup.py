@@ -1,6 +1,6 @@
-"""What agents and trainers tell each other before they begin: of their worlds, and that there is room for experience.
+"""Messages between agents and trainers before they begin: sizes of the task, and that the channels have their memory.
 
-Simulators may load and compile for long, some longer than others; whoever waits for that waits here.
+Simulators may load and compile for long, some longer than others. Other GMIs wait for them here.
 """
 
 import json
@@ -16,27 +16,27 @@ from gmi_drl.tasks.terms import terms_of
 from gmi_drl.workload import TaskSpec
 
 
-def send_task_info(role: DRL_role, task: Task, way: TrainerConnection) -> None:
-    """Tell all trainers the sizes of the worlds and terms of the reward, once; the first agent of a pool does it."""
+def send_task_info(role: DRL_role, task: Task, trainers: TrainerConnection) -> None:
+    """Send all trainers of a pool the task's sizes and reward terms, once, from the pool's first agent."""
     if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
         return
     terms = terms_of(task)
-    way.tell(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))
+    trainers.broadcast(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))
 
 
 def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
-    """What the first agent of the pool tells of them."""
+    """Receive the task's sizes and the names of its reward terms, from the first agent of the pool."""
     first, *_ = pool_of(role.mgr.layout, role.GMI_id).agents
-    told = json.loads(Peer(role.mgr, first).receive(LOADING_S))
-    return TaskSpec(**told["spec"] | {"hidden": tuple(told["spec"]["hidden"])}), told["terms"]
+    info = json.loads(Peer(role.mgr, first).receive(LOADING_S))
+    return TaskSpec(**info["spec"] | {"hidden": tuple(info["spec"]["hidden"])}), info["terms"]
 
 
 def announce_memory(role: DRL_role) -> None:
-    """Tell all agents of this host that the channels have their memory; the first trainer of a pool does it."""
+    """Tell all agents of this host, from the first trainer of a pool, that the channels have their memory."""
     layout = role.mgr.layout
-    pool, stood_in = pool_of(layout, role.GMI_id), far_agents(layout)  # who stands in for one sees it
+    pool, remote = pool_of(layout, role.GMI_id), far_agents(layout)  # proxies of remote agents see the memory
     if role.GMI_id != pool.trainers[0]:
         return
     for gmi_id in pool.agents:
-        if gmi_id not in stood_in:
+        if gmi_id not in remote:
             Peer(role.mgr, gmi_id).send("room")

@@ -1,4 +1,4 @@
-"""The trainer of asynchronous training: learns from what agents on other GMIs send (section 5.1, Figure 6b)."""
+"""The trainer of asynchronous training: learns from the experience of agents on other GMIs (section 5.1, Figure 6b)."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ from gmi_drl.tasks.terms import RewardTerms
 
 
 class Trainer(Holistic):
-    """Updates, reports and saves as a holistic GMI does, without worlds of its own."""
+    """Updates, reports and saves as a holistic GMI does, without environments of its own."""
 
     replica: A3CReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """See `Holistic`. An iteration is an update of all trainers, and makes a version of the policy."""
+        """See `Holistic`. An iteration is one update of all trainers, which makes one version of the policy."""
         result = super().GMI_run(resume)
-        self.replica.publish()  # where nothing was left to do: agents may wait for a first version
+        self.replica.publish()  # if no iteration was left: agents may wait for a first version
         self.replica.end.end_experience()
         self.replica.end.close()
         return result
 
     def set_up_replica(self, start: int) -> None:
-        """See `Holistic`: the first agent of its pool tells what its worlds are."""
+        """See `Holistic`; the sizes of the task come from the first agent of the pool."""
         spec, names = receive_task_info(self)
         device = self.mgr.device
         self.terms = RewardTerms(names, device) if names else None

@@ -1,4 +1,4 @@
-"""How an agent gets to the trainers of its pool: by the memory of their host, or by its stand-in there."""
+"""How an agent reaches the trainers of its pool: through shared memory, or through its proxy on their host."""
 
 from typing import Protocol
 
@@ -15,17 +15,17 @@ from gmi_drl.roles.peer import Peer
 
 
 class TrainerConnection(Protocol):
-    """Of one agent."""
+    """One agent's connection to the trainers of its pool."""
 
-    def tell(self, text: str) -> None:
-        """Tell all trainers of the pool something."""
+    def broadcast(self, text: str) -> None:
+        """Send a text to all trainers of the pool."""
 
     def open(self, sizes: ChannelSizes) -> AgentEnd:
-        """The agent's end of the channels, when the first trainer has made room: worlds of others may load for long."""
+        """Wait for the channels' memory, for as long as other simulators may load. Returns the agent's end."""
 
 
 class LocalConnection:
-    """By the memory of a host.
+    """Through the shared memory of the host.
 
     Args:
         mgr: Of the agent.
@@ -34,13 +34,13 @@ class LocalConnection:
     def __init__(self, mgr: GMI_manager) -> None:
         self._mgr, self._trainers = mgr, pool_of(mgr.layout, mgr.gmi.id).trainers
 
-    def tell(self, text: str) -> None:
+    def broadcast(self, text: str) -> None:
         """See `TrainerConnection`."""
         for trainer in self._trainers:
             Peer(self._mgr, trainer).send(text)
 
     def open(self, sizes: ChannelSizes) -> AgentEnd:
-        """See `TrainerConnection`. The first trainer says that there is room; a successor knows."""
+        """See `TrainerConnection`. The first trainer announces the memory; a restarted agent does not wait for that."""
         mgr = self._mgr
         if not mgr.predecessors:
             Peer(mgr, self._trainers[0]).receive(LOADING_S)
@@ -50,14 +50,14 @@ class LocalConnection:
 
 
 class RemoteConnection:
-    """By a stand-in, which is met at once: nobody knows yet how long the worlds will load.
+    """Through the agent's proxy on the host of the trainers, connected at once: simulators may load for long.
 
     Args:
         mgr: Of the agent.
 
     Raises:
-        PeerDiedError: If the stand-in has ended.
-        PeerSilentError: If it does not come within `hang_s`.
+        PeerDiedError: If the proxy has ended.
+        PeerSilentError: If it does not connect within `hang_s`.
     """
 
     def __init__(self, mgr: GMI_manager) -> None:
@@ -71,17 +71,17 @@ class RemoteConnection:
         ]
         self._sender = RemoteSender(connection, member.name(PROXY), member.name(AGENT))
 
-    def tell(self, text: str) -> None:
+    def broadcast(self, text: str) -> None:
         """See `TrainerConnection`."""
         for trainer in self._trainers:
             self._sender.send(FORWARD, RECIPIENT.pack(trainer) + text.encode())
 
     def open(self, sizes: ChannelSizes) -> RemoteAgentEnd:
-        """See `TrainerConnection`. The stand-in says that there is room."""
+        """See `TrainerConnection`. The proxy announces the memory."""
         mgr = self._mgr
         return RemoteAgentEnd(self._sender, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
 
 
 def connect_to_trainers(mgr: GMI_manager) -> TrainerConnection:
-    """The one that an agent has."""
+    """The connection of this agent."""
     return RemoteConnection(mgr) if proxy_group_name(mgr.gmi.id) in mgr.resources.rendezvous else LocalConnection(mgr)

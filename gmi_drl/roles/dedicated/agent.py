@@ -1,4 +1,4 @@
-"""The agent on a GMI of its own in a training: it acts in its simulators' worlds and judges, for a trainer (TDG_EX)."""
+"""The agent on a GMI of its own in a training: it plays and evaluates rollouts for its trainer (TDG_EX)."""
 
 from contextlib import closing
 from dataclasses import asdict
@@ -19,11 +19,11 @@ from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.templates.dedicated import chain_of
 
 SENT = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
-"""What a trainer needs of a judged rollout."""
+"""The tensors of an evaluated rollout that its trainer needs."""
 
 
 class TrainingAgent(DRL_role):
-    """Plays a rollout whenever its trainer asks for one, with the parameters that come along."""
+    """Plays a rollout at each request of its trainer, with the parameters in the request."""
 
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve until the trainer closes; `resume` as of `Holistic`."""
@@ -37,15 +37,15 @@ class TrainingAgent(DRL_role):
             actor = Actor(task, agent, ppo_of(config), noise, cuda_graphs=config.cuda_graphs)
             slot, clock = actor.make_slot(), PhaseClock(self.mgr.device)
 
-            def collect(asked: dict[str, Tensor]) -> dict[str, Any]:
-                parameters.copy_(asked["parameters"])
-                agent.normaliser.load(asked["normaliser"].cpu())
+            def collect(learnt: dict[str, Tensor]) -> dict[str, Any]:
+                parameters.copy_(learnt["parameters"])
+                agent.normaliser.load(learnt["normaliser"].cpu())
                 task.simulated_s = 0.0
                 clock.start()
                 actor.collect(slot, clock)
-                clock.mark("act_s")  # judging, too
+                clock.mark("act_s")  # evaluating, too
                 phases = {"sim_s": task.simulated_s, "act_s": clock.read()["act_s"]}
-                return {"rollout": sent(slot.rollout), "phases": phases}
+                return {"rollout": tensors_of(slot.rollout), "phases": phases}
 
             names = list(actor.terms.names) if actor.terms else []
             trainer.send({"spec": asdict(task.spec), "num_env": task.num_env, "terms": names})
@@ -58,6 +58,6 @@ class TrainingAgent(DRL_role):
             )
 
 
-def sent(rollout: Rollout) -> dict[str, Tensor]:
-    """What of a rollout travels."""
+def tensors_of(rollout: Rollout) -> dict[str, Tensor]:
+    """The tensors of a rollout that are sent to the trainer, by name."""
     return {name: getattr(rollout, name) for name in SENT}

@@ -1,4 +1,4 @@
-"""An actor on another GMI, and a replica that learns from it: what a trainer on a GMI of its own has."""
+"""An actor on another GMI, and the replica of a trainer that learns from it."""
 
 from torch import Tensor
 
@@ -12,17 +12,17 @@ from gmi_drl.roles.training.ppo_replica import PPOReplica
 
 
 class RemoteActor:
-    """Has an agent play with what the learner has learnt, and takes what it has met; see `roles.replica.RolloutSource`.
+    """Requests rollouts from an agent on another GMI, with the learner's newest parameters. See `RolloutSource`.
 
     Args:
-        agent: Who plays, and judges.
-        learner: Whose parameters and normaliser it acts with.
+        agent: Plays and evaluates.
+        learner: Gives the parameters and the normaliser.
         horizon: Steps of a rollout.
-        num_env: Of all simulators of the agent.
-        num_terms: Terms of the reward that are told.
+        num_env: Of all simulators of the agent together.
+        num_terms: Number of terms of the reward that the agent reports.
 
     Attributes:
-        phases: Seconds that simulating and acting took in the last rollout, by the clocks of those who did it.
+        phases: Seconds of simulating and acting in the last rollout, by the clocks of the GMIs that did it.
     """
 
     def __init__(self, agent: Peer, learner: Learner, *, horizon: int, num_env: int, num_terms: int) -> None:
@@ -36,42 +36,42 @@ class RemoteActor:
         return Slot(Rollout(*self._shape, self._learner.device, self._num_terms))
 
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
-        """See `RolloutSource`: all of it is one phase here, `RemoteReplica.phases` parts it."""
+        """See `RolloutSource`. All of it is one phase here; `RemoteReplica.phases` divides it."""
         learnt = self._learner.state_dict()
-        told = self._agent.request("collect", {name: learnt[name] for name in ("parameters", "normaliser")})
-        for name, tensor in told["rollout"].items():
+        answer = self._agent.request("collect", {name: learnt[name] for name in ("parameters", "normaliser")})
+        for name, tensor in answer["rollout"].items():
             getattr(slot.rollout, name).copy_(tensor)
-        self.phases = told["phases"]
+        self.phases = answer["phases"]
         clock.mark("sim_s")
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `RolloutSource`: that of the agent, with its simulators' worlds."""
+        """See `RolloutSource`: the agent's, with those of its simulators."""
         return {name: tensor.cpu() for name, tensor in self._agent.request("save").items()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """See `RolloutSource`."""
         self._agent.request("load", state)
 
-    def let_go(self) -> None:
-        """Let the agent go, and so its simulators."""
+    def close(self) -> None:
+        """End the agent, which ends its simulators."""
         self._agent.send((CLOSE, None))
 
 
 class RemoteReplica(PPOReplica):
-    """Learns on this GMI from what another one has met. For arguments see `Learner`."""
+    """Learns from the rollouts of an agent on another GMI. For arguments see `Learner`."""
 
     actor: RemoteActor
 
     def learn_from(self, agent: Peer, num_env: int, num_terms: int) -> None:
-        """Have this agent act from now on, in so many worlds of its simulators."""
+        """Learn from this agent from now on, whose simulators have `num_env` environments."""
         horizon = ppo_of(self.config).horizon
         self.act_by(RemoteActor(agent, self.learner, horizon=horizon, num_env=num_env, num_terms=num_terms))
 
     def phases(self) -> dict[str, float]:
-        """See `PPOReplica`, of all GMIs of the device: what nobody simulated, acted or learnt in is waiting.
+        """See `PPOReplica`. These are of all GMIs of the device; the rest of the time is waiting.
 
-        Judging is the agent's, so part of acting here.
+        Evaluating is done by the agent, so it counts as acting.
         """
-        phases, told = super().phases(), self.actor.phases
-        waited_s = phases["sim_s"] - sum(told.values())
-        return {**phases, **told, "sync_s": phases["sync_s"] + waited_s}
+        phases, remote = super().phases(), self.actor.phases
+        waited_s = phases["sim_s"] - sum(remote.values())
+        return {**phases, **remote, "sync_s": phases["sync_s"] + waited_s}

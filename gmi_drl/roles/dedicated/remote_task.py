@@ -1,4 +1,4 @@
-"""Worlds that are simulated on other GMIs: what an agent on a GMI of its own acts in."""
+"""A task that is simulated on other GMIs, for an agent on a GMI of its own."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -17,17 +17,17 @@ from gmi_drl.workload import TaskSpec
 
 
 class RemoteTask:
-    """A `Task` whose worlds are those of several simulators side by side. Every step is a message there and one back.
+    """A `Task` with the environments of several simulators. Every step is one message to each and one back.
 
-    `final_obs` is what the simulators tell where an episode ended, elsewhere `obs`: else twice as much would cross.
+    `final_obs` comes from the simulators only where an episode ended, and is `obs` elsewhere, to halve the traffic.
 
     Args:
-        simulators: Who have the worlds; they are waited for until they have loaded.
+        simulators: The GMIs that simulate; this waits until they have loaded.
         device: Of this GMI.
 
     Attributes:
-        simulated_s: What the slowest simulator of each step took for it, since somebody has set this to 0; all else
-            that steps take is what borders cost.
+        simulated_s: Seconds of the slowest simulator, summed over the steps since the caller set this to 0. The rest of
+            a step's time is the cost of having GMIs apart.
     """
 
     obs: Tensor
@@ -48,7 +48,7 @@ class RemoteTask:
 
     def reset(self) -> Tensor:
         """See `Task.reset`."""
-        self._begin(self._ask_all("reset"))
+        self._begin(self._request_all("reset"))
         return self.obs
 
     @torch.no_grad()
@@ -56,15 +56,15 @@ class RemoteTask:
         """See `Task.step`."""
         actions = torch.split(checked_action(action, self), self._sizes)
         lengths: Iterable[Tensor | None] = [None] * len(self._sizes)
-        if self._may_be_staggered:  # by who acts, before the first step
+        if self._may_be_staggered:  # by the actor, before the first step
             lengths, self._may_be_staggered = torch.split(self.episode_length, self._sizes), False
         for simulator, part, length in zip(self._simulators, actions, lengths, strict=True):
             simulator.send(("step", {"action": part, "episode_length": length}))
-        told = [simulator.receive() for simulator in self._simulators]
-        self.simulated_s += max(one["simulated_s"] for one in told)
+        answers = [simulator.receive() for simulator in self._simulators]
+        self.simulated_s += max(answer["simulated_s"] for answer in answers)
 
-        self.obs, reward, final_obs = (_joined([one[name] for one in told]) for name in ("obs", "reward", "final_obs"))
-        terminated, truncated, bad, valid = _joined([one["flags"] for one in told], dim=1)
+        self.obs, reward, final_obs = _joined_by_name(answers, "obs", "reward", "final_obs")
+        terminated, truncated, bad, valid = _joined([answer["flags"] for answer in answers], dim=1)
         ended = terminated | truncated
         self.episode_length += 1
         self.episode_length.masked_fill_(ended, 0)
@@ -72,8 +72,8 @@ class RemoteTask:
         return self.obs, reward, terminated, truncated, info
 
     def state_dict(self) -> dict[str, Tensor]:
-        """See `Task.state_dict`: those of all simulators."""
-        states = enumerate(self._ask_all("save"))
+        """See `Task.state_dict`; the states of all simulators."""
+        states = enumerate(self._request_all("save"))
         return {name: tensor.cpu() for i, state in states for name, tensor in prefixed(f"{i}", state).items()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -83,38 +83,38 @@ class RemoteTask:
         self._begin([simulator.receive() for simulator in self._simulators])
 
     def close(self) -> None:
-        """Let the simulators go. Closing twice is fine."""
+        """End the simulators. May be called twice."""
         for simulator in self._simulators:
-            with suppress(PeerDiedError):  # which its launcher tells
+            with suppress(PeerDiedError):  # which the launcher reports
                 simulator.send((CLOSE, None))
         self._simulators = ()
 
-    def _begin(self, told: Sequence[Mapping[str, Any]]) -> None:
-        """Go on from the observations and the episodes that the simulators tell of."""
-        self.obs, self.episode_length = (_joined([one[name] for one in told]) for name in ("obs", "episode_length"))
+    def _begin(self, answers: Sequence[Mapping[str, Any]]) -> None:
+        """Go on from the observations and the episode lengths in the answers of the simulators."""
+        self.obs, self.episode_length = _joined_by_name(answers, "obs", "episode_length")
         self._may_be_staggered = not self.counts_by_itself
 
     def _whole(self, rows: Tensor, ended: Tensor) -> Tensor:
-        """Last observations `[N, O]` of all worlds, from those of the worlds that ended."""
+        """Last observations `[N, O]` of all environments, given `rows` for those that ended."""
         if not len(rows):
             return self.obs
         whole = self.obs.clone()
         whole[ended] = rows
         return whole
 
-    def _ask_all(self, deed: str) -> list[Any]:
+    def _request_all(self, action: str) -> list[Any]:
         for simulator in self._simulators:
-            simulator.send((deed, None))
+            simulator.send((action, None))
         return [simulator.receive() for simulator in self._simulators]
 
 
 class RemoteTerms(RewardTerms):
-    """Terms of rewards that simulators sum.
+    """Terms of rewards that are summed on the simulators.
 
     Args:
         names: Of the terms.
-        simulators: Who sum them.
-        device: Where the sums shall be.
+        simulators: The GMIs that sum them.
+        device: Of the sums.
     """
 
     def __init__(self, names: Iterable[str], simulators: Sequence[Peer], device: torch.device) -> None:
@@ -127,6 +127,10 @@ class RemoteTerms(RewardTerms):
         return sums
 
 
+def _joined_by_name(answers: Sequence[Mapping[str, Any]], *names: str) -> list[Tensor]:
+    return [_joined([answer[name] for answer in answers]) for name in names]
+
+
 def _joined(parts: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """The worlds of all simulators side by side; those of one alone are not copied."""
+    """The tensors of all simulators concatenated; that of a single one is not copied."""
     return parts[0] if len(parts) == 1 else torch.cat([*parts], dim)

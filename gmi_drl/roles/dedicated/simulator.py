@@ -1,4 +1,4 @@
-"""The simulator on a GMI of its own: it has worlds, and does with them what its agent asks for (TDG, TDG_EX)."""
+"""The simulator on a GMI of its own: it steps its task at the requests of its agent (TDG, TDG_EX)."""
 
 import time
 from dataclasses import asdict
@@ -18,11 +18,11 @@ from gmi_drl.templates.dedicated import Chain, chain_of
 
 
 class Simulator(DRL_role):
-    """Makes its worlds and serves the agent of its device with them."""
+    """Opens its task and serves it to the agent of its device."""
 
     @property
     def chain(self) -> Chain:
-        """Whom it works with."""
+        """The GMIs of its device."""
         return chain_of(self.mgr.layout, self.GMI_id)
 
     def simulate(self, config: RunConfig, seed: int) -> None:
@@ -33,7 +33,7 @@ class Simulator(DRL_role):
 
 
 class TrainingSimulator(Simulator):
-    """Has the worlds that a holistic GMI of the same place has, if nothing but those GMIs' order counts."""
+    """Has the same seed as the holistic GMI at the same place in the order of simulators."""
 
     def GMI_run(self, resume: str | None = None) -> None:
         """Serve a training; `resume` as of `Holistic`."""
@@ -42,15 +42,15 @@ class TrainingSimulator(Simulator):
 
 
 class ServingSimulator(Simulator):
-    """Has the worlds that `Server` has on the GMI of the same place."""
+    """Has the same seed as the `Server` at the same place in the order of simulators."""
 
     def GMI_run(self, seed: int, **agents: Any) -> None:
-        """Serve an agent; what else is asked of the agents is their business."""
+        """Serve an agent. The other parameters of a serving are for agents."""
         self.simulate(self.mgr.configure(), serving_seed(seed, self.chain.place_of(self.GMI_id)))
 
 
 def serve_task(task: Task, agent: Peer) -> None:
-    """Tell an agent of the worlds, then do with them what it asks for (`RemoteTask`)."""
+    """Send an agent the facts about a task, then answer its requests (`RemoteTask`)."""
     terms = terms_of(task)
 
     def now(**more: Any) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def serve_task(task: Task, agent: Peer) -> None:
     agent.send(now(spec=asdict(task.spec), counts_by_itself=task.counts_by_itself, terms=names))
     agent.serve(
         {
-            "step": lambda asked: _step(task, asked["action"], asked["episode_length"]),
+            "step": lambda data: _step(task, data["action"], data["episode_length"]),
             "reset": reset,
             "save": lambda _: task.state_dict(),
             "load": load,
@@ -78,12 +78,12 @@ def serve_task(task: Task, agent: Peer) -> None:
 
 
 def _step(task: Task, action: Tensor, episode_length: Tensor | None) -> dict[str, Any]:
-    """One control step, in episodes that are so long already, if that is told; and what all of it took."""
+    """One control step, and its seconds. A given `episode_length` is set before."""
     started = time.perf_counter()
     if episode_length is not None:
         task.episode_length.copy_(episode_length)
     obs, reward, terminated, truncated, info = task.step(action)
     flags = torch.stack((terminated, truncated, info["bad"], info["valid"]))
-    final_obs = info["final_obs"][terminated | truncated]  # which waits for a GPU, so that the time is the whole
-    told = {"obs": obs, "reward": reward, "flags": flags, "final_obs": final_obs}
-    return {**told, "simulated_s": time.perf_counter() - started}
+    final_obs = info["final_obs"][terminated | truncated]  # waits for a GPU, so that the time is complete
+    answer = {"obs": obs, "reward": reward, "flags": flags, "final_obs": final_obs}
+    return {**answer, "simulated_s": time.perf_counter() - started}

@@ -1,4 +1,4 @@
-"""The trainer on a GMI of its own: it learns from what its agent has met (TDG_EX, paper section 5.1)."""
+"""The trainer on a GMI of its own: it learns from the rollouts of its agent (TDG_EX, paper section 5.1)."""
 
 from typing import Any
 
@@ -16,40 +16,40 @@ from gmi_drl.workload import TaskSpec
 
 
 class Trainer(Holistic):
-    """Trains as `Holistic` does, by the same replica; only who acts, and where worlds are, is elsewhere.
+    """Trains as `Holistic` does, with the same learner; the agent and the simulators are other GMIs.
 
-    Its part of a checkpoint has the worlds of all its simulators, and its rows tell of all GMIs of its device.
+    Its part of a checkpoint has the states of all its simulators, and its rows are of all GMIs of its device.
     """
 
     replica: "RemoteReplica"
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """See `Holistic`; at the end the other GMIs of the device are let go."""
+        """See `Holistic`; at the end it ends the other GMIs of the device."""
         result = super().GMI_run(resume)
-        self.replica.actor.let_go()
+        self.replica.actor.close()
         return result
 
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`."""
         agent = Peer(self.mgr, self._chain.agent, self.mgr.waits.experience)
-        told = agent.receive(LOADING_S)
-        self.terms = RewardTerms(told["terms"], torch.device("cpu")) if told["terms"] else None
+        info = agent.receive(LOADING_S)
+        self.terms = RewardTerms(info["terms"], torch.device("cpu")) if info["terms"] else None
         self.replica = RemoteReplica(
-            TaskSpec(**told["spec"]),
+            TaskSpec(**info["spec"]),
             self.config,
             self.reduction,
             sample_share=self.sample_share,
             device=self.mgr.device,
             seed=self.seed(start, "learner"),
         )
-        self.replica.learn_from(agent, told["num_env"], len(told["terms"]))
+        self.replica.learn_from(agent, info["num_env"], len(info["terms"]))
 
     def seed(self, start: int, purpose: str) -> int:
-        """See `Holistic`: as that GMI of TCG_EX which has the same rank."""
+        """See `Holistic`; the same as of the GMI of TCG_EX with the same rank."""
         return seed_of(self.config, start, self._chain.number, purpose)
 
     def num_env_of(self, gmi: GMI) -> int:
-        """See `Holistic`: the worlds of the simulators of its device."""
+        """See `Holistic`: that of all simulators of its device."""
         return sum(self.mgr.layout.gmis[one].num_env for one in chain_of(self.mgr.layout, gmi.id).simulators)
 
     @property

@@ -9,11 +9,11 @@ from gmi_drl.roles.training.iteration_stats import IterationStats
 from gmi_drl.roles.training.learner import Learner
 
 PARTS = 16
-"""Of a rollout: gradients over a part and over the whole tell noise from signal."""
+"""Parts of a rollout: comparing gradients over a part and over the whole separates noise from signal."""
 
 
-class WatchedLearner(Learner):
-    """Looks at every rollout before it learns from it. Alone in its group."""
+class NoiseLearner(Learner):
+    """Measures the gradient noise of every rollout before it learns from it. Alone in its group."""
 
     squares: GradientSquares
 
@@ -21,18 +21,18 @@ class WatchedLearner(Learner):
         """See `Learner`."""
         if not hasattr(self, "squares"):
             self.squares = GradientSquares(self.ppo, PARTS)
-        self.squares.look(rollout, self.shuffled(rollout), stats.advantage_mean, stats.advantage_std)
+        self.squares.measure(rollout, self.shuffled(rollout), stats.advantage_mean, stats.advantage_std)
         super().update(rollout, stats)
 
 
 class NoiseProbe(PPOProbe):
-    """Trains, alone, and reports beside the speed the squares of all its updates."""
+    """Trains alone in its group. Reports the speed, and the squared gradient norms of all its updates."""
 
-    learner_class = WatchedLearner
+    learner_class = NoiseLearner
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
         speed = super()._measure(num_env, seconds)
-        assert self.replica is not None and isinstance(self.replica.learner, WatchedLearner)
+        assert self.replica is not None and isinstance(self.replica.learner, NoiseLearner)
         samples = num_env * self.replica.slot.rollout.horizon
         squares = self.replica.learner.squares.read()
         return {**speed, "squares": squares, "small": samples // PARTS, "large": samples // PARTS * PARTS}

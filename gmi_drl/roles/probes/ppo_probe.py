@@ -9,9 +9,9 @@ from gmi_drl.tasks import Task
 
 
 class PPOProbe(ReplicaProbe):
-    """Measures `PPOReplica`, as `Holistic` trains it.
+    """Measures the `PPOReplica` that `Holistic` trains.
 
-    The learner stays when the number of environments changes, so that walking it upward costs one start-up in all.
+    The learner stays when the number of environments changes, so that all numbers share one start-up.
     """
 
     replica: PPOReplica | None = None
@@ -29,7 +29,7 @@ class PPOProbe(ReplicaProbe):
             self.replica.detach_task()
 
     def make_replica(self, task: Task) -> PPOReplica:
-        """See `ReplicaProbe`; without worlds yet."""
+        """See `ReplicaProbe`; it has no task yet."""
         return PPOReplica(
             task.spec,
             self.config,

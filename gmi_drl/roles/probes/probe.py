@@ -1,4 +1,4 @@
-"""The probe: an iteration that is measured instead of kept (paper section 5.2, Algorithm 2's `profile`)."""
+"""Probes: roles that measure iterations (paper section 5.2, Algorithm 2's `profile`)."""
 
 import ctypes
 import gc
@@ -28,18 +28,18 @@ WAIT_S = 1.0
 
 
 class Probe(DRL_role):
-    """Iterates as a GMI does, with as many environments as the launcher says, and tells how fast that was.
+    """Iterates as a GMI does, with as many environments as the launcher asks for, and reports how long that took.
 
-    A learner's is a `ReplicaProbe`; one that trains nothing has iterations of its own.
+    The probe of a learner is a `ReplicaProbe`; others define their iterations.
 
     Attributes:
-        sample_share: Samples that this GMI learns from divided by those of all, in the measurement at hand.
+        sample_share: Samples that this GMI learns from divided by those of all, in the current measurement.
     """
 
     sample_share: float = 1.0
 
     def GMI_run(self) -> None:
-        """Measure what is asked for, until the launcher says stop."""
+        """Measure as the launcher asks, until it sends `Stop`."""
         self.config = self.mgr.configure()
         self.mgr.launcher.deliver(Ready(self._compile()))
         for order in self._orders():
@@ -47,37 +47,37 @@ class Probe(DRL_role):
             self.mgr.launcher.deliver(Report(self._measure(order.num_env, order.seconds)))
 
     def make_task(self, num_env: int, seed: int) -> Task:
-        """The worlds to measure; a subclass may make others, which it adds to `mgr.tasks`."""
+        """The task to measure; a subclass may make another one, which it adds to `mgr.tasks`."""
         return open_task(self.mgr, self.config, num_env, seed)
 
     def _compile(self) -> float:
-        """Make and step one world, in seconds: in its first calls a simulator may compile for minutes."""
+        """Seconds to make and step one environment: in its first calls a simulator may compile for minutes."""
         started = time.monotonic()
         task = self.make_task(1, seed=0)
         task.step(torch.zeros(1, task.spec.num_actions, device=task.device))
         return time.monotonic() - started
 
     def _orders(self) -> Iterator[Measure]:
-        """What the launcher asks for, until it says stop. One that has gone ends the process."""
+        """The launcher's requests, until it sends `Stop`. If the launcher has gone, the process exits."""
         while True:
-            for word in self.mgr.launcher.await_messages(WAIT_S):
-                if word == Stop():
+            for message in self.mgr.launcher.await_messages(WAIT_S):
+                if message == Stop():
                     return
-                assert isinstance(word, Measure)
-                yield word
+                assert isinstance(message, Measure)
+                yield message
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
-        """Iterate for about so long, once at least after the warm-up; means over the iterations."""
-        close_tasks(self.mgr.tasks)  # before the next worlds are made, or the peak would count both
+        """Iterate for about `seconds`, at least once, after a warm-up. Returns means over the iterations."""
+        close_tasks(self.mgr.tasks)  # before the next task is made, or the peak would count both
         self.detach_task()
         _forget_peak(self.mgr.device)
         self.attach_task(self.make_task(num_env, self.seed("task")))
         self._left = max(1, round(seconds / self._warm_up()))
         phases: Counter[str] = Counter()
-        word, times, began_s = Decision.GO_ON, list[float](), time.monotonic()
-        while word is Decision.GO_ON:
+        decision, times, began_s = Decision.GO_ON, list[float](), time.monotonic()
+        while decision is Decision.GO_ON:
             started = time.monotonic()
-            word = self.iterate(self._decide)
+            decision = self.iterate(self._decide)
             phases.update(self.phases())
             times.append(time.monotonic() - started)
         means = {name: value / len(times) for name, value in phases.items()}
@@ -86,7 +86,7 @@ class Probe(DRL_role):
         return {"num_env": num_env, "began_s": began_s, "ended_s": time.monotonic(), **speed, **memory, **means}
 
     def _warm_up(self) -> float:
-        """Iterate until each iteration is like the next. Returns the seconds that the last one took.
+        """Iterate until all iterations take equally long. Returns the seconds of the last one.
 
         The last of `warm_up_iterations` captures graphs on a GPU, so one more is timed there.
         """
@@ -98,17 +98,17 @@ class Probe(DRL_role):
         return time.monotonic() - started
 
     def _decide(self) -> Decision:
-        """Stop when as many iterations are done as the warm-up promised; rank 0's count is everybody's."""
+        """Stop after the number of iterations that fits by the warm-up's time; rank 0's number counts, for all."""
         self._left -= 1
         return Decision.GO_ON if self._left > 0 else Decision.STOP
 
     def seed(self, purpose: str) -> int:
-        """What this GMI draws from for a purpose ("task", "agent", "learner")."""
+        """This GMI's seed for a purpose ("task", "agent", "learner")."""
         return seed_of(self.config, 0, self.GMI_id, purpose)
 
     @abstractmethod
     def iterate(self, decide: Callable[[], Decision]) -> Decision:
-        """One iteration. `decide` says whether another one follows; where GMIs must agree rank 0's answer counts."""
+        """One iteration. `decide` returns whether another one follows; in a group rank 0's result counts."""
 
     @abstractmethod
     def phases(self) -> dict[str, float]:
@@ -116,23 +116,23 @@ class Probe(DRL_role):
 
     @property
     def warm_up_iterations(self) -> int:
-        """Iterations until each is like the next."""
+        """Iterations until all take equally long."""
         return 1
 
     @abstractmethod
     def detach_task(self) -> None:
-        """Let go of the worlds, which are closed, and of all that was made for them, if there are any."""
+        """Release the last task, which is closed, and all that was made for it, if there was one."""
 
     @abstractmethod
     def attach_task(self, task: Task) -> None:
-        """Iterate in these worlds from now on."""
+        """Iterate in this task from now on."""
 
 
 class ReplicaProbe(Probe):
-    """Trains as a learner's role does: a subclass makes the same replica, anew for each number of environments.
+    """Trains as a learner's role does: a subclass makes the same replica, a new one for each number of environments.
 
-    A replica whose parameters lie in a reduction's bucket must stay instead, because a reduction has one: its probe
-    overrides `detach_task` and `attach_task`, as `PPOProbe` does.
+    A replica whose parameters are in a reduction's only bucket must stay instead: its probe overrides
+    `detach_task` and `attach_task`, as `PPOProbe` does.
     """
 
     replica: Replica | None = None
@@ -140,7 +140,7 @@ class ReplicaProbe(Probe):
 
     @abstractmethod
     def make_replica(self, task: Task) -> Replica:
-        """What trains in these worlds, with this `sample_share`: that of the learner's role."""
+        """The replica of the learner's role, for this task and `sample_share`."""
 
     def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
@@ -155,7 +155,7 @@ class ReplicaProbe(Probe):
     def detach_task(self) -> None:
         """See `Probe`."""
         self.task = self.replica = None
-        gc.collect()  # what was made for them may be part of cycles
+        gc.collect()  # what was made for the task may be part of cycles
 
     def attach_task(self, task: Task) -> None:
         """See `Probe`."""
@@ -163,32 +163,31 @@ class ReplicaProbe(Probe):
 
 
 def relative_error(times: Sequence[float]) -> float:
-    """Standard error of the mean over the mean, of iterations that took `times` seconds.
+    """Standard error of the mean, divided by the mean, of iterations that took `times` seconds.
 
-    0, which says that it is not known, for a single one: nothing tells how another would differ, and the warm-up is
-    slower than what follows.
+    For a single one it is not known, which 0 stands for: the warm-up is slower and cannot be compared.
     """
     return stdev(times) / math.sqrt(len(times)) / fmean(times) if len(times) > 1 else 0.0
 
 
 def _forget_peak(device: torch.device) -> None:
-    """Give back what is free, and let peaks count from now on, where the kernel allows it."""
+    """Return free memory to the system, and restart the counting of peaks where the kernel allows it."""
     with suppress(AttributeError):  # no glibc
         ctypes.CDLL(None).malloc_trim(0)
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     if device.type == "cuda":
-        torch.cuda.synchronize(device)  # CUDA's own pool, which is Warp's, gives back what is free when somebody waits
-        forget_shared_memory()  # of graphs, which have gone with their worlds
-        with suppress(OSError, AttributeError):  # and what graphs had allocated when it is asked; a GMI sees one GPU
+        torch.cuda.synchronize(device)  # CUDA's own pool, which Warp uses, returns free memory at a synchronisation
+        forget_shared_memory()  # of graphs, which have gone with their task
+        with suppress(OSError, AttributeError):  # memory of graphs, only when asked; a GMI sees one GPU
             ctypes.CDLL("libcuda.so.1").cuDeviceGraphMemTrim(0)
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
 
 
 def _peak_bytes(device: torch.device) -> int:
-    """Most memory that this process has held on the device: on a GPU what torch and Warp have, else resident memory."""
+    """Peak memory of this process on the device: on a GPU of torch and Warp, else resident memory."""
     if device.type == "cuda":
         return torch.cuda.max_memory_reserved(device) + warp_bytes(device)
-    status = Path("/proc/self/status").read_text()  # not getrusage: that knows the peak of the launcher, too
+    status = Path("/proc/self/status").read_text()  # not getrusage, whose peak includes the launcher's
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])

@@ -1,4 +1,4 @@
-"""The probe of rsl_rl: iterations of its own runner, measured."""
+"""The probe of rsl_rl: measures iterations of its own runner."""
 
 from gmi_drl.roles.probes.probe import ReplicaProbe
 from gmi_drl.roles.rsl_rl.group import process_group
@@ -7,7 +7,7 @@ from gmi_drl.tasks import Task
 
 
 class RslRlProbe(ReplicaProbe):
-    """Measures what `RslRl` trains, without its logger; a runner is bound to its worlds, so it is made with them."""
+    """Measures the replica of `RslRl`, without its logger. A runner is bound to its environments, so each is new."""
 
     def GMI_run(self) -> None:
         """See `Probe`."""

@@ -1,4 +1,4 @@
-"""The probe of serving: worlds and an agent that nobody trains, measured (paper section 5.2)."""
+"""The probe of serving: measures a task and an agent that is not trained (paper section 5.2)."""
 
 import gc
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from gmi_drl.tasks import Task
 
 
 class ServingProbe(Probe):
-    """An iteration is a block of `horizon` steps, as many as a training takes in one. Nothing is agreed on."""
+    """An iteration is a block of `horizon` steps, as many as one of a training has. GMIs exchange nothing."""
 
     service: Service | None = None
 
@@ -33,7 +33,7 @@ class ServingProbe(Probe):
     def detach_task(self) -> None:
         """See `Probe`."""
         self.service = None
-        gc.collect()  # what was made for them may be part of cycles
+        gc.collect()  # what was made for the task may be part of cycles
 
     def attach_task(self, task: Task) -> None:
         """See `Probe`."""

@@ -19,13 +19,13 @@ class SpeedProbe(DRL_role):
     """One rank of every group of its layout."""
 
     def GMI_run(self, numels: dict[str, int], seconds: float) -> dict[str, float]:
-        """The median time in seconds that each group takes to reduce, over and over, as its ranks do in a training.
+        """The median time in seconds of a reduction, by group, when its ranks reduce again and again as in a training.
 
-        A group whose reduction this machine cannot is left out; then no rank of it can.
+        A group is left out if this machine cannot run its reduction, which is then so for all its ranks.
 
         Args:
-            numels: Float32 numbers, by group.
-            seconds: About how long each is measured.
+            numels: How many float32 numbers to reduce, by group.
+            seconds: About how long to measure each group.
         """
         times = {}
         for name, numel in numels.items():
@@ -42,7 +42,7 @@ class SpeedProbe(DRL_role):
         return statistics.median(self._reduced_s(reduction, bucket) for _ in range(count))
 
     def _reduced_s(self, reduction: Reduction, bucket: Tensor) -> float:
-        """Of one reduction whose numbers have just been written, as by a backward pass."""
+        """Seconds of one reduction of numbers that have just been written, as by a backward pass."""
         bucket.fill_(1.0)
         if bucket.is_cuda:
             torch.cuda.synchronize()

@@ -1,4 +1,4 @@
-"""The probe of a trainer: updates by experience that nobody has sent, measured for plans."""
+"""The probe of a trainer: measures updates from random experience."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ from gmi_drl.tasks import Task
 
 
 class TrainerProbe(Probe):
-    """An iteration is one update by a rollout of as many worlds, whose numbers are noise."""
+    """An iteration is one update from a random rollout with this many environments."""
 
     batch: ExperienceBatch | None = None
 
@@ -37,7 +37,7 @@ class TrainerProbe(Probe):
 
     @property
     def warm_up_iterations(self) -> int:
-        """See `Probe`: a first update takes its memory, and so tells nothing of how many fit into a time."""
+        """See `Probe`: the first update allocates memory, so its time does not predict that of others."""
         return WARM_UP_CALLS + 1 if self.mgr.device.type == "cuda" and self.config.cuda_graphs else 2
 
     def detach_task(self) -> None:
@@ -45,7 +45,7 @@ class TrainerProbe(Probe):
         self.batch = None
 
     def attach_task(self, task: Task) -> None:
-        """See `Probe`: the worlds tell their sizes and are closed."""
+        """See `Probe`: only the task's sizes are needed, and it is closed."""
         close_tasks(self.mgr.tasks)
         spec, learner, device = task.spec, a3c_of(self.config), self.mgr.device
         agent = make_agent(spec, learner, device, seed=self.config.seed)
@@ -57,9 +57,9 @@ class TrainerProbe(Probe):
 
 @torch.no_grad()
 def random_experience(form: RolloutForm, agent: Agent) -> ExperienceBatch:
-    """One rollout of noise, in which the agent itself has acted.
+    """A random rollout whose actions are the agent's own.
 
-    Actions that it would never do make gradients of subnormal numbers, whose products take longer.
+    Actions that it would never sample make gradients of subnormal numbers, whose products take longer.
     """
     device = agent.normaliser.mean.device
     batch, noise = ExperienceBatch.empty(form, 1, device), torch.Generator(device).manual_seed(0)

@@ -1,4 +1,4 @@
-"""What a configuration names and gives to rsl_rl's classes, held against what the installed version has."""
+"""Checks the classes and options in a configuration against the installed version of rsl_rl."""
 
 from collections.abc import Callable
 from inspect import signature
@@ -10,20 +10,22 @@ from gmi_drl.errors import UsageError
 from gmi_drl.roles.rsl_rl import version
 
 OF_NO_CLASS = {"class_name", "share_cnn_encoders"}
-"""Settings that rsl_rl reads beside its classes."""
+"""Settings that rsl_rl itself reads; they are not options of a class."""
 
 EXTENSIONS = {
     "rnd_cfg": "rsl_rl.extensions:RandomNetworkDistillation",
     "symmetry_cfg": "rsl_rl.extensions:Symmetry",
 }
-"""By setting of the algorithm, the class of rsl_rl's that it is of."""
+"""rsl_rl's class for each section of the algorithm that configures an extension."""
 
 
 def fitted(config: dict[str, Any]) -> dict[str, Any]:
-    """A `train_cfg` without what is unset (null or false) and unknown to rsl_rl's classes: an option of other versions.
+    """A `train_cfg` without options that are unset (null or false) and that rsl_rl's classes do not know.
+
+    Such options are those of other versions.
 
     Raises:
-        UsageError: for a class or function that cannot be found, and for options that are set and unknown.
+        UsageError: for a class or function that cannot be found, and for an unknown option that is set.
     """
     places = {name: dict(config[name]) for name in ("actor", "critic", "algorithm")}
     for name, section in places.items():
@@ -45,7 +47,7 @@ def find(place: str, name: Any) -> Callable[..., Any]:
     """The class or function of this name.
 
     Raises:
-        UsageError: if there is none; it tells the place in the configuration.
+        UsageError: with its `place` in the configuration, if there is none.
     """
     try:
         found: Callable[..., Any] = resolve_callable(name)
@@ -68,6 +70,6 @@ def _fitted(section: dict[str, Any], place: str, usual: str = "PPO") -> dict[str
 
 
 def _options(of: Callable[..., Any]) -> set[str] | None:
-    """What a class of rsl_rl's takes; None for those of others, which may take theirs in other ways."""
+    """The options of a class of rsl_rl's; None for other classes, whose signature need not have them all."""
     is_theirs = of.__module__.partition(".")[0] == "rsl_rl"
     return set(signature(of).parameters) | OF_NO_CLASS if is_theirs else None

@@ -27,19 +27,19 @@ LOOPBACK = "lo"
 class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
     """rsl_rl's `OnPolicyRunner` as one rank of a group, on whatever device its GMI has.
 
-    Policies must start alike: none is broadcast. Gradients are weighed by samples; advantages are normalised by each
-    GMI, and the KL of a mini-batch is a plain mean over the GMIs, as rsl_rl does it over GPUs.
+    Policies must be equal at the start, since none is broadcast. Gradients are weighted by samples. Each GMI normalises
+    its own advantages, and the KL of a mini-batch is a plain mean over the GMIs, as in rsl_rl over GPUs.
 
     Args:
-        env: The worlds of this GMI.
+        env: The environments of this GMI.
         config: rsl_rl's `train_cfg`; left as it is.
         reduction: Of the group.
         sample_share: Samples that this GMI learns from divided by those of the whole group.
         log_dir: Where rsl_rl's own logger writes; None for nothing.
 
     Raises:
-        UsageError: if the algorithm is no PPO, the configuration asks for what the installed version lacks, or rsl_rl
-            refuses it.
+        UsageError: if the algorithm is no PPO, the configuration has options that the installed version lacks, or
+            rsl_rl refuses it.
     """
 
     def __init__(
@@ -52,13 +52,13 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
         config["algorithm"]["class_name"] = algorithm
         try:
             super().__init__(env, config, str(log_dir) if log_dir else None, str(env.device))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:  # so rsl_rl refuses settings
-            said = f"{type(error).__name__}: {error} ({place_of(error)})"
-            raise UsageError(f"learner.runner: rsl_rl refuses these settings for these worlds: {said}") from error
-        config["algorithm"]["class_name"] = name  # as loggers write it
+        except (LookupError, TypeError, ValueError, AttributeError) as error:  # rsl_rl refuses settings by any of these
+            reason = f"{type(error).__name__}: {error} ({place_of(error)})"
+            raise UsageError(f"learner.runner: rsl_rl refuses these settings for this task: {reason}") from error
+        config["algorithm"]["class_name"] = name  # loggers write it
 
     def _configure_multi_gpu(self) -> None:
-        """Rank and size are those of the group, not the environment's; the process group is there already."""
+        """Take rank and size from the group, not from environment variables. The process group exists already."""
         self.gpu_world_size, self.gpu_global_rank, self.gpu_local_rank = self._size, self._rank, 0
         self.is_distributed = False  # `learn` need not broadcast; the algorithm goes by `multi_gpu`
         ranks = {"global_rank": self._rank, "local_rank": 0, "world_size": self._size}
@@ -66,7 +66,7 @@ class GroupRunner(OnPolicyRunner):  # type: ignore[misc]
 
 
 def _group_ppo(name: str, reduction: Reduction, sample_share: float) -> type:
-    """The PPO of this name with the gradients summed by our reduction, weighted by the share of the samples."""
+    """A subclass of the PPO of this name whose gradients are weighted by the samples and summed by our reduction."""
     base: Any = find("learner.runner.algorithm.class_name", name)
     if not (isinstance(base, type) and issubclass(base, PPO)):
         raise UsageError(f"learner.runner.algorithm.class_name: {name} is not rsl_rl's PPO nor a subclass of it")
@@ -74,7 +74,7 @@ def _group_ppo(name: str, reduction: Reduction, sample_share: float) -> type:
         base = with_shared_statistics(base)
 
     class GroupPPO(base):  # type: ignore[misc]
-        """Replaces what rsl_rl does by NCCL."""
+        """Sums gradients by our reduction, where rsl_rl uses NCCL."""
 
         def reduce_parameters(self) -> None:
             networks = [self.actor, self.critic, *([self.rnd] if self.rnd else [])]
@@ -92,19 +92,19 @@ def _group_ppo(name: str, reduction: Reduction, sample_share: float) -> type:
 
 @contextmanager
 def process_group(group: Group, store: Path, hang_s: float) -> Iterator[None]:
-    """The default process group of torch, by gloo over the loopback interface, for the time of a `with` block.
+    """Open torch's default process group, gloo over the loopback interface, for the time of a `with` block.
 
-    It carries what rsl_rl sends past `reduce_parameters`: the KL and the learning rate of each mini-batch, and the
-    moments of the observations that its normalisers take in. A group of one needs none.
+    rsl_rl sends the KL and the learning rate of each mini-batch through it, and the moments of its observation
+    normalisers. A group of one GMI needs none.
 
     Args:
-        group: Its ranks.
-        store: A path on this host where the ranks meet, the same for all and unused before.
-        hang_s: Seconds that an operation may take.
+        group: The ranks.
+        store: An unused path on this host, the same for all ranks.
+        hang_s: Deadline of an operation, in seconds.
 
     Raises:
-        PeerDiedError: when another rank goes within an operation.
-        PeerSilentError: when it lives and has not come within `hang_s`.
+        PeerDiedError: if another rank ends during an operation.
+        PeerSilentError: if another rank is alive and late by `hang_s`.
     """
     if group.size == 1:
         yield
@@ -126,8 +126,8 @@ def process_group(group: Group, store: Path, hang_s: float) -> Iterator[None]:
         if is_connected and "gloo" not in str(error).lower():
             raise
         if "timed out" in str(error).lower() or "timeout" in str(error).lower():
-            raise PeerSilentError(f"a GMI of the group has not come within {hang_s} s (hang_s): {error}") from error
-        raise PeerDiedError(f"a GMI of the group has gone: {error}") from error
+            raise PeerSilentError(f"a GMI of the group has not answered within {hang_s} s (hang_s): {error}") from error
+        raise PeerDiedError(f"a GMI of the group has ended: {error}") from error
     finally:
         if is_connected:
             distributed.destroy_process_group()

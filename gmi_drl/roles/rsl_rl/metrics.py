@@ -1,4 +1,4 @@
-"""What the rows of the metrics tell of an iteration of rsl_rl."""
+"""The metrics of an iteration of rsl_rl, taken from what its runner gives to its logger."""
 
 import traceback
 from collections.abc import Callable
@@ -11,29 +11,29 @@ from torch import Tensor
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 STOP_S = 60.0
-"""How long the last uploads of a logger are waited for."""
+"""Seconds to wait for the last uploads of a logger."""
 
 
 class IterationMetrics:
-    """Stands in for the runner's logger: sums an iteration up, and hands everything on to the logger, if there is one.
+    """Replaces the runner's logger: sums up an iteration, and forwards everything to the logger, if there is one.
 
-    A logger that fails, however and whenever, is let go with a warning: training goes on.
+    If the logger fails in any way, it is dropped with a warning, and the training goes on.
 
-    Returns are those of the task, not scaled. Worlds that went wrong end without counting as an episode.
+    Returns are those of the task, not scaled. An environment that went wrong ends without counting as an episode.
 
     Args:
         env: Of the runner.
-        logger: The runner's own, to be opened by `open`.
-        iterations: Of the whole run, which the logger shows.
+        logger: The runner's own; `open` opens it.
+        iterations: Of the whole run, for the logger to show.
 
     Attributes:
         collect_s: Seconds of the last rollout.
         learn_s: Seconds of the last update.
         losses: Means over the last update, by rsl_rl's names.
-        warnings: What people should be told, once.
+        warnings: Texts for the user, each to be shown once.
     """
 
-    writer = None  # so that the runner saves nothing: checkpoints come from the role
+    writer = None  # so that the runner saves nothing: the role writes checkpoints
 
     def __init__(self, env: RslRlEnv, logger: Any = None, iterations: int = 0) -> None:
         self.env, self.logger, self.iterations = env, logger, iterations
@@ -45,19 +45,19 @@ class IterationMetrics:
         self._first: int | None = None
 
     def open(self) -> None:
-        """Let the logger open its writer, and upload the configuration."""
-        self._tell("init_logging_writer")
+        """Let the logger open its writer, which uploads the configuration."""
+        self._forward("init_logging_writer")
 
     def close(self) -> None:
-        """Let the logger's writer finish what it has, for at most `STOP_S`."""
+        """Let the logger's writer finish, for at most `STOP_S`."""
         thread = Thread(target=self._finish, daemon=True)
         thread.start()
         thread.join(STOP_S)
         if thread.is_alive():
-            self._let_go(f"has not finished within {STOP_S:.0f} s")
+            self._drop_logger(f"has not finished within {STOP_S:.0f} s")
 
     def init_logging_writer(self) -> None:
-        """The writer opens once, not at each `learn`."""
+        """Do nothing at each `learn`: `open` has opened the writer."""
 
     def process_env_step(
         self, rewards: Tensor, dones: Tensor, extras: dict[str, Any], intrinsic_rewards: Tensor | None = None
@@ -69,7 +69,7 @@ class IterationMetrics:
         of_ended = (self.running_episodes * ended).sum(1, dtype=torch.float64)
         self.sums += torch.stack((reward.sum(dtype=torch.float64), ended.sum(), *of_ended, extras["bad"].sum()))
         self.running_episodes.masked_fill_(dones, 0.0)
-        self._tell("process_env_step", rewards, dones, extras, intrinsic_rewards)
+        self._forward("process_env_step", rewards, dones, extras, intrinsic_rewards)
 
     def log(
         self, *, it: int, collect_time: float, learn_time: float, loss_dict: dict[str, float], **facts: Any
@@ -79,37 +79,37 @@ class IterationMetrics:
         self._first = it if self._first is None else self._first
         whole_run = {"start_it": self._first, "total_it": self.iterations}
         times = {"collect_time": collect_time, "learn_time": learn_time}
-        self._tell("log", it=it, loss_dict=loss_dict, **(facts | times | whole_run))
+        self._forward("log", it=it, loss_dict=loss_dict, **(facts | times | whole_run))
 
     def save_model(self, path: str, iteration: int) -> None:
-        """Tell the logger of a file that was saved."""
-        self._tell("save_model", path, iteration)
+        """Report a saved file to the logger."""
+        self._forward("save_model", path, iteration)
 
     def pop_sums(self) -> Tensor:
-        """Reward sum, episodes, return sum, length sum and bad worlds since the last call, float64 `[5]`."""
+        """The sums since the last call, float64 `[5]`, as in `Rollout.sums`."""
         sums = self.sums.clone()
         self.sums.zero_()
         return sums
 
-    def _tell(self, method: str, *arguments: Any, **named: Any) -> None:
+    def _forward(self, method: str, *arguments: Any, **named: Any) -> None:
         """Call a method of the logger."""
         if self.logger is not None:
-            self._do(lambda: getattr(self.logger, method)(*arguments, **named))
+            self._try(lambda: getattr(self.logger, method)(*arguments, **named))
 
-    def _do(self, deed: Callable[[], object]) -> None:
-        """Do something with the logger, which is let go if that fails."""
+    def _try(self, action: Callable[[], object]) -> None:
+        """Call a function of the logger, which is dropped if that fails."""
         try:
-            deed()
-        except Exception as error:  # of any library, and of any network behind it
+            action()
+        except Exception as error:  # of any library, or of its network
             traceback.print_exc()
-            self._let_go(f"failed: {type(error).__name__}: {error}")
+            self._drop_logger(f"failed: {type(error).__name__}: {error}")
 
     def _finish(self) -> None:
-        self._tell("stop_logging_writer")
+        self._forward("stop_logging_writer")
         if close := getattr(getattr(self.logger, "writer", None), "close", None):
-            self._do(close)  # rsl_rl leaves TensorBoard's open, whose last numbers may then be lost
+            self._try(close)  # rsl_rl leaves TensorBoard's open, which may lose its last numbers
 
-    def _let_go(self, why: str) -> None:
+    def _drop_logger(self, why: str) -> None:
         self.logger = None
         self.warnings.append(f"rsl_rl's logger {why}: the run goes on without it")
-        print(f"Warning: {self.warnings[-1]}", flush=True)  # where no row follows, the log has it
+        print(f"Warning: {self.warnings[-1]}", flush=True)  # for the log, since no row may follow

@@ -14,10 +14,10 @@ from gmi_drl.tasks import Task
 
 
 class RslRl(Holistic):
-    """Trains by rsl_rl's own runner and PPO together with the other GMIs of its group.
+    """Trains by rsl_rl's own runner and PPO, together with the other GMIs of its group.
 
-    Reports, words and checkpoints are those of `Holistic`; beside each checkpoint the run folder gets a `model_*.pt`,
-    named after the iterations done, for rsl_rl's own tools.
+    Reports and checkpoints are those of `Holistic`. With each checkpoint the run folder gets a `model_ITERATION.pt` for
+    rsl_rl's own tools.
     """
 
     replica: RslRlReplica
@@ -27,11 +27,11 @@ class RslRl(Holistic):
         reduction = self.mgr.reduction(self.group)
         with process_group(reduction.group, self.mgr.meeting / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
             result = super().GMI_run(resume)
-        self.replica.ledger.close()
+        self.replica.iteration_metrics.close()
         return result
 
     def seed(self, start: int, purpose: str) -> int:
-        """See `Holistic.seed`. Worlds of rank 0 begin with the run's own seed, as with rsl_rl's users' scripts."""
+        """See `Holistic.seed`. The task of rank 0 gets the run's own seed, as in scripts of rsl_rl's users."""
         is_users = purpose == "task" and start == 0 and self.reduction.group.rank == 0
         return self.config.seed if is_users else super().seed(start, purpose)
 
@@ -56,7 +56,7 @@ class RslRl(Holistic):
         return (path,)
 
     def divided(self, num_env: int) -> int:
-        """Transitions; where a network has a memory, rsl_rl deals out worlds with all their steps."""
+        """Transitions; for networks with a memory environments, since rsl_rl then divides whole sequences."""
         assert isinstance(self.config.learner, RslRlConfig)
         section = self.config.learner.runner
         names = {

@@ -1,4 +1,4 @@
-"""One set of observation statistics in a group, for rsl-rl-lib 5.4, in which each process has its own."""
+"""Shares observation statistics in a group for rsl-rl-lib 5.4, in which each process has its own."""
 
 from functools import partial, reduce
 from typing import Any
@@ -13,13 +13,13 @@ from gmi_drl.errors import UsageError
 
 
 def with_shared_statistics(base: type[PPO]) -> type[PPO]:
-    """A subclass whose normalisers take in the rollouts of the whole group after each update, as since 5.5.
+    """A subclass of `base` whose normalisers get the rollouts of the whole group after each update, as from 5.5 on.
 
-    Its making raises UsageError for random network distillation, whose rewards are normalised within the rollout.
+    Its constructor raises UsageError for random network distillation, which normalises rewards within the rollout.
     """
 
     class SharedStatistics(base):  # type: ignore[misc]
-        """Keeps the normalisers as they are within a rollout."""
+        """Changes the normalisers after an update only, and not within a rollout."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **kwargs)
@@ -42,7 +42,7 @@ def with_shared_statistics(base: type[PPO]) -> type[PPO]:
             return losses
 
         def _open(self, is_open: bool) -> None:
-            """Whether the normalisers take anything in."""
+            """Set whether the normalisers accept observations."""
             for normaliser in self._normalisers:
                 normaliser.is_open = is_open
 
@@ -51,9 +51,9 @@ def with_shared_statistics(base: type[PPO]) -> type[PPO]:
 
 @torch.no_grad()
 def take_in(normaliser: Any, x: Tensor) -> None:
-    """Merge the observations `[n, ...]` of all ranks into a normaliser; stands in for its method `update`.
+    """Merge the observations `[n, ...]` of all ranks into a normaliser. Replaces its method `update`.
 
-    All ranks of torch's default process group come together here; n may differ among them.
+    All ranks of torch's default process group must call this; their n may differ.
     """
     is_full = normaliser.until is not None and normaliser.count >= normaliser.until
     if not (normaliser.is_open and normaliser.training) or is_full:

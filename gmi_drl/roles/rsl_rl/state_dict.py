@@ -1,4 +1,4 @@
-"""A nested state, such as rsl_rl's algorithm gives, as named tensors and back: safetensors instead of pickle."""
+"""Converts a nested state, such as that of rsl_rl's algorithm, to named tensors for safetensors, and back."""
 
 import json
 from collections.abc import Mapping
@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 OUTLINE = "outline"
-"""The name of the JSON, as bytes, that says where the tensors belong and what else there is."""
+"""Name of the tensor with the structure of the state and its other values, JSON as bytes."""
 
 
 def pack(state: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Dicts (with texts or whole numbers as keys), lists, tensors and plain values as a flat dict of tensors.
+    """Flatten dicts (whose keys are texts or integers), lists, tensors and plain values to a dict of tensors.
 
-    Tensors are copied, since parts of a network may be the same in two others, which safetensors refuses. Tuples
-    become lists.
+    Tensors are copied, since networks may share some, which safetensors refuses. Tuples become lists.
     """
     tensors: dict[str, Tensor] = {}
 
@@ -34,7 +33,7 @@ def pack(state: Mapping[str, Any]) -> dict[str, Tensor]:
 
 
 def unpack(packed: Mapping[str, Tensor]) -> dict[str, Any]:
-    """What `pack` was given."""
+    """The state that `pack` has flattened."""
 
     def filled(outline: dict[str, Any]) -> Any:
         ((kind, content),) = outline.items()

@@ -1,11 +1,11 @@
-"""Which rsl-rl-lib is installed, without importing it."""
+"""The version of the installed rsl-rl-lib, without importing it."""
 
 from importlib.metadata import version
 
 from gmi_drl.config.learners.base import release
 
 SHARES_STATISTICS = (5, 5)
-"""Since then the observation normalisers of a group take in the observations of all its processes."""
+"""From this version on rsl_rl's observation normalisers use the observations of all processes of a group."""
 
 
 def installed() -> tuple[int, ...]:
@@ -18,5 +18,5 @@ def installed() -> tuple[int, ...]:
 
 
 def text(parts: tuple[int, ...]) -> str:
-    """As people write it."""
+    """The version as users write it."""
     return ".".join(map(str, parts))

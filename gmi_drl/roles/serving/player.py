@@ -1,4 +1,4 @@
-"""Playing: what a run has learnt acts in worlds of its own, and nothing is learnt."""
+"""Playing: the policy of a run acts, and is not trained."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +25,7 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of a world; `ended` is how, "running" if it has not."""
+    """One episode of environment `world`; `ended` tells how, "running" if it has not ended."""
 
     world: int
     total: float
@@ -34,13 +34,13 @@ class Episode:
 
 
 def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
-    """The task that a run has learnt.
+    """The task of a run whose policy an `Agent` can use.
 
     Raises:
-        UsageError: if its policy is not one that an `Agent` can act by.
+        UsageError: if the run has none.
     """
     if layout.task is None:
-        raise UsageError(f"{folder.path}: its layout names no task: nothing to play")
+        raise UsageError(f"{folder.path}: its layout names no task, so there is nothing to play")
     if not isinstance(config.learner, OurConfig):
         kind = config.learner.kind
         raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
@@ -48,7 +48,7 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
 
 
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
-    """The agent that a run begins with, on the CPU."""
+    """The agent at the start of a run, on the CPU."""
     return new_agent(spec, config, CPU)[0]
 
 
@@ -56,8 +56,8 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
     """The agent of a run's newest checkpoint; a training may go on meanwhile.
 
     Raises:
-        UsageError: There is none, it is broken, the task has changed since, or its sizes are not those of the task and
-            the configuration.
+        UsageError: if there is none, it is broken, the task has changed since, or its sizes are not those of the task
+            and the configuration.
     """
     folder.require_task(spec)
     agent, parameters = new_agent(spec, config, device)
@@ -74,7 +74,7 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
 
 
 class Player:
-    """Lets an agent act, and keeps the episodes.
+    """Steps a task with an agent, and keeps the episodes.
 
     Args:
         task: On the CPU.
@@ -89,19 +89,19 @@ class Player:
         self._length = torch.zeros(task.num_env, dtype=torch.int64)
 
     def step(self) -> None:
-        """One control step of all worlds."""
+        """One control step of all environments."""
         shape = (self.task.num_env, self.task.spec.num_actions)
         noise = None if self.noise is None else torch.randn(shape, generator=self.noise)
         _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
         self._total += reward * info["valid"]
         self._length += info["valid"]
-        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else a step that began an episode
+        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else the step has begun an episode
         for world in ended.nonzero().flatten().tolist():
             how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
             self._end(world, "bad" if info["bad"][world] else how)
 
     def running(self) -> list[Episode]:
-        """The episodes that have not ended, one of each world."""
+        """The episodes that have not ended, one of each environment."""
         totals, lengths = self._total.tolist(), self._length.tolist()
         return [Episode(world, total, lengths[world], "running") for world, total in enumerate(totals)]
 
@@ -111,14 +111,14 @@ class Player:
 
 
 def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
-    """As a run begins, and the vector that its parameters are views of, in the order that checkpoints have."""
+    """An agent as at the start of a run, and the vector that its parameters are views of, ordered as in checkpoints."""
     agent = make_agent(spec, acting_of(config), device, seed=config.seed)
     flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
     return agent, flat.vector
 
 
 def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
-    """Iteration and learner of the newest checkpoint, read again if training replaced it meanwhile."""
+    """Iteration and learner of the newest checkpoint. Reads again if training removed it meanwhile."""
     saved = checkpoint.list_checkpoints(folder.checkpoints)
     if not saved:
         raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
@@ -126,7 +126,7 @@ def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
 
 
 def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:
-    """None if the checkpoint has gone."""
+    """Iteration and learner of a checkpoint; None if it was removed meanwhile."""
     try:
         return checkpoint.read_index(saved)["iteration"], checkpoint.read_part(saved, LEARNER_PART)
     except UsageError:

@@ -1,4 +1,4 @@
-"""What is seen in serving, kept: written down on the device step by step, and handed to a sink a block at a time."""
+"""Records experience in serving: step by step on the device, from where a sink gets it in blocks."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -12,25 +12,25 @@ from gmi_drl.tasks.task import knows_final_obs
 
 
 class Sink(Protocol):
-    """Where experience goes: files (`run.experience.ShardFiles`), or whatever else takes blocks."""
+    """Takes blocks of experience: `replay.files.shards.ShardFiles`, or any other class with these methods."""
 
     def take(self, block: Block) -> None:
-        """Take a block, which goes on where the last one ended; may wait where it has no room.
+        """Take a block, which continues the last one. May wait until there is room.
 
-        Its tensors lie on the device of the worlds and are written over afterwards: copy what is to be kept.
+        Its tensors are on the device of the task and are overwritten afterwards: copy what is to be kept.
         """
 
     def close(self) -> None:
-        """No more blocks come. When this returns, all that was taken is kept for good."""
+        """End the recording. On return all blocks are stored."""
 
 
 class Recorder:
-    """Memory of `capacity` control steps on the worlds' device, filled in place; nothing waits until it is flushed.
+    """A buffer of `capacity` control steps on the task's device. Only `flush` waits.
 
     Args:
-        task: The worlds.
+        task: Whose steps are recorded.
         capacity: Control steps.
-        sink: Where they go.
+        sink: Gets the blocks.
     """
 
     def __init__(self, task: Task, capacity: int, sink: Sink) -> None:
@@ -49,7 +49,7 @@ class Recorder:
 
     @property
     def room(self) -> int:
-        """Steps that it takes before it is to be flushed."""
+        """Number of steps that fit before the next flush."""
         return len(self._obs) - self._steps
 
     def add(
@@ -61,7 +61,7 @@ class Recorder:
         truncated: Tensor,
         info: Mapping[str, Tensor],
     ) -> None:
-        """Write one control step down: what was seen before, `[N, O]`, what was done, and what the task told."""
+        """Record one control step: the observations before it, `[N, O]`, the actions, and what `Task.step` returned."""
         t = self._steps
         self._obs[t].copy_(obs)
         self._action[t].copy_(action)
@@ -73,7 +73,7 @@ class Recorder:
         self._steps += 1
 
     def flush(self) -> None:
-        """Hand over what there is, and begin anew. Waits for the device, and for the sink where it has no room."""
+        """Pass the recorded steps to the sink. Waits for the device, and for the sink if it has no room."""
         if not self._steps:
             return
         steps, self._steps = self._steps, 0
@@ -95,6 +95,6 @@ class Recorder:
         )
 
     def close(self) -> None:
-        """Hand over the rest, and wait until the sink has kept it all."""
+        """Flush, and wait until the sink has stored everything."""
         self.flush()
         self._sink.close()

@@ -1,4 +1,4 @@
-"""The serving role: a learnt policy acts in the worlds of a GMI (TCG, paper section 5.1)."""
+"""The serving role: a trained policy acts in the environments of a GMI (TCG, paper section 5.1)."""
 
 import time
 from pathlib import Path
@@ -26,15 +26,15 @@ REPORT_S = 1.0
 
 
 class Server(DRL_role):
-    """Plays the policy in its run folder: says when it is ready, waits for the others, then serves in blocks."""
+    """Serves the policy of its run folder, in blocks of steps, when all GMIs are ready."""
 
     def GMI_run(
         self, steps: int, seed: int, stochastic: bool, experience: str | None = None, shard_bytes: int = 0
     ) -> dict[str, Any]:
-        """Serve so many control steps, or until the launcher says stop. Returns what was done.
+        """Serve `steps` control steps, or until the launcher sends `Stop`. Returns sums and times.
 
-        GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`. Into the folder `experience`, if any, go
-        shards of about `shard_bytes`.
+        GMI i has the same environments and noise as `gmi-drl play --seed SEED+i`. With a folder `experience`, record
+        there, in shards of about `shard_bytes`.
         """
         config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
@@ -47,19 +47,19 @@ class Server(DRL_role):
         return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
 
     def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
-        def tell(shard: Shard) -> None:
+        def report(shard: Shard) -> None:
             self.mgr.launcher.deliver(Wrote(shard.model_dump()))
 
         in_shard = max(1, shard_bytes // (step_bytes(task.spec) * task.num_env))
-        return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, tell))
+        return Recorder(task, min(in_shard, steps), ShardFiles(folder, self.GMI_id, report))
 
     @property
     def number(self) -> int:
-        """Which of those that serve this is."""
+        """Index of this GMI among those that serve."""
         return self.GMI_id
 
     def make_task(self, config: RunConfig, seed: int) -> Task:
-        """The worlds to serve."""
+        """The task to act in."""
         return open_task(self.mgr, config, self.mgr.gmi.num_env, seed)
 
     def phases(self, service: Service) -> dict[str, float]:
@@ -67,13 +67,13 @@ class Server(DRL_role):
         return {**service.phases(), WAIT.name: 0.0}
 
     def _may_start(self) -> bool:
-        """Wait until all GMIs are ready, so that they serve side by side."""
+        """Wait until all GMIs are ready, so that they serve at the same time. Returns whether to serve at all."""
         while True:
-            for word in self.mgr.launcher.await_messages(WAIT_S):
-                return word == Start()
+            for message in self.mgr.launcher.await_messages(WAIT_S):
+                return message == Start()
 
     def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
-        done, told_s, started_s = 0, time.monotonic(), time.monotonic()
+        done, reported_s, started_s = 0, time.monotonic(), time.monotonic()
         phases: dict[str, float] = {phase.name: 0.0 for phase in (SIMULATE, ACT, WAIT)}
         latencies = Latencies()
         while done < steps and Stop() not in self.mgr.launcher.messages():
@@ -85,10 +85,10 @@ class Server(DRL_role):
             latencies.add(service.latencies())
             if recorder and not recorder.room:
                 recorder.flush()
-            if time.monotonic() - told_s > REPORT_S:
-                told_s = time.monotonic()
+            if time.monotonic() - reported_s > REPORT_S:
+                reported_s = time.monotonic()
                 self.mgr.report({"steps": done})
-        ended_s = time.monotonic()  # what the disk still takes is no part of serving
+        ended_s = time.monotonic()  # waiting for the disk below is not serving
         if recorder:
             recorder.close()
         episodes, returns, lengths, bad = service.sums.tolist()

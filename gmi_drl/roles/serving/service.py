@@ -1,4 +1,4 @@
-"""Serving on one GMI: simulator and agent take turns and nobody learns (TCG, paper section 5.1)."""
+"""Serving on one GMI: simulator and agent in turn, without a learner (TCG, paper section 5.1)."""
 
 import torch
 from torch import Tensor
@@ -12,18 +12,18 @@ from gmi_drl.tasks import Task
 
 
 class Service:
-    """An agent in worlds, a block of steps after the other; within a block nothing waits for the device.
+    """Steps a task with an agent, in blocks within which nothing waits for the device.
 
     Args:
-        task: The worlds, already on their first observation.
-        agent: Who acts, on the task's device.
+        task: The environments, already on their first observation.
+        agent: Acts, on the task's device.
         noise: Generator of the noise, on the device; None to act by the mean.
-        cuda_graphs: Replay what the agent does as a CUDA graph, on a GPU.
-        recorder: Writes every step down; it must have room for the steps of a block, and whoever plays flushes it.
+        cuda_graphs: Whether the agent acts by a CUDA graph, on a GPU.
+        recorder: Records every step. It must have room for a block; the caller flushes it.
 
     Attributes:
-        sums: Over the episodes that have ended, float64 `[4]`: how many, their returns and their lengths, and how many
-            more went wrong.
+        sums: Over the episodes that have ended, float64 `[4]`: their number, their returns, their lengths, and the
+            number of further episodes that went wrong.
     """
 
     def __init__(
@@ -41,11 +41,11 @@ class Service:
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
-            self._act(self._still)  # choose kernels and make the graph before anybody looks at the clock
+            self._act(self._still)  # choose kernels and capture the graph before times are measured
 
     @torch.no_grad()
     def play(self, steps: int) -> None:
-        """A block of control steps of all worlds."""
+        """Play a block of control steps."""
         self.clock.start()
         for _ in range(steps):
             self._act(self._draw())
@@ -58,11 +58,11 @@ class Service:
         self.clock.mark("act_s")
 
     def phases(self) -> dict[str, float]:
-        """Seconds of the last block: the paper's T_s and T_a. Waits for the device, once."""
+        """Seconds of the last block by phase: the paper's T_s and T_a. Waits for the device, once."""
         return self.clock.read()
 
     def latencies(self) -> list[float]:
-        """Seconds of each step of the last block, all worlds: from one observation to the next. After `phases`."""
+        """Seconds of each step of the last block, from one observation to the next. Call `phases` before."""
         return self.clock.laps("sim_s")
 
     def _draw(self) -> Tensor:
@@ -71,7 +71,7 @@ class Service:
         return torch.randn(self._still.shape, generator=self._noise, device=self.task.device)
 
     def _count(self, reward: Tensor, done: Tensor, valid: Tensor, bad: Tensor) -> None:
-        """As `Player` counts: a step that began an episode is none of it, one that went wrong tells nothing."""
+        """Count episodes as `Player` does: without steps that begin an episode, and without those that went wrong."""
         self._total += reward * valid
         self._length += valid
         ended = done & (valid | bad)

@@ -19,18 +19,18 @@ LEARNER_PART = "learner"
 
 
 class Checkpointer:
-    """Each GMI writes and reads its own part, rank 0 the learner, which must be the same everywhere.
+    """Saves and restores a run. Each GMI has a part of its own; rank 0 writes the learner, which all have alike.
 
-    Every GMI of the group makes the same calls, in the same order.
+    Every GMI of the group must make the same calls, in the same order.
 
     Args:
         store: Of the run.
-        layout: Of the run. On another one worlds are not restored.
-        gmi_id: Whose worlds are saved here.
-        group: Who hold the same learner.
-        config: Of the run: how often, how many are kept, the learning rate that was asked for.
-        export: Called on rank 0 with the run's folder and the iteration once a checkpoint is complete: writes files
-            that other tools read, and returns which.
+        layout: Of the run. Environments are restored only on the layout on which they were saved.
+        gmi_id: Of this GMI.
+        group: The GMIs that train together.
+        config: Of the run: how often to save, how many checkpoints to keep, the learning rate.
+        export: Called on rank 0 with the run's folder and the iteration when a checkpoint is complete. Writes files for
+            other tools, and returns their paths.
     """
 
     def __init__(
@@ -48,14 +48,16 @@ class Checkpointer:
         self._here = len(layout.part_on(layout.device_of(gmi_id).node)[1])
 
     def is_due(self, iteration: int) -> bool:
-        """Whether a checkpoint belongs after this iteration."""
+        """Whether to save after this iteration."""
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations
 
     def prove_disk(self, replica: Replica, iteration: int, env_steps: int, *, keep: bool) -> None:
-        """Write a whole checkpoint before minutes are spent, and `keep` it, as a new run does with its first.
+        """Write a whole checkpoint before anything is trained, to find out now whether the disk takes it.
+
+        With `keep` it stays, as the first one of a new run does.
 
         Raises:
-            MachineError: if the disk does not take it, or has no room for all that will be kept.
+            MachineError: if it cannot be written, or the disk has no room for all checkpoints that will be kept.
         """
         digest = self._write_parts(replica, iteration)
         self.store.require_own_room(self._here * self._written_bytes)
@@ -67,11 +69,11 @@ class Checkpointer:
         self.group.barrier()
 
     def save(self, replica: Replica, iteration: int, env_steps: int) -> None:
-        """Save where the run stands.
+        """Save a checkpoint.
 
         Raises:
-            GmiError: if the GMIs do not hold the same learner.
-            MachineError: if the disk does not take it.
+            GmiError: if the learners of the GMIs differ.
+            MachineError: if it cannot be written.
         """
         digest = self._write_parts(replica, iteration)
         if self.group.rank == 0:
@@ -79,9 +81,9 @@ class Checkpointer:
         self.group.barrier()
 
     def restore(self, replica: Replica, saved: Path, index: dict[str, Any]) -> None:
-        """Continue from a checkpoint: on the same layout bit-identically, on another one with fresh worlds.
+        """Continue from a checkpoint: on the same layout bit-identically, on another one with new environments.
 
-        The learning rate goes on as it was adapted, unless the configuration has been given another one since.
+        The adapted learning rate is restored, unless the user has changed the configured one since.
         """
         replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
         if index["learning_rate"] != self.config.learner.learning_rate:
@@ -90,7 +92,7 @@ class Checkpointer:
             replica.load_local_state(checkpoint.read_part(saved, self.part))
 
     def _write_parts(self, replica: Replica, iteration: int) -> str:
-        """All parts of a draft. Returns the digest of what all replicas must hold alike."""
+        """Write this GMI's parts of a draft, when all learners are equal. Returns the digest of the learner."""
         learner = replica.learner_state()
         digest = tensor_digest(*learner.values())
         self._check_replicas(digest, iteration)
@@ -102,19 +104,17 @@ class Checkpointer:
         return digest
 
     def _keep(self, draft: Path, name: str, tensors: Mapping[str, torch.Tensor]) -> int:
-        """Write a part, and have it kept. Returns its bytes."""
+        """Write and store a part. Returns its size in bytes."""
         file = checkpoint.write_part(draft, name, tensors)
         size = file.stat().st_size
         self.store.keep(file)
         return size
 
     def _check_replicas(self, digest: str, iteration: int) -> None:
-        """Replicas that have parted are a fault that training would hide."""
+        """Raise GmiError if the learners differ: training would hide such a fault."""
         digests = self.group.gather(torch.tensor([float(int(digest[:12], 16))], dtype=torch.float64))
         if (digests != digests[0]).any():
-            raise GmiError(
-                f"iteration {iteration}: the GMIs no longer hold the same learner (digests differ): please report this"
-            )
+            raise GmiError(f"iteration {iteration}: the learners of the GMIs differ, which is a bug: please report it")
 
     def _commit(self, iteration: int, env_steps: int, digest: str) -> None:
         facts = {

@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes."""
+"""The seconds of an iteration, by phase."""
 
 import time
 from itertools import pairwise
@@ -9,9 +9,9 @@ from gmi_drl.run.phases import PhaseName
 
 
 class PhaseClock:
-    """Sums the time of named phases: each `mark` ends one that began at the mark before.
+    """Sums the time of named phases. Each `mark` ends a phase that began at the mark before.
 
-    On a GPU the marks are CUDA events in the stream, so that measuring never waits for the device; `read` waits once.
+    On a GPU marks are CUDA events in the stream: only `read` waits for the device.
     """
 
     def __init__(self, device: torch.device) -> None:

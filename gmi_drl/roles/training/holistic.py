@@ -29,10 +29,10 @@ class Holistic(DRL_role):
     replica: Replica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
-        """Train until the iterations are done, or the launcher says stop. Returns where the run stands.
+        """Train until the iterations are done, or the launcher sends `Stop`. Returns the last iteration.
 
         Args:
-            resume: The checkpoint to go on from, within the run folder.
+            resume: The checkpoint to go on from, a path within the run folder.
         """
         saved = self.mgr.run_folder / resume if resume else None
         index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
@@ -41,15 +41,15 @@ class Holistic(DRL_role):
         if saved:
             self.checkpointer.restore(self.replica, saved, index)
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
-        word = Decision.GO_ON
-        while iteration < self.config.iterations and word is not Decision.STOP:
+        decision = Decision.GO_ON
+        while iteration < self.config.iterations and decision is not Decision.STOP:
             iteration += 1
             stats = self.replica.iterate(self._decide)
             self._report(iteration, stats)
-            word = stats.decision
-            if word is Decision.STOP or self.checkpointer.is_due(iteration):
+            decision = stats.decision
+            if decision is Decision.STOP or self.checkpointer.is_due(iteration):
                 self.checkpointer.save(self.replica, iteration, self.env_steps)
-        return {"iteration": iteration, "stopped": word is Decision.STOP}
+        return {"iteration": iteration, "stopped": decision is Decision.STOP}
 
     def _set_up(self, start: int) -> None:
         """Make the parts of this GMI for iterations after `start`."""
@@ -67,7 +67,7 @@ class Holistic(DRL_role):
         self.set_up_replica(start)
 
     def set_up_replica(self, start: int) -> None:
-        """Make worlds, and what trains in them. Policies start alike, worlds and noise do not."""
+        """Open the task and make the replica. All GMIs start with the same policy, but with other seeds."""
         task_seed = self.seed(start, "task")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = open_task(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
@@ -75,11 +75,11 @@ class Holistic(DRL_role):
         self.replica = self.make_replica(task, start)
 
     def seed(self, start: int, purpose: str) -> int:
-        """What this GMI draws from for a purpose ("task", "agent", "learner") in iterations after `start`."""
+        """This GMI's seed for a purpose ("task", "agent", "learner") in the iterations after `start`."""
         return seed_of(self.config, start, self.GMI_id, purpose)
 
     def make_replica(self, task: Task, start: int) -> Replica:
-        """The replica that trains in these worlds from iteration `start` on. A subclass may bring another learner."""
+        """The replica that trains in this task from iteration `start` on. A subclass may use another learner."""
         replica = PPOReplica(
             task.spec,
             self.config,
@@ -92,10 +92,9 @@ class Holistic(DRL_role):
         return replica
 
     def export(self, folder: Path, iteration: int) -> Sequence[Path]:
-        """Write what other tools read into the run's folder, beside a checkpoint; on rank 0. A subclass may.
+        """Write files for other tools into the run's folder, beside a checkpoint; on rank 0. Returns their paths.
 
-        Returns:
-            The files.
+        Here there are none.
         """
         return ()
 
@@ -108,19 +107,19 @@ class Holistic(DRL_role):
         return sample_share_of(mine, group, self.config.learner.minibatches)
 
     def num_env_of(self, gmi: GMI) -> int:
-        """The worlds from which a GMI of the group learns."""
+        """The number of environments whose samples a GMI of the group learns from."""
         return gmi.num_env
 
     def divided(self, num_env: int) -> int:
-        """How many things of so many environments are dealt out to the mini-batches: transitions."""
+        """How many units `num_env` environments give that mini-batches divide among them: transitions."""
         return num_env * self.config.learner.horizon
 
     def _decide(self) -> Decision:
-        """What rank 0 says to all: the launcher's word, which knows of signals and of the time."""
+        """Stop if the launcher has sent `Stop`, because of a signal or of a time limit."""
         return Decision.STOP if Stop() in self.mgr.launcher.messages() else Decision.GO_ON
 
     def _report(self, iteration: int, stats: IterationStats) -> None:
-        """One row to the launcher. Waits for the device, once."""
+        """Send the launcher one row. Waits for the device, once."""
         steps = self.config.learner.steps_of(self.mgr.layout)
         self.env_steps += steps
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}

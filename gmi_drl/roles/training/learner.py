@@ -1,4 +1,4 @@
-"""The learner: what becomes of rollouts (paper section 5.1, stages ii and iii)."""
+"""The learner: updates an agent from rollouts (paper section 5.1, stages ii and iii)."""
 
 import torch
 from torch import Tensor
@@ -13,18 +13,18 @@ from gmi_drl.workload import TaskSpec
 
 
 class Learner:
-    """Trains an agent by PPO; those of a group hold the same one, bit by bit.
+    """Trains an agent by PPO. The agents of all learners of a group stay equal, bit by bit.
 
     Args:
         spec: The task's sizes.
         config: Of the run.
         reduction: Of the group.
         sample_share: Samples that this GMI learns from divided by those of the whole group.
-        device: Where everything lives.
-        seed: Of the order in which it learns from its samples.
+        device: Of all tensors.
+        seed: Of the order of samples.
 
     Attributes:
-        agent: What is trained, in place. An actor on the same GMI may act with this very one.
+        agent: Trained in place. An actor on the same GMI may use this very object.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Learner:
         self.generator = torch.Generator(device).manual_seed(seed)
 
     def update(self, rollout: Rollout, stats: IterationStats) -> None:
-        """Learn from a judged rollout, gradients summed over the group, then scale as what all have seen asks for."""
+        """Learn from an evaluated rollout, gradients summed over the group, then merge the normaliser's deltas."""
         rollout.normalise_advantages(stats.advantage_mean, stats.advantage_std)
         self.ppo.update(rollout, self.shuffled(rollout))
         self.agent.normaliser.merge(stats.deltas)
@@ -68,7 +68,7 @@ class Learner:
         self.ppo.learning_rate.fill_(rate)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What all learners of a group hold alike; the order of samples, `generator`, is each one's own."""
+        """The state that is equal on all learners of a group. The generator of the order of samples is not in it."""
         return {**self.ppo.state_dict(), "normaliser": self.agent.normaliser.statistics}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:

@@ -1,9 +1,9 @@
-"""One iteration end to end: actor and learner of a GMI joined directly, by a slot that both use in turns (TCG_EX).
+"""One iteration end to end: actor and learner of a GMI use one slot in turn (TCG_EX).
 
-act     `horizon` times: agent.sample(obs) -> task.step(action) -> slot            roles/training/actor.py
-        values, log-densities and advantages of all steps at once                  algo/agent.py
-agree   one exchange of sums, of moments and of rank 0's word                      roles/training/iteration_stats.py
-learn   epochs x mini-batches: gradient -> sum over the group -> Adam       roles/training/learner.py, algo/ppo.py
+act       `horizon` times: policy -> task.step -> slot                        roles/training/actor.py, policy_step.py
+          then values, log densities and advantages of all steps at once      algo/agent.py
+exchange  one gather of sums, moments and rank 0's decision                   roles/training/iteration_stats.py
+learn     epochs x mini-batches: gradient -> sum over the group -> Adam       roles/training/learner.py, algo/ppo.py
 """
 
 import gc
@@ -26,26 +26,23 @@ from gmi_drl.workload import TaskSpec
 
 
 class RolloutSource(Protocol):
-    """What a replica needs of an actor, be it here or on another GMI."""
+    """What a replica needs of an actor, which may be on another GMI."""
 
     def make_slot(self) -> Slot:
-        """Room for a rollout."""
+        """Make memory for a rollout."""
 
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
-        """Fill a slot with a judged rollout."""
+        """Fill a slot with an evaluated rollout."""
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What the next rollout depends on, beside the learner."""
+        """Everything but the learner that the next rollout depends on."""
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from `state_dict`."""
 
 
 class PPOReplica:
-    """Holds the same learner as the other GMIs of its group, and worlds of its own. For arguments see `Learner`.
-
-    A probe may have it learn by a `learner_class` of its own.
-    """
+    """Trains by PPO; see `Replica`, and for arguments `Learner`. A probe may give a `learner_class` of its own."""
 
     actor: RolloutSource
     slot: Slot
@@ -67,7 +64,7 @@ class PPOReplica:
         self.sync_s = 0.0
 
     def attach_task(self, task: Task, seed: int) -> None:
-        """Act in these worlds from now on; `seed` is of the noise."""
+        """Act in this task from now on; `seed` is of the noise."""
         noise = torch.Generator(self.device).manual_seed(seed)
         self.act_by(Actor(task, self.learner.agent, ppo_of(self.config), noise, cuda_graphs=self.config.cuda_graphs))
 
@@ -76,15 +73,15 @@ class PPOReplica:
         self.actor, self.slot = actor, actor.make_slot()
 
     def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
-        """Act, agree, learn. `decide` is asked before the exchange; rank 0's answer counts, for all."""
+        """Act, exchange, learn. `decide` is called before the exchange; rank 0's result counts, for all."""
         actor, learner, rollout = self.actor, self.learner, self.slot.rollout
         self.clock.start()
         waited_s = learner.group.wait_s
 
-        # Act: simulator and agent take turns, then the agent judges what came of it
+        # Act: simulator and agent in turn, then the agent evaluates the rollout
         actor.collect(self.slot, self.clock)
 
-        # Agree: what every GMI must know alike
+        # Exchange what every GMI must know alike
         stats = exchange_stats(learner.group, decide(), rollout.sums, rollout.advantage_moments(), rollout.delta)
 
         # Learn: every mini-batch's gradients are summed over the group
@@ -94,14 +91,14 @@ class PPOReplica:
         return stats
 
     def detach_task(self) -> None:
-        """Let go of the worlds, which somebody else closes, and of all that was made for them."""
+        """Release the task, which the caller closes, and all that was made for it."""
         del self.actor, self.slot
         self.learner.ppo.release()
         gc.collect()  # an actor is part of a cycle
 
     @property
     def warm_up_iterations(self) -> int:
-        """Iterations until each is like the next: first calls choose kernels, and on a GPU graphs are made."""
+        """Iterations until all take equally long: first calls choose kernels, and on a GPU graphs are captured."""
         return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
 
     def phases(self) -> dict[str, float]:
@@ -119,7 +116,7 @@ class PPOReplica:
         self.learner.set_learning_rate(rate)
 
     def learner_state(self) -> dict[str, Tensor]:
-        """What all replicas must hold alike."""
+        """The state that must be equal on all replicas."""
         return self.learner.state_dict()
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
@@ -127,7 +124,7 @@ class PPOReplica:
         self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
-        """What this replica alone holds: its worlds, its noise, its running episodes and the order of its samples."""
+        """The state of this replica alone: its task, running episodes, noise and order of samples."""
         return {**self.actor.state_dict(), "learner_generator": self.learner.generator.get_state()}
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""What writes the metrics of a run: always `metrics.jsonl`, and beside it the writers that the configuration names."""
+"""Writers of the metrics of a run: `metrics.jsonl`, and those that the configuration names."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,24 +16,24 @@ from gmi_drl.run.writers.writer import Writer
 __all__ = ["Writers"]
 
 LAST_S = 30.0
-"""How long the last uploads are waited for."""
+"""Seconds to wait for the last uploads."""
 
 LAST_AFTER_ERROR_S = 5.0
 
 
 class Writers:
-    """`metrics.jsonl`, whose failure ends the run as it is the record, and others, which are dropped if they fail.
+    """Writes rows to `metrics.jsonl` and to other writers. The end of the `with` block waits for their last uploads.
 
-    The end of a `with` block waits for their last uploads.
+    A failure of `metrics.jsonl` ends the run; another writer that fails is dropped.
 
     Args:
         folder: Of the run.
-        names: The others.
-        tell: Takes a warning for each that is dropped: it could not start, it failed, or it did not end in time.
+        names: Of the other writers.
+        warn: Called with a text for each writer that is dropped: it did not start, it failed, or did not end in time.
     """
 
-    def __init__(self, folder: RunFolder, names: Sequence[str], tell: Callable[[str], None]) -> None:
-        self._folder, self._names, self._tell = folder, names, tell
+    def __init__(self, folder: RunFolder, names: Sequence[str], warn: Callable[[str], None]) -> None:
+        self._folder, self._names, self._warn = folder, names, warn
         self._metrics: MetricsFile | None = None
         self._others: list[Background] = []
 
@@ -41,7 +41,7 @@ class Writers:
         return self
 
     def start(self) -> None:
-        """Open all, once the folder has the layout and the configuration."""
+        """Open all writers. The folder must have its layout and configuration."""
         self._metrics = MetricsFile(self._folder.metrics_file)
         self._others = [Background(name, partial(_open, name, self._folder)) for name in self._names]
 
@@ -49,7 +49,7 @@ class Writers:
         """Write one row.
 
         Raises:
-            MachineError: if the disk does not take it.
+            MachineError: if `metrics.jsonl` cannot be written.
         """
         assert self._metrics is not None
         self._metrics.write(row)
@@ -72,7 +72,7 @@ class Writers:
     def _drop_failed(self) -> None:
         for other in self._others:
             if other.failure is not None:
-                self._tell(f"the writer {other.name} {other.failure}; the run goes on without it")
+                self._warn(f"the writer {other.name} {other.failure}; the run goes on without it")
         self._others = [other for other in self._others if other.failure is None]
 
 

@@ -1,4 +1,4 @@
-"""A writer that can neither hold up nor end a training."""
+"""Runs a writer in a thread, so that it can neither delay nor end a training."""
 
 from collections.abc import Callable
 from queue import SimpleQueue
@@ -10,14 +10,14 @@ from gmi_drl.run.writers.writer import Writer
 
 
 class Background:
-    """Makes a writer, and gives it rows, in a thread of its own.
+    """Makes a writer and passes it rows, in a thread of its own.
 
     Args:
-        name: As the configuration has it.
-        make: Makes the writer; may take its time, and may fail.
+        name: In the configuration.
+        make: Makes the writer; it may take long, and may fail.
 
     Attributes:
-        failure: Why the writer takes no more rows; None as long as it does.
+        failure: Why the writer takes no more rows, for a message; None while it takes them.
     """
 
     def __init__(self, name: str, make: Callable[[], Writer]) -> None:
@@ -28,15 +28,15 @@ class Background:
         self._thread.start()
 
     def write(self, row: Row) -> None:
-        """Hand a row over."""
+        """Queue a row."""
         self._rows.put(row)
 
     def end(self) -> None:
-        """Say that no more rows come."""
+        """Let the writer close after the queued rows."""
         self._rows.put(None)
 
     def join(self, wait_s: float) -> None:
-        """Wait for the writer's end, for so long at most."""
+        """Wait at most `wait_s` for the writer to close; after that, it has failed."""
         self._thread.join(max(0.0, wait_s))
         if self._thread.is_alive():
             self.failure = "has not finished in time"
@@ -49,5 +49,5 @@ class Background:
             writer.close()
         except GmiError as error:
             self.failure = f"failed: {error}"
-        except (Exception, SystemExit) as error:  # of any library, and of any network behind it
+        except (Exception, SystemExit) as error:  # of any library, or of its network
             self.failure = f"failed: {type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""The numbers of a row by the tags under which rsl_rl writes them, so that runs of both share their plots."""
+"""The numbers of a row by rsl_rl's tags, so that runs of both can share plots."""
 
 from collections.abc import Iterator
 
@@ -14,21 +14,21 @@ RSL_RL_TAGS = {
     "learning_rate": "Loss/learning_rate",
     "action_std": "Policy/mean_std",
 }
-"""What both have (`rsl_rl.utils.logger`, 5.5); losses are `Loss/NAME`. rsl_rl counts iterations from 0, rows from 1."""
+"""Tags of numbers that rsl_rl has, too (`rsl_rl.utils.logger`, 5.5). rsl_rl counts iterations from 0, rows from 1."""
 
 LEARNING_TIME = "Perf/learning_time"
-"""rsl_rl's has the waiting for other ranks in it."""
+"""Includes waiting for other ranks, as in rsl_rl."""
 
 LEFT_OUT = {"iteration", "return_sum", "length_sum"}
-"""The axis, and sums whose means are there."""
+"""The axis of the plots, and sums whose means are in the row."""
 
 
 def scalars(row: Row) -> dict[str, float]:
-    """The numbers of a row `{tag: value}`; without those that are null.
+    """The numbers of a row that are not null, `{tag: value}`.
 
-    `Reward/NAME` is the mean of a step of the reward and of its terms, `GMI/NAME` what rsl_rl does not have: seconds of
-    the phases, as means and of each GMI (`GMI/0/sim_s`), steps, and whatever else a learner tells. `Device/gpu0/NAME`
-    is how busy a GPU was (`gmi.utilisation.Usage`).
+    Losses are `Loss/NAME`; `Reward/NAME` is the mean per step of the reward and of its terms. `GMI/NAME` is for numbers
+    that rsl_rl does not have: seconds of the phases, as means and of each GMI (`GMI/0/sim_s`), steps, and other metrics
+    of a learner. `Device/gpu0/NAME` is the utilisation of a GPU (`gmi.utilisation.Usage`).
     """
     return {tag: float(value) for tag, value in _tagged(row) if isinstance(value, int | float)}
 

@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard: an events file in the run folder, as rsl_rl leaves one. Needs the extra `[tensorboard]`."""
+"""Metrics for TensorBoard: an events file in the run folder, as rsl_rl writes. Needs the extra `[tensorboard]`."""
 
 import os
 import platform
@@ -20,14 +20,14 @@ except ImportError as error:
 class TensorBoard:
     """Writes each row at once. `tensorboard --logdir runs` shows them.
 
-    A run that goes on from a checkpoint gets a new file, whose beginning tells TensorBoard to forget what earlier ones
-    have from that iteration on.
+    A run that goes on from a checkpoint gets a new file, whose first event makes TensorBoard drop the rows of earlier
+    files from that iteration on.
     """
 
     def __init__(self, folder: RunFolder) -> None:
         # Files are read in the order of their names.
         name = f"events.out.tfevents.{time.time_ns()}.{platform.node()}.{os.getpid()}"
-        self._file = (folder.path / name).open("xb")  # held, so that no folder that takes this one's place gets it
+        self._file = (folder.path / name).open("xb")  # kept open, in case the folder is renamed
         self._records = RecordWriter(self._file)
         self._add(file_version="brain.Event:2")
         self._has_begun = False

@@ -20,8 +20,8 @@ LAST_S = 30.0
 class WeightsAndBiases:
     """Logs each row, and uploads the configuration and the layout.
 
-    The run has the name of its folder, in the project `WANDB_PROJECT` or `gmi-drl`; a run that goes on is another one
-    in the same group.
+    The run is called after its folder, in the project `WANDB_PROJECT` or `gmi-drl`. A run that goes on is a new run of
+    the same group.
     """
 
     def __init__(self, folder: RunFolder) -> None:
@@ -47,6 +47,6 @@ class WeightsAndBiases:
 
 
 def _require_login() -> None:
-    """Refuse what would ask for a key on the terminal of a training."""
+    """Raise if wandb would ask for a key on the terminal."""
     if wandb.setup().settings.mode == "online" and not wandb.login(prompt=False):
-        raise MachineError("wandb knows no account: `wandb login` once, or WANDB_MODE=offline")
+        raise MachineError("wandb has no account: run `wandb login` once, or set WANDB_MODE=offline")

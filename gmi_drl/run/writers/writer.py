@@ -1,4 +1,4 @@
-"""What writes the metrics of a run somewhere else."""
+"""The interface of writers of metrics."""
 
 from typing import Protocol
 
@@ -7,16 +7,16 @@ from gmi_drl.run.metrics import Row
 
 
 class Writer(Protocol):
-    """Takes rows in a thread of its own: it may wait, and whatever it raises ends its work, not the training.
+    """Writes rows, in a thread of its own: it may wait, and an error ends the writer, not the training.
 
-    `scalars` gives the numbers of a row by the tags of rsl_rl, under which TensorBoard and W&B have them.
+    `scalars` gives the numbers of a row by the tags that TensorBoard and W&B show.
     """
 
     def __init__(self, folder: RunFolder) -> None:
-        """Begin. The folder has `config.yaml` and `layout.yaml`; a run that goes on is begun again, at its next row."""
+        """Open. The folder has `config.yaml` and `layout.yaml`. A run that goes on opens a new writer."""
 
     def write(self, row: Row) -> None:
-        """Take a row as `metrics.jsonl` has it: an iteration of all GMIs."""
+        """Write a row as in `metrics.jsonl`: one iteration of all GMIs."""
 
     def close(self) -> None:
-        """Finish what there is, after the last row."""
+        """Finish writing, after the last row."""

@@ -135,7 +135,7 @@ def test_an_index_of_other_sizes_is_told_by_the_file(written):
     index = json.loads((folder / "index.json").read_text())
     index["num_obs"] = 4
     (folder / "index.json").write_text(json.dumps(index))
-    with pytest.raises(UsageError, match=r"gmi-0-000000\.safetensors: obs is \(3, 4, 3\), the index says \(3, 4, 4\)"):
+    with pytest.raises(UsageError, match=r"gmi-0-000000\.safetensors: obs is \(3, 4, 3\), the index has \(3, 4, 4\)"):
         ExperienceDataset(folder)[0]
 
 
@@ -143,7 +143,7 @@ def test_what_is_no_experience_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"is no folder with experience: it has no index\.json"):
         ExperienceDataset(tmp_path)
     (tmp_path / ".writing").touch()
-    with pytest.raises(UsageError, match="it is being written, or who wrote it was killed"):
+    with pytest.raises(UsageError, match="it is being written, or its writer was killed"):
         ExperienceDataset(str(tmp_path))
 
 

@@ -48,7 +48,7 @@ def test_a_disk_that_takes_nothing_more_is_an_error_that_names_the_folder(tmp_pa
     sink = ShardFiles(folder, 0, told.append)
     sink.take(random_experience(3, 4, seed=0))
     while not told:
-        sink._look(float("inf"))
+        sink._check(float("inf"))
     (folder / told[0].file).unlink()
     folder.rmdir()
     with pytest.raises(MachineError, match=r"gone: the experience cannot be written: No such file"):

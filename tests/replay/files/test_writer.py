@@ -7,7 +7,7 @@ from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.replay import ExperienceDataset
 from gmi_drl.replay.files.index import GMIExperience
 from gmi_drl.replay.files.shards import ShardFiles
-from gmi_drl.replay.files.writer import writing
+from gmi_drl.replay.files.writer import write_experience
 
 GMIS = {0: GMIExperience(num_env=4, seed=1, shards=()), 1: GMIExperience(num_env=4, seed=2, shards=())}
 
@@ -19,14 +19,14 @@ def write_a_shard(folder, gmi, current):
 
 
 def enter(folder, need_bytes=0):
-    with writing(folder, FACTS, GMIS, need_bytes):
+    with write_experience(folder, FACTS, GMIS, need_bytes):
         pytest.fail("it was not refused")
 
 
 @pytest.mark.parametrize("state", ["done", "stopped"])
 def test_the_index_comes_last_and_has_what_was_told(tmp_path, state):
     folder = tmp_path / "new" / "experience"
-    with writing(folder, FACTS, GMIS, 0) as current:
+    with write_experience(folder, FACTS, GMIS, 0) as current:
         write_a_shard(folder, 1, current)
         with pytest.raises(UsageError, match="it is being written"):
             ExperienceDataset(folder)
@@ -38,7 +38,7 @@ def test_the_index_comes_last_and_has_what_was_told(tmp_path, state):
 
 
 def test_nothing_seen_is_a_dataset_of_nothing(tmp_path):
-    with writing(tmp_path / "experience", FACTS, GMIS, 0):
+    with write_experience(tmp_path / "experience", FACTS, GMIS, 0):
         pass
     read = ExperienceDataset(tmp_path / "experience")
     assert len(read) == 0 and list(read.blocks(0)) == []
@@ -46,7 +46,7 @@ def test_nothing_seen_is_a_dataset_of_nothing(tmp_path):
 
 def test_what_was_whole_when_a_gmi_failed_is_kept(tmp_path):
     folder = tmp_path / "experience"
-    with pytest.raises(GmiError, match="GMI 0 died"), writing(folder, FACTS, GMIS, 0) as current:
+    with pytest.raises(GmiError, match="GMI 0 died"), write_experience(folder, FACTS, GMIS, 0) as current:
         write_a_shard(folder, 1, current)
         (folder / ".gmi-0-000000.safetensors.17.draft").touch()
         raise GmiError("GMI 0 died")
@@ -60,7 +60,7 @@ def test_where_it_fails_at_once_nothing_stays(tmp_path, was_there):
     folder = tmp_path / "experience"
     if was_there:
         folder.mkdir()
-    with pytest.raises(KeyboardInterrupt), writing(folder, FACTS, GMIS, 0):
+    with pytest.raises(KeyboardInterrupt), write_experience(folder, FACTS, GMIS, 0):
         raise KeyboardInterrupt
     assert folder.exists() == was_there and not (was_there and list(folder.iterdir()))
 
@@ -75,7 +75,7 @@ def test_a_folder_with_something_in_it_is_refused_and_left_alone(tmp_path):
 
 
 def test_two_do_not_write_into_one_folder(tmp_path):
-    with writing(tmp_path, FACTS, GMIS, 0), pytest.raises(UsageError, match=r"is not empty, it has \.writing"):
+    with write_experience(tmp_path, FACTS, GMIS, 0), pytest.raises(UsageError, match=r"is not empty, it has \.writing"):
         enter(tmp_path)
     assert len(ExperienceDataset(tmp_path)) == 0
 

@@ -61,7 +61,7 @@ def train(tmp_path, content):
         told.append(replica.metrics())
     assert tensor_digest(*replica.learner_state().values()) != before
     replica.export(tmp_path / "model_2.pt")
-    replica.ledger.close()
+    replica.iteration_metrics.close()
     return told
 
 

@@ -55,7 +55,7 @@ def train(tmp_path, logger):
         replica.iterate(lambda: Decision.GO_ON)
         warnings += [told for name, told in replica.metrics().items() if name == "warning"]
     replica.export(tmp_path / "model_3.pt")
-    replica.ledger.close()
+    replica.iteration_metrics.close()
     assert replica.runner.current_learning_iteration == ITERATIONS
     return warnings
 

@@ -112,7 +112,7 @@ def test_the_learning_rate_is_set_where_another_is_asked_for(make_checkpointer, 
 
 
 def test_learners_that_differ_are_refused(make_checkpointer):
-    with pytest.raises(GmiError, match="iteration 3: the GMIs no longer hold the same learner"):
+    with pytest.raises(GmiError, match="iteration 3: the learners of the GMIs differ"):
         make_checkpointer(1, Second(off=1.0)).save(Held(1.0), 3, 96)
 
 
