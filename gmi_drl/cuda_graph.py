@@ -18,8 +18,8 @@ class Captured:
     """Calls a function as a CUDA graph. It has no arguments, and reads and writes the same tensors in every call.
 
     On a GPU the first `WARM_UP_CALLS` call it, the next captures it, and later calls replay the graph: one launch
-    instead of one for each kernel. A replay does nothing on the host, so the function must not wait for the device, branch on
-    values or replace its tensors. On a CPU it is always called.
+    instead of one for each kernel. A replay does nothing on the host, so the function must not wait for the device,
+    branch on values or replace its tensors. On a CPU it is always called.
 
     All graphs of a process share one pool for temporary memory: they run one after another, and their results are in
     tensors allocated before. When all graphs are gone, `forget_shared_memory` lets the pool be freed.

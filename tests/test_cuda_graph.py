@@ -67,7 +67,7 @@ def fake_cuda(monkeypatch):
     monkeypatch.setattr(cuda_graph, "_kept", {})
     for name in ("Stream", "CUDAGraph", "current_stream", "stream", "graph", "graph_pool_handle"):
         monkeypatch.setattr(torch.cuda, name, getattr(fake, name))
-    shared = (cuda_graph._stream_aside, cuda_graph._pool)
+    shared = (cuda_graph._side_stream, cuda_graph._pool)
     for of_all in shared:
         of_all.cache_clear()
     yield fake
@@ -75,7 +75,7 @@ def fake_cuda(monkeypatch):
         of_all.cache_clear()
 
 
-def test_a_function_is_run_aside_then_captured_once_and_replayed_from_then_on(fake_cuda):
+def test_a_function_is_warmed_up_captured_once_and_replayed_from_then_on(fake_cuda):
     work = Captured(lambda: fake_cuda.log.append("run"), torch.device("cuda"))
     for _ in range(WARM_UP_CALLS):
         work()

@@ -130,7 +130,7 @@ def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> 
         waits=waits_of(layout),
         hang_s=HANG_S,
         device=CPU,
-        worlds=[],
+        tasks=[],
         send=mail.send,
         hear=lambda sender, patience: mail.hear(sender, "cpu", patience),
     )

@@ -96,7 +96,7 @@ def test_update_improves_what_it_minimises():
 def test_what_is_judged_in_time_comes_to_the_sample_that_it_is_of():
     """Whatever the order of the samples, and whichever slice they are in."""
     a3c, batch = make_a3c(CONFIG.model_copy(update={"minibatches": 4})), make_batch(make_policy())
-    experience, judge = a3c._room_for(batch)
+    experience, judge = a3c._memory_for(batch)
     experience.fill(batch, a3c.normaliser)
     judge()
     samples = experience.samples
@@ -143,7 +143,7 @@ def test_released_memory_is_made_again():
     first, second = make_a3c(), make_a3c()
     for a3c in (first, second):
         a3c.update(make_batch(make_policy()))
-    memory = weakref.ref(first._room[0].samples.obs)
+    memory = weakref.ref(first._memory[0].samples.obs)
     first.release()
     assert memory() is None
     for a3c in (first, second):

@@ -65,14 +65,14 @@ def test_with_ratios_of_1_an_update_is_by_n_step_returns_bit_for_bit():
         make_batch(make_policy()),
         [make_a3c(CONFIG.model_copy(update={"vtrace": is_on})) for is_on in (True, False)],
     )
-    experience, _ = learners[0]._room_for(batch)
+    experience, _ = learners[0]._memory_for(batch)
     experience.fill(batch, learners[0].normaliser)
     policy, samples = learners[0].policy, experience.samples
     with torch.no_grad():
         batch.log_prob.copy_(experience.in_time(policy.log_prob(samples.action, policy.actor(samples.obs))))
     for learner in learners:
         learner.update(batch)
-    corrected, plain = (learner._room[0].samples for learner in learners)
+    corrected, plain = (learner._memory[0].samples for learner in learners)
     assert torch.equal(corrected.target, plain.target) and torch.equal(corrected.advantage, plain.advantage)
     assert torch.equal(*(learner.flat.vector for learner in learners))
     assert not torch.equal(flat(policy), flat(make_policy()))

@@ -162,6 +162,7 @@ def test_a_run_stops_when_it_is_told_to(make_role, launcher, words, expected):
 def rsl_rl(network, minibatches):
     """rsl_rl's configuration with this network."""
     networks = {name: {"class_name": network} for name in ("actor", "critic")}
+    networks["actor"]["distribution_cfg"] = {"class_name": "GaussianDistribution", "init_std": 1.0}
     algorithm = {"num_mini_batches": minibatches}
     return RslRlConfig(runner={"num_steps_per_env": 4, "obs_groups": {}, "algorithm": algorithm, **networks})
 

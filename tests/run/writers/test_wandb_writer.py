@@ -82,7 +82,7 @@ def test_configuration_numbers_and_an_end(make, monkeypatch, folder, project):
 
 
 def test_without_an_account_nobody_is_asked(make):
-    with pytest.raises(MachineError, match=r"`wandb login` once, or WANDB_MODE=offline"):
+    with pytest.raises(MachineError, match=r"`wandb login` once, or set WANDB_MODE=offline"):
         make(StandIn(has_account=False))
     make(StandIn(mode="offline"))
 
