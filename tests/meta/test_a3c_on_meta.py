@@ -1,7 +1,7 @@
 """A3C's update where nothing computes: it does not wait, and takes no memory."""
 
 import pytest
-from told import META, Told, meta_device
+from operation_counts import META, Counts, meta_device
 
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import make_agent
@@ -22,10 +22,12 @@ def test_an_update_does_not_wait(vtrace):
             a3c = A3C(agent.policy, agent.normaliser, config)
             batch = ExperienceBatch.empty(RolloutForm(3, 8, ANT.num_obs, ANT.num_actions), 2, META)
             a3c.update(batch)
-        with watch.count() as told:
+        with watch.count() as counts:
             a3c.update(batch)
-        assert told.graphs == 1 + 2 * 4
-        assert told == Told(told.launches, told.graphs, told.in_graphs), "no memory is taken, nothing is copied"
-        with watch.allow(1), watch.count() as told:
+        assert counts.graphs == 1 + 2 * 4
+        assert counts == Counts(counts.launches, counts.graphs, counts.in_graphs), (
+            "no memory is taken, nothing is copied"
+        )
+        with watch.allow(1), watch.count() as counts:
             a3c.metrics()
-    assert (told.to_host, told.to_device) == (1, 0)
+    assert (counts.to_host, counts.to_device) == (1, 0)

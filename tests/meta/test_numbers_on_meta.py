@@ -1,12 +1,12 @@
-"""What docs/architecture.md says that a GPU is told, counted again: more of anything fails, and so does less."""
+"""The counts of operations in docs/architecture.md, counted again: more of anything fails, and so does less."""
 
 import re
 from pathlib import Path
 
 import pytest
 import torch
-from meta_worlds import go_on, meta_replica, meta_task, no_action
-from told import Told, meta_device
+from meta_tasks import go_on, meta_replica, meta_task, no_action
+from operation_counts import Counts, meta_device
 
 from gmi_drl.config.run_config import default_config
 from gmi_drl.workload import TASK_SPECS
@@ -17,8 +17,8 @@ WORLDS = 4096
 WAITS = 1  # of an iteration: the agreement
 
 
-def count(name: str, horizon: int, minibatches: int) -> tuple[Told, Told, Told]:
-    """What is told in a step of the task, in a control step, and in an iteration of so many of these and mini-batches.
+def count(name: str, horizon: int, minibatches: int) -> tuple[Counts, Counts, Counts]:
+    """Operations in a step of the task, in a control step, and in an iteration of so many of these and mini-batches.
 
     The latter is put together: what a step and a mini-batch add is the same for each.
     """
@@ -36,9 +36,9 @@ def count(name: str, horizon: int, minibatches: int) -> tuple[Told, Told, Told]:
 
 def count_iteration(watch, task, **sizes):
     replica = meta_replica(watch, task, **sizes)
-    with watch.allow(WAITS), watch.count() as told:
+    with watch.allow(WAITS), watch.count() as counts:
         replica.iterate(go_on)
-    return told
+    return counts
 
 
 def row(name: str) -> str:
@@ -67,7 +67,7 @@ def row(name: str) -> str:
     reason=f"numbers were counted with torch {COUNTED_WITH}",
 )
 @pytest.mark.parametrize("name", TASK_SPECS)
-def test_the_page_says_what_is_told(name):
+def test_the_page_has_the_counts(name):
     (said,) = re.findall(rf"^\| {name} \|.*B \|$", PAGE, re.MULTILINE)
     assert row(name) == said, "put the first into docs/architecture.md if that is how it should be"
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from told import META, Told, meta_device
+from operation_counts import META, Counts, meta_device
 
 from gmi_drl.comm.channels import ChannelSizes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
@@ -20,7 +20,7 @@ WHOLE = len(FORM.kinds) - 1
 
 
 def place_on(device):
-    """Room for a rollout, and what was told of it."""
+    """Room for a rollout, and what was announced of it."""
     dtypes = {"float32": torch.float32, "float64": torch.float64}
     views = {kind.name: torch.zeros(kind.shape, dtype=dtypes[kind.dtype], device=device) for kind in FORM.kinds}
     told = []
@@ -55,6 +55,6 @@ def test_no_copy_is_waited_for_by_itself(device, mode):
     assert len(place.told) == each * FORM.horizon + WHOLE - each + 2 and place.told[-1] == "commit"
 
 
-def copies_of(told: Told, device: torch.device) -> int:
+def copies_of(told: Counts, device: torch.device) -> int:
     """Of what was on the GPU: within it each is a kernel, as `meta` has it."""
     return told.launches if device is META else told.to_host

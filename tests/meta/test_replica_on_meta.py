@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from meta_worlds import go_on, meta_replica, meta_task
-from told import META, Told, meta_device
+from meta_tasks import go_on, meta_replica, meta_task
+from operation_counts import META, Counts, meta_device
 
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.serving.service import Service
@@ -40,43 +40,43 @@ def test_what_it_sees_is_written_down_by_a_copy_for_each_tensor_and_takes_no_mem
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
     task, agent = replica.actor.task, replica.learner.agent
     recorder = Recorder(task, 2, sink=None)
-    told = []
+    per_service = []
     for service in (Service(task, agent), Service(task, agent, recorder=recorder)):
         with watch.count() as of_service:
             service.play(2)
-        told.append(of_service)
-    assert told[1] - told[0] == Told(launches=2 * 7) and recorder.room == 0
+        per_service.append(of_service)
+    assert per_service[1] - per_service[0] == Counts(launches=2 * 7) and recorder.room == 0
 
 
 def test_agreement_is_one_transfer(watch):
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
     rollout = replica.slot.rollout
     moments = rollout.advantage_moments()
-    with watch.allow(1), watch.count() as told:
+    with watch.allow(1), watch.count() as counts:
         exchange_stats(replica.learner.group, go_on(), rollout.sums, moments, rollout.delta)
     told_numbers = len(rollout.sums) + len(moments) + len(rollout.delta)
-    assert (told.to_host, told.to_host_bytes, told.to_device) == (1, 8 * told_numbers, 0)
+    assert (counts.to_host, counts.to_host_bytes, counts.to_device) == (1, 8 * told_numbers, 0)
 
 
 @pytest.mark.parametrize("schedule", ["adaptive", "fixed"])
 def test_an_update_does_not_wait(watch, schedule):
     replica = meta_replica(watch, meta_task(watch, "ant"), schedule=schedule, **SHORT | {"epochs": 2, "minibatches": 3})
     order = torch.arange(replica.slot.rollout.transitions, device=META)
-    with watch.count() as told:
+    with watch.count() as counts:
         replica.learner.ppo.update(replica.slot.rollout, order)
-    assert told.graphs == 2 * 2 * 3
-    assert told == Told(told.launches, told.graphs, told.in_graphs), "no memory is taken, nothing is copied"
+    assert counts.graphs == 2 * 2 * 3
+    assert counts == Counts(counts.launches, counts.graphs, counts.in_graphs), "no memory is taken, nothing is copied"
 
 
 def test_the_normaliser_is_told_by_one_transfer_that_nobody_waits_for(watch):
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
-    with watch.count() as told:
+    with watch.count() as counts:
         replica.learner.agent.normaliser.merge(torch.ones(1, 1 + 2 * 60, dtype=torch.float64))
-    assert told == Told(to_device=1, to_device_bytes=2 * 4 * 60)
+    assert counts == Counts(to_device=1, to_device_bytes=2 * 4 * 60)
 
 
 def test_metrics_are_one_transfer(watch):
     replica = meta_replica(watch, meta_task(watch, "ant"), **SHORT)
-    with watch.allow(1), watch.count() as told:
+    with watch.allow(1), watch.count() as counts:
         replica.metrics()
-    assert (told.to_host, told.to_device) == (1, 0)
+    assert (counts.to_host, counts.to_device) == (1, 0)

@@ -4,8 +4,8 @@ from contextlib import ExitStack, closing
 
 import pytest
 import torch
-from meta_worlds import meta_replica, meta_task
-from told import META, Told, meta_device
+from meta_tasks import meta_replica, meta_task
+from operation_counts import META, Counts, meta_device
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.membership import Membership
@@ -47,12 +47,12 @@ def test_a_bucket_goes_through_its_slot_once_each_way_without_a_wait(opened_grou
     with meta_device() as watch:
         reduction = open_reduction(METHODS[name], group, META)
         bucket = reduction.bucket(NUMEL)
-        with watch.count() as told:
+        with watch.count() as counts:
             reduction.reduce(bucket)
-        assert told == Told(to_host=1, to_host_bytes=4 * NUMEL, to_device=1, to_device_bytes=4 * NUMEL)
-        with watch.count() as told:
+        assert counts == Counts(to_host=1, to_host_bytes=4 * NUMEL, to_device=1, to_device_bytes=4 * NUMEL)
+        with watch.count() as counts:
             reduction.reduce(torch.zeros(3, device=META))
-    assert told.waits == 0 and told.to_host_bytes == told.to_device_bytes == 12
+    assert counts.waits == 0 and counts.to_host_bytes == counts.to_device_bytes == 12
 
 
 def test_each_mini_batch_adds_the_staging_of_its_bucket(group):
@@ -60,11 +60,16 @@ def test_each_mini_batch_adds_the_staging_of_its_bucket(group):
         short = {"horizon": 2, "epochs": 2, "minibatches": 2}
         replica = meta_replica(watch, meta_task(watch, "ant"), SharedMemoryReduction(group, META), **short)
         order = torch.arange(replica.slot.rollout.transitions, device=META)
-        with watch.count() as told:
+        with watch.count() as counts:
             replica.learner.ppo.update(replica.slot.rollout, order)
     size = replica.learner.ppo.flat.bucket.nbytes
-    assert (told.to_host, told.to_host_bytes, told.to_device, told.to_device_bytes) == (4, 4 * size, 4, 4 * size)
-    assert told.waits == told.allocations == 0
+    assert (counts.to_host, counts.to_host_bytes, counts.to_device, counts.to_device_bytes) == (
+        4,
+        4 * size,
+        4,
+        4 * size,
+    )
+    assert counts.waits == counts.allocations == 0
 
 
 def test_gloo_is_waited_for_on_the_way_to_the_host_alone():
@@ -75,13 +80,13 @@ def test_gloo_is_waited_for_on_the_way_to_the_host_alone():
     with meta_device() as watch:
         reduction = GlooReduction(Alone(), META)
         bucket = reduction.bucket(NUMEL)
-        with watch.allow(1), watch.count() as told:
+        with watch.allow(1), watch.count() as counts:
             reduction.reduce(bucket)
-        assert told == Told(waits=1, to_host=1, to_host_bytes=4 * NUMEL, to_device=1, to_device_bytes=4 * NUMEL)
+        assert counts == Counts(waits=1, to_host=1, to_host_bytes=4 * NUMEL, to_device=1, to_device_bytes=4 * NUMEL)
         for numel in (3, 2 * NUMEL):  # the memory that they go through is made for any
-            with watch.allow(1), watch.count() as told:
+            with watch.allow(1), watch.count() as counts:
                 reduction.reduce(torch.zeros(numel, device=META))
-            assert told.to_host_bytes == told.to_device_bytes == 4 * numel
+            assert counts.to_host_bytes == counts.to_device_bytes == 4 * numel
 
 
 class Four:
@@ -109,9 +114,9 @@ def test_within_a_gpu_each_rank_launches_as_many_kernels_as_there_are_ranks_and_
         reduction = IpcReduction(Four(), META)
         bucket = reduction.bucket(NUMEL)
         for _ in range(2):
-            with watch.count() as told:
+            with watch.count() as counts:
                 reduction.reduce(bucket)
-            assert told == Told(launches=KERNELS)
+            assert counts == Counts(launches=KERNELS)
     assert reduction.group.meetings == 2 * 2
 
 
@@ -120,20 +125,20 @@ def test_what_lies_elsewhere_on_the_gpu_passes_through_it_in_pieces():
         reduction = IpcReduction(Four(), META)
         reduction.bucket(NUMEL)
         foreign, pieces = torch.zeros(2 * NUMEL + 1, device=META), 3
-        with watch.count() as told:
+        with watch.count() as counts:
             reduction.reduce(foreign)
         of_one = 0  # the shard of rank 1 of a single number
-        assert told == Told(launches=2 * (KERNELS + 2) + (of_one + 2))
+        assert counts == Counts(launches=2 * (KERNELS + 2) + (of_one + 2))
         assert reduction.group.meetings == 2 * pieces
 
 
 def test_what_lies_on_the_host_is_there_when_a_sum_within_a_gpu_returns():
     with meta_device() as watch:
         reduction = IpcReduction(Four(), META)
-        with watch.allow(1), watch.count() as told:
+        with watch.allow(1), watch.count() as counts:
             reduction.reduce(torch.zeros(NUMEL))
     there = {"to_device": 1, "to_device_bytes": 4 * NUMEL}
-    assert told == Told(launches=KERNELS, waits=1, to_host=1, to_host_bytes=4 * NUMEL, **there)
+    assert counts == Counts(launches=KERNELS, waits=1, to_host=1, to_host_bytes=4 * NUMEL, **there)
 
 
 def test_nccl_sums_what_is_on_the_gpu_where_it_is():
@@ -147,9 +152,9 @@ def test_nccl_sums_what_is_on_the_gpu_where_it_is():
     with meta_device() as watch:
         reduction = NcclReduction(Group(), META)
         bucket = reduction.bucket(NUMEL)
-        with watch.count() as told:
+        with watch.count() as counts:
             reduction.reduce(bucket)
-        assert told == Told()
-        with watch.allow(2), watch.count() as told:
+        assert counts == Counts()
+        with watch.allow(2), watch.count() as counts:
             reduction.reduce(torch.zeros(NUMEL))
-    assert (told.waits, told.to_device_bytes, told.to_host_bytes) == (2, 4 * NUMEL, 4 * NUMEL)
+    assert (counts.waits, counts.to_device_bytes, counts.to_host_bytes) == (2, 4 * NUMEL, 4 * NUMEL)

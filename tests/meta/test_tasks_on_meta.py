@@ -4,8 +4,8 @@ from math import inf
 
 import pytest
 import torch
-from meta_worlds import MetaSim, fields_of, meta_task, no_action
-from told import META, meta_device
+from meta_tasks import MetaSim, fields_of, meta_task, no_action
+from operation_counts import META, meta_device
 
 from gmi_drl.tasks import TASKS, SimTask
 from gmi_drl.tasks.ant import ANT
@@ -37,8 +37,8 @@ def test_no_function_of_a_task_waits(name):
     with meta_device() as watch:
         with watch.allow(inf):
             all_of_them()  # makes its constants
-        told, terms, ctrl, state = all_of_them()
-    assert {key: list(tensor.shape) for key, tensor in told.items()} == {
+        returned, terms, ctrl, state = all_of_them()
+    assert {key: list(tensor.shape) for key, tensor in returned.items()} == {
         "obs": [N, spec.num_obs],
         "reward": [N],
         "terminated": [N],
@@ -66,9 +66,9 @@ def test_no_step_waits(name):
 def test_a_step_is_four_graphs_beside_those_of_the_simulator(name, graphs, by_the_task, by_itself):
     with meta_device() as watch:
         task = meta_task(watch, name, N, cuda_graphs=graphs)
-        with watch.count() as told:
+        with watch.count() as counts:
             task.step(no_action(task))
-    assert (told.graphs, told.launches) == (3 + by_the_task, by_itself)
+    assert (counts.graphs, counts.launches) == (3 + by_the_task, by_itself)
 
 
 @pytest.mark.parametrize(("name", "in_graphs"), [("ant", 3), ("shadow_hand", 2)])
@@ -76,9 +76,9 @@ def test_what_sets_fields_on_the_cores_is_in_no_graph(name, in_graphs, monkeypat
     monkeypatch.setattr(MetaSim, "sets_on_device", False)
     with meta_device() as watch:
         task = meta_task(watch, name, N)
-        with watch.allow(1), watch.count() as told:
+        with watch.allow(1), watch.count() as counts:
             task.step(no_action(task))
-    assert told.graphs == 3 + in_graphs
+    assert counts.graphs == 3 + in_graphs
 
 
 def test_physics_on_the_cores_waits_in_every_step():
@@ -87,6 +87,6 @@ def test_physics_on_the_cores_waits_in_every_step():
         with watch.allow(inf):
             task = SimTask(TASKS["ant"], NativeSim(ant_mjcf(), N, substeps=2, fields=ANT.fields, device=META), seed=0)
             task.step(no_action(task))
-        with watch.allow(8), watch.count() as told:
+        with watch.allow(8), watch.count() as counts:
             task.step(no_action(task))
-    assert (told.to_host, told.to_device) == (7, 1 + 2 * len(ANT.fields))
+    assert (counts.to_host, counts.to_device) == (7, 1 + 2 * len(ANT.fields))

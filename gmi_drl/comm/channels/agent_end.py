@@ -58,7 +58,7 @@ class AgentEnd(ABC):
                 (`gmi_drl.layout.waits`). Trainers that wait for an agent which stands still raise an error earlier.
         """
         if self._place is not None and not self._place.is_committed:
-            raise UsageError("the last place was not committed, and so the next one cannot be leased")
+            raise UsageError("the last place was not committed: commit it before the next is leased")
         lease = self._next_lease()
         if lease is None:
             return None

@@ -74,13 +74,8 @@ class AgentProxy:
         forward: Callable[[str, int], object],
         waits: Waits | None = None,
     ) -> None:
-        self._connection, self._memory, self._mailboxes, self._gmi_id, self._hang_s = (
-            connection,
-            memory,
-            mailboxes,
-            gmi_id,
-            hang_s,
-        )
+        self._connection, self._memory, self._mailboxes = connection, memory, mailboxes
+        self._gmi_id, self._hang_s = gmi_id, hang_s
         self._forward, self._waits = forward, waits
         self._notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
         self._notifier.watch_descriptor(connection.fileno())
@@ -139,8 +134,8 @@ class AgentProxy:
         while not self._is_ended:
             self._advance(end)
             if self._is_lease_requested and not self._is_ended:
-                answered, progress = partial(self._is_answered, end), partial(self._progress, end)
-                self._notifier.wait_for(answered, end.sizes.trainers, MADE_ROOM, end.patience, progress)
+                is_answered, progress = partial(self._is_answered, end), partial(self._progress, end)
+                self._notifier.wait_for(is_answered, end.sizes.trainers, MADE_ROOM, end.patience, progress)
             elif not self._is_ended:
                 self._sleep()
 
@@ -157,9 +152,9 @@ class AgentProxy:
 
     def _sleep(self) -> None:
         """Sleep until the agent has sent something, or takes more of what is sent to it."""
-        looking = poll()
-        looking.register(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-        looking.poll()
+        polling = poll()
+        polling.register(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
+        polling.poll()
 
     def _advance(self, end: LocalAgentEnd) -> None:
         """Do what can be done without waiting."""
@@ -196,15 +191,17 @@ class AgentProxy:
     def _start_piece(self, numbers: tuple[int, ...]) -> None:
         """Receive a piece's data where it belongs, if it follows what has arrived before."""
         if self._piece is not None:
-            raise GmiError(f"GMI {self._gmi_id} has sent {numbers} before the data of {self._piece}")
+            raise GmiError(f"GMI {self._gmi_id} has sent the piece {numbers} before the data of {self._piece}")
         trainer, record = numbers[0], Record(*numbers[1:])
         kind, key = record.kind, (Lease(trainer, record.place), record.rollout)
         came = self._unfinished.get(key)
         if self._sizes is None or self._end is None or came is None or not 0 <= kind < len(came):
-            raise GmiError(f"GMI {self._gmi_id} has sent {numbers}, for which it has no place")
+            raise GmiError(f"GMI {self._gmi_id} has sent the piece {numbers}, but holds no place for it")
         steps = [self._sizes.steps_of(one) for one in self._sizes.form.kinds]
         if came[kind] != record.first or not record.first < record.last <= steps[kind]:
-            raise GmiError(f"GMI {self._gmi_id} has sent {numbers} when step {came[kind]} of the kind was expected")
+            raise GmiError(
+                f"GMI {self._gmi_id} has sent the piece {numbers} when step {came[kind]} of the kind was expected"
+            )
         came[kind] = record.last
         if came == steps:
             del self._unfinished[key]
@@ -242,11 +239,11 @@ class AgentProxy:
     def _give_up(self, error: GmiError) -> None:
         """Send the error to the agent, and give it time to read it."""
         self._connection.send_frame(FAILURE, f"{type(error).__name__}\n{error}".encode())
-        looking, waiting = poll(), WaitClock()
-        looking.register(self._connection, POLLIN)
+        polling, waiting = poll(), WaitClock()
+        polling.register(self._connection, POLLIN)
         while self._connection.is_open and waiting.look() < LAST_WORDS_S:
-            looking.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-            looking.poll(_LOOK_MS)
+            polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
+            polling.poll(_LOOK_MS)
             self._connection.flush()
             with suppress(GmiError):  # what the agent still sends is of no use
                 for _ in self._connection.read():

@@ -57,7 +57,7 @@ class RemoteSender:
         self._is_closed = False
         self._changed = threading.Condition()  # guards all of the above
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._thread = threading.Thread(target=self._run, name="sender", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="remote-sender", daemon=True)
         self._thread.start()
 
     def send(self, kind: int, text: bytes = b"") -> None:
@@ -66,10 +66,10 @@ class RemoteSender:
             self._messages.append((kind, text))
         os.eventfd_write(self._eventfd, 1)
 
-    def send_piece(self, rollout: int, head: bytes, numbers: memoryview) -> None:
+    def send_piece(self, rollout: int, head: bytes, data: memoryview) -> None:
         """Send a piece of a rollout. Its data must not change until `has_sent` that rollout."""
         with self._changed:
-            self._pieces.append((rollout, head, numbers))
+            self._pieces.append((rollout, head, data))
             self._unsent[rollout] += 1
         os.eventfd_write(self._eventfd, 1)
 
@@ -123,15 +123,15 @@ class RemoteSender:
         os.close(self._eventfd)
 
     def _run(self) -> None:
-        looking = poll()
-        looking.register(self._eventfd, POLLIN)
-        looking.register(self._connection, POLLIN)
+        polling = poll()
+        polling.register(self._eventfd, POLLIN)
+        polling.register(self._connection, POLLIN)
         lost: GmiError | None = None
         try:
             while self._connection.is_open and not self._is_closed:
                 self._feed()
-                looking.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-                looking.poll()
+                polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
+                polling.poll()
                 with suppress(BlockingIOError):
                     os.eventfd_read(self._eventfd)
                 self._connection.flush()
@@ -142,7 +142,7 @@ class RemoteSender:
         except GmiError as error:
             lost = error
         except Exception as error:  # the waiting thread raises it
-            lost = GmiError(f"{self._name} cannot be reached: {type(error).__name__}: {error}")
+            lost = GmiError(f"the connection to {self._name} failed: {type(error).__name__}: {error}")
         with self._changed:
             died = f"{self._name} ended while {self._own} needed it: its log says why"
             self._lost = self._lost or lost or PeerDiedError(died)

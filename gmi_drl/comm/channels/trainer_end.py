@@ -106,7 +106,7 @@ class TrainerEnd:
             GmiError: If another trainer has ended the experience.
         """
         if self._is_taken:
-            raise UsageError(f"batch {self._number} was not given back, and so the next one cannot be taken")
+            raise UsageError(f"batch {self._number} was not given back: give it back before the next is taken")
         began = time.perf_counter()
         try:
             self._notifier.poll_ended(self._living)
@@ -232,7 +232,7 @@ class TrainerEnd:
         self._notifier.watch_successor(gmi)
         if gmi not in self._living:
             self._living.append(gmi)
-        self._notifier.notify(gmi)  # it was not notified of free places
+        self._notifier.notify(gmi)  # it was not notified of places that were freed before
 
     def _read_records(self, gmi: int) -> None:
         agent = self._sizes.agents.index(gmi)

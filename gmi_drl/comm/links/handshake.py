@@ -120,8 +120,8 @@ class _Handshake:
         except BaseException:
             for connection in self._connections.values():
                 connection.close()
-            for answer in self._dialled.values():
-                answer.connection.close()
+            for reply in self._dialled.values():
+                reply.connection.close()
             raise
         return self._connections
 
@@ -152,7 +152,7 @@ class _Handshake:
     def _poll(self) -> None:
         polling = poll()
         polling.register(self._listener, POLLIN)
-        by_fd = {answer.connection.fileno(): peer for peer, answer in self._dialled.items()}
+        by_fd = {reply.connection.fileno(): peer for peer, reply in self._dialled.items()}
         for fd in by_fd:
             polling.register(fd, POLLIN)
         for fd, _ in polling.poll(_LOOK_MS):
@@ -173,9 +173,9 @@ class _Handshake:
 
     def _read_reply(self, peer: int) -> None:
         """Read the identity of a rank to which this one has connected."""
-        answer = self._dialled[peer]
+        reply = self._dialled[peer]
         try:
-            payload = answer.read()
+            payload = reply.read()
         except OSError as error:
             self._raise_ended(peer, error)
         if payload is None:
@@ -184,7 +184,7 @@ class _Handshake:
         if who is None or who[0] != peer:
             self._raise_ended(peer, ConnectionError("another process listens there"))
         del self._dialled[peer]
-        self._connections[peer] = FramedConnection(answer.connection, who[1])
+        self._connections[peer] = FramedConnection(reply.connection, who[1])
 
     def _raise_ended(self, peer: int, error: OSError) -> NoReturn:
         name, reason = self._member.name(peer), error.strerror or str(error)

@@ -18,8 +18,8 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.errors import GmiError
-from tests.comm.channels.far import AGENT, PROXY, Crossing
-from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, versions_in, write
+from tests.comm.channels.proxy_pair import AGENT, PROXY, ProxyPair
+from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, versions_in, write
 from tests.comm.ranks import FORK
 
 ANSWER_S = 120
@@ -65,8 +65,8 @@ class Run:
         self.learnt = {gmi: Log(2) for gmi in sizes.trainers}
         self.pipes = {gmi: FORK.Pipe(duplex=False) for gmi in gmis}
         self.processes = {gmi: FORK.Process(target=self._live, args=(gmi,)) for gmi in gmis}
-        self.crossings = {gmi: Crossing(gmi) for gmi in far}
-        self.stand_ins = {gmi: FORK.Process(target=self._stand_in, args=(gmi,)) for gmi in far}
+        self.proxy_pairs = {gmi: ProxyPair(gmi) for gmi in far}
+        self.proxies = {gmi: FORK.Process(target=self._serve_proxy, args=(gmi,)) for gmi in far}
 
     def _live(self, gmi):
         torch.set_num_threads(1)
@@ -79,17 +79,17 @@ class Run:
 
     def _keep(self, gmi, rank):
         """Close the listeners of all others: nobody shall answer for one that was killed."""
-        for crossing in self.crossings.values():
-            crossing.close(but=rank if crossing.gmi == gmi else None)
+        for proxy_pair in self.proxy_pairs.values():
+            proxy_pair.close(but=rank if proxy_pair.gmi == gmi else None)
 
-    def _stand_in(self, gmi):
+    def _serve_proxy(self, gmi):
         self._keep(gmi, PROXY)
-        self.crossings[gmi].stand_in(self.memory, self.mailboxes, self.hang_s)
+        self.proxy_pairs[gmi].serve(self.memory, self.mailboxes, self.hang_s)
         os._exit(0)
 
     def end_of(self, gmi):
-        if gmi in self.crossings:
-            return self.crossings[gmi].agent_end(self.sizes, self.hang_s)
+        if gmi in self.proxy_pairs:
+            return self.proxy_pairs[gmi].agent_end(self.sizes, self.hang_s)
         return join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
 
     def act(self, gmi):
@@ -169,7 +169,7 @@ class Run:
         return self.pipes[gmi][0].recv()
 
     def close(self):
-        for process in (*self.processes.values(), *self.stand_ins.values()):
+        for process in (*self.processes.values(), *self.proxies.values()):
             process.kill()
             process.join()
         for pipe in self.pipes.values():
@@ -189,12 +189,12 @@ def started(sizes, hang_s=HANG_S, updates=6, stops=None, pause_s=0.0, far=(), hu
     """
     run = Run(sizes, hang_s, updates, stops, pause_s, far, hurries)
     try:
-        for process in (*run.processes.values(), *run.stand_ins.values()):
+        for process in (*run.processes.values(), *run.proxies.values()):
             process.start()
-        for crossing in run.crossings.values():
-            crossing.close()
+        for proxy_pair in run.proxy_pairs.values():
+            proxy_pair.close()
         memory = MailboxMemory(run.mailboxes.memory)
-        for gmi, process in {**run.processes, **run.stand_ins}.items():
+        for gmi, process in {**run.processes, **run.proxies}.items():
             memory.set_pid(gmi, process.pid)  # who is killed before it is there is seen to have ended all the same
         yield run
     finally:

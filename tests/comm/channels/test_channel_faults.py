@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from gmi_drl.comm.channels.channel_memory import GIVEN_BACK, ChannelMemory, is_made
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
 from tests.comm.channels.channel_run import ANSWER_S, started
-from tests.comm.channels.rollouts_told import sizes_of, some_sizes
+from tests.comm.channels.traced_rollouts import sizes_of, some_sizes
 
 
 def deaths_among(gmis, most=None):
@@ -37,9 +37,9 @@ def kill(run, deaths):
 
 
 def kill_agent(run, gmi, is_proxy):
-    if is_proxy and gmi in run.crossings:
-        assert run.crossings[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
-        run.stand_ins[gmi].kill()
+    if is_proxy and gmi in run.proxy_pairs:
+        assert run.proxy_pairs[gmi].has_met.wait(ANSWER_S)  # before, its agent would wait long for it
+        run.proxies[gmi].kill()
     else:
         run.processes[gmi].kill()
 
@@ -167,7 +167,7 @@ def test_an_agent_that_is_stopped_half_way_is_named_by_who_waits(far):
         *_, error = run.said(0)
         assert isinstance(error, PeerSilentError)
         assert str(error).startswith(
-            f"GMI 1 (process {(run.stand_ins if far else run.processes)[1].pid}) lives but has not sent experience for"
+            f"GMI 1 (process {(run.proxies if far else run.processes)[1].pid}) lives but has not sent experience for"
         )
 
 

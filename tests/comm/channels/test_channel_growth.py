@@ -7,7 +7,7 @@ import pytest
 
 from gmi_drl.layout.experience import RolloutForm
 from tests.comm.channels.channel_run import started
-from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
+from tests.comm.channels.traced_rollouts import FORM, RECORDS, sizes_of
 
 LARGE = RolloutForm(FORM.horizon, num_env=256, num_obs=40, num_actions=2, num_terms=1)
 WARM = 300
@@ -25,7 +25,7 @@ least, let alone the 130 KB that they tell of.
 
 
 def resident(run):
-    processes = {**run.processes, **{f"stand-in of {gmi}": one for gmi, one in run.stand_ins.items()}}
+    processes = {**run.processes, **{f"proxy of {gmi}": one for gmi, one in run.proxies.items()}}
     return {name: psutil.Process(process.pid).memory_info().rss for name, process in processes.items()}
 
 

@@ -10,7 +10,7 @@ from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.hardware.host_memory import SPARE_BYTES
-from tests.comm.channels.rollouts_told import FORM, sizes_of
+from tests.comm.channels.traced_rollouts import FORM, sizes_of
 
 
 @pytest.fixture

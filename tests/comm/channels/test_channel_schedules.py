@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from tests.comm.channels.rollouts_told import (
+from tests.comm.channels.traced_rollouts import (
     FORM,
     KINDS,
     RECORDS,

@@ -4,7 +4,7 @@ import pytest
 
 from gmi_drl.comm.channels import ChannelSizes
 from gmi_drl.errors import UsageError
-from tests.comm.channels.rollouts_told import FORM, RECORDS, sizes_of
+from tests.comm.channels.traced_rollouts import FORM, RECORDS, sizes_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError
-from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, write
+from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, write
 
 HANG_S, SOON_S = 20.0, 0.05
 AGENT, OTHER = 2, 3

@@ -17,8 +17,8 @@ from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
-from tests.comm.channels.far import Crossing
-from tests.comm.channels.rollouts_told import parameters, sizes_of
+from tests.comm.channels.proxy_pair import ProxyPair
+from tests.comm.channels.traced_rollouts import parameters, sizes_of
 
 HANG_S, STEP_S, WAIT_S = 2.0, 0.04, 60.0
 FORM = RolloutForm(horizon=200, num_env=1, num_obs=1, num_actions=1)
@@ -41,9 +41,9 @@ class Run:
         self.slow, self.near = (
             join_as_agent(self.memory, self.mailboxes, gmi, self.sizes, HANG_S) for gmi in (SLOW, NEAR)
         )
-        crossing = Crossing(FAR)
-        crossing.standing_in(self.memory, self.mailboxes, HANG_S, print)
-        self.far = crossing.agent_end(self.sizes, HANG_S)
+        proxy_pair = ProxyPair(FAR)
+        proxy_pair.serving(self.memory, self.mailboxes, HANG_S, print)
+        self.far = proxy_pair.agent_end(self.sizes, HANG_S)
 
     def trainer(self, gmi):
         return join_as_trainer(self.memory, self.mailboxes, gmi, self.sizes, HANG_S, keepalives=self.keepalives[gmi])

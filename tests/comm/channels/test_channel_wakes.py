@@ -14,8 +14,8 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer,
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError
-from tests.comm.channels.far import AGENT, Crossing
-from tests.comm.channels.rollouts_told import parameters, send, sizes_of
+from tests.comm.channels.proxy_pair import AGENT, ProxyPair
+from tests.comm.channels.traced_rollouts import parameters, send, sizes_of
 
 NAP_S = 600.0  # longer than anything here takes
 WOKEN_S = 60
@@ -192,14 +192,14 @@ def test_who_comes_early_by_the_memory():
 
 
 def test_large_parameters_go_out_while_a_place_is_waited_for():
-    """By a stand-in whose connection takes all of them only bit by bit."""
+    """By a proxy whose connection takes all of them only bit by bit."""
     numbers = torch.arange(2**23, dtype=torch.float32)
     sizes = replace(sizes_of(max_lag=0), parameter_bytes=packed_bytes([numbers]))
-    mailboxes, memory, crossing = create_mailboxes(range(2)), create_memory(), Crossing(1)
+    mailboxes, memory, proxy_pair = create_mailboxes(range(2)), create_memory(), ProxyPair(1)
     trainer = join_as_trainer(memory, mailboxes, 0, sizes, NAP_S)
     trainer.parameters.publish(0, [numbers])
-    thread = crossing.standing_in(memory, mailboxes, NAP_S)
-    connection, came = crossing._connection(AGENT), torch.empty_like(numbers)
+    thread = proxy_pair.serving(memory, mailboxes, NAP_S)
+    connection, came = proxy_pair._connection(AGENT), torch.empty_like(numbers)
     with closing(trainer), closing(connection):
         for kind, text in ((OPEN, sizes.text.encode()), (LEASE, b"")):
             connection.send_frame(kind, text)
@@ -211,7 +211,7 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     assert came.equal(numbers)
     thread.join(WOKEN_S)
     assert not thread.is_alive()
-    crossing.close()
+    proxy_pair.close()
     os.close(memory)
     mailboxes.close()
 

@@ -15,7 +15,7 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
-from tests.comm.channels.rollouts_told import FORM, RECORDS, parameters, rollouts_in, send, sizes_of, write
+from tests.comm.channels.traced_rollouts import FORM, RECORDS, parameters, rollouts_in, send, sizes_of, write
 
 NOW_S = 0.01  # for what never comes
 

@@ -9,7 +9,7 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.device_batches import DeviceBatches
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
-from tests.comm.channels.rollouts_told import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
+from tests.comm.channels.traced_rollouts import FORM, RECORDS, pieces, rollouts_in, send, sizes_of, write
 
 ROLLOUTS = 3
 

@@ -11,7 +11,7 @@ import torch
 from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
-from tests.comm.channels.rollouts_told import FORM, parameters, rollouts_in, send, sizes_of, write
+from tests.comm.channels.traced_rollouts import FORM, parameters, rollouts_in, send, sizes_of, write
 from tests.comm.files_as_gpus import Files
 
 NOW_S, ANSWER_S = 0.01, 60.0

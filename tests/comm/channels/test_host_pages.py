@@ -9,7 +9,7 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.memory import cuda_context, pinned
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiWarning
-from tests.comm.channels.rollouts_told import sizes_of
+from tests.comm.channels.traced_rollouts import sizes_of
 from tests.comm.files_as_gpus import Files
 
 NOW_S = 0.01

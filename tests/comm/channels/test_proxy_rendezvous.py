@@ -47,7 +47,7 @@ def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
     assert [can_hear(TWO_POOLS, trainer, 5) for trainer in (1, 3)] == [False, True]
 
 
-def test_both_ends_of_a_crossing_are_told_of_each_other():
+def test_agent_and_proxy_get_the_addresses_of_each_other():
     before = open_descriptors()
     hosts = {node: ProxyRendezvous(LAYOUT, node, "127.0.0.1") for node in "abc"}
     assert {node: one.proxied for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
@@ -71,7 +71,7 @@ def test_both_ends_of_a_crossing_are_told_of_each_other():
     assert open_descriptors() == before
 
 
-def test_each_stand_in_is_on_the_host_of_its_agents_trainers():
+def test_each_proxy_is_on_the_host_of_its_agents_trainers():
     hosts = {node: ProxyRendezvous(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
     assert {node: one.proxied for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
     told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}

@@ -46,7 +46,7 @@ class GlooAsNccl:
 
 
 @pytest.fixture(autouse=True)
-def stand_in(monkeypatch):
+def serve(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
     monkeypatch.setattr(nccl, "_version", lambda: (2, 30, 7))
     monkeypatch.setattr(nccl, "_prepare", lambda device, most: None)

@@ -1,4 +1,4 @@
-"""Who is let in where ranks of a group, and both ends of a crossing, meet."""
+"""Who is let in where ranks of a group, and both ends of a proxy_pair, meet."""
 
 import secrets
 import socket

@@ -19,7 +19,7 @@ from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.rank_table import RankTable
 from gmi_drl.comm.memory.record_ring import RingReader, RingWriter
 from gmi_drl.comm.memory.segment import LINE_BYTES
-from tests.comm.channels.rollouts_told import parameters, sizes_of
+from tests.comm.channels.traced_rollouts import parameters, sizes_of
 
 
 class Watched:

@@ -7,7 +7,7 @@ import torch
 from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
-from tests.comm.channels.rollouts_told import parameters, sizes_of
+from tests.comm.channels.traced_rollouts import parameters, sizes_of
 from tests.comm.ranks import FORK
 
 

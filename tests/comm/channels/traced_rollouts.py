@@ -1,4 +1,4 @@
-"""Rollouts whose every number tells whose it is, for tests of the channels."""
+"""Rollouts in which every number encodes its agent, rollout, kind and step, for tests of the channels."""
 
 import torch
 from hypothesis import strategies as st
@@ -41,18 +41,18 @@ def some_sizes(draw, most_agents=3, most_trainers=3, most_lag=2):
 
 
 def number(gmi, rollout, kind, step):
-    """What all of a step of a kind is, exact in float32: of four processes of an agent, 4000 rollouts each."""
+    """The value of all numbers of a step, exact in float32 for four processes of an agent, 4000 rollouts each."""
     process, nth = divmod(rollout, ROLLOUTS_OF_ONE)
     return (((gmi * 4 + process) * 4000 + nth % 4000) * 20 + KINDS[kind]) * 10 + step
 
 
 def pieces():
-    """What is written of a rollout, in the order of acting: kind and step."""
+    """The steps of a rollout, in the order of acting: kind and step."""
     return [(name, step) for step in range(FORM.horizon) for name in STEPWISE] + [(name, 0) for name in WHOLE]
 
 
 def write(place, gmi, kind, step, version=0):
-    """Copy a step into the place, and tell it; facts are the version that acted."""
+    """Write a step into the place and announce it; facts are the version that acted."""
     view = place.views[kind]
     value = version if kind == "facts" else number(gmi, place.rollout, kind, step)
     (view[step] if kind in STEPWISE else view).fill_(value)
@@ -60,7 +60,7 @@ def write(place, gmi, kind, step, version=0):
 
 
 def send(place, gmi, version=0):
-    """A whole rollout."""
+    """Write a whole rollout."""
     for kind, step in pieces():
         write(place, gmi, kind, step, version)
     place.commit()

@@ -1,4 +1,4 @@
-"""What an agent of another host and its stand-in keep of rollouts that are on their way."""
+"""What an agent of another host and its proxy keep of rollouts that are on their way."""
 
 import os
 import threading
@@ -16,18 +16,18 @@ from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, READY
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
-from tests.comm.channels.far import PROXY, Crossing
-from tests.comm.channels.rollouts_told import parameters, send, sizes_of, some_sizes
+from tests.comm.channels.proxy_pair import PROXY, ProxyPair
+from tests.comm.channels.traced_rollouts import parameters, send, sizes_of, some_sizes
 
 HANG_S = 60.0
 
 
 def test_memory_is_not_written_again_before_it_was_sent():
-    """To a stand-in that reads nothing: the third rollout waits for the memory of the first."""
-    crossing, connections = Crossing(1), []
-    thread = threading.Thread(target=lambda: connections.append(crossing._connection(PROXY)))
+    """To a proxy that reads nothing: the third rollout waits for the memory of the first."""
+    proxy_pair, connections = ProxyPair(1), []
+    thread = threading.Thread(target=lambda: connections.append(proxy_pair._connection(PROXY)))
     thread.start()
-    sender = crossing.sender()
+    sender = proxy_pair.sender()
     thread.join()
     sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
     connections[0].send_frame(READY)
@@ -44,7 +44,7 @@ def test_memory_is_not_written_again_before_it_was_sent():
     assert len(sender._pieces) < 2 * records_of(sizes), "the connection has one of them"
     end.close()
     connections[0].close()
-    crossing.close()
+    proxy_pair.close()
 
 
 def records_of(sizes):
@@ -67,25 +67,25 @@ class Watched(deque):
 
 
 class FarAgent:
-    """An agent that acts as fast as it may, and its stand-in, as threads, with every queue between them."""
+    """An agent that acts as fast as it may, and its proxy, as threads, with every queue between them."""
 
     def __init__(self, gmi, sizes, memory, mailboxes, rests_s):
         self.gmi, self.sizes, self.memory, self.mailboxes, self.rests_s = gmi, sizes, memory, mailboxes, rests_s
-        self.crossing = Crossing(gmi)
+        self.proxy_pair = ProxyPair(gmi)
         self.rollouts = self.left = 0
         self.of_agent, self.of_connections, self.words, self.inbox = (Watched() for _ in range(4))
-        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._stand_in, self._act)]
+        self.threads = [threading.Thread(target=work, daemon=True) for work in (self._serve_proxy, self._act)]
         for thread in self.threads:
             thread.start()
 
-    def _stand_in(self):
-        with suppress(GmiError), closing(self.crossing.made_stand_in(self.memory, self.mailboxes, HANG_S)) as stand_in:
-            stand_in._connection._inbox = self.inbox
-            stand_in.serve()
-            self.left += len(stand_in._unfinished)
+    def _serve_proxy(self):
+        with suppress(GmiError), closing(self.proxy_pair.made_proxy(self.memory, self.mailboxes, HANG_S)) as proxy:
+            proxy._connection._inbox = self.inbox
+            proxy.serve()
+            self.left += len(proxy._unfinished)
 
     def _act(self):
-        sender = self.crossing.sender()
+        sender = self.proxy_pair.sender()
         sender._pieces, sender._messages, sender._connection._unsent = self.of_agent, self.words, self.of_connections
         with closing(RemoteAgentEnd(sender, self.sizes, HANG_S, 3, HANG_S)) as end:
             while place := end.lease():
@@ -98,7 +98,7 @@ class FarAgent:
         for thread in self.threads:
             thread.join(HANG_S)
             assert not thread.is_alive()
-        self.crossing.close()
+        self.proxy_pair.close()
 
 
 @st.composite

@@ -7,16 +7,16 @@ from select import POLLIN, poll
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, READY
 from gmi_drl.layout.experience import RolloutForm
-from tests.comm.channels.far import PROXY, Crossing
-from tests.comm.channels.rollouts_told import sizes_of
+from tests.comm.channels.proxy_pair import PROXY, ProxyPair
+from tests.comm.channels.traced_rollouts import sizes_of
 
 CLOSED_S = 60.0
 HANG_S = 3.0
 
 
-def stand_in(crossing, is_over):
+def run_proxy(proxy_pair, is_over):
     """One that grants a place and then takes what comes, but slowly: all of it would take minutes."""
-    connection = crossing._connection(PROXY)
+    connection = proxy_pair._connection(PROXY)
     looking = poll()
     looking.register(connection, POLLIN)
     is_asked = False
@@ -35,10 +35,10 @@ def stand_in(crossing, is_over):
 
 
 def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
-    crossing, is_over = Crossing(1), threading.Event()
-    threading.Thread(target=stand_in, args=(crossing, is_over), daemon=True).start()
+    proxy_pair, is_over = ProxyPair(1), threading.Event()
+    threading.Thread(target=run_proxy, args=(proxy_pair, is_over), daemon=True).start()
     form = RolloutForm(horizon=2, num_env=2**16, num_obs=256, num_actions=1)
-    end = RemoteAgentEnd(crossing.sender(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
+    end = RemoteAgentEnd(proxy_pair.sender(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
     place = end.lease()
     for kind in place.views:
         place.wrote_whole(kind)
@@ -48,4 +48,4 @@ def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
     closing.join(CLOSED_S)
     assert not closing.is_alive() and time.monotonic() - began >= HANG_S
     is_over.set()
-    crossing.close()
+    proxy_pair.close()

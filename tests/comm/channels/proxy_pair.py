@@ -17,8 +17,8 @@ from tests.comm.ranks import FORK
 MEET_S = 60.0
 
 
-class Crossing:
-    """Where the far agent of a GMI and its stand-in meet, in this process or in children of it."""
+class ProxyPair:
+    """Both ends of the connection of a remote agent and its proxy, in this process or in children of it."""
 
     def __init__(self, gmi):
         self.gmi = gmi
@@ -35,12 +35,12 @@ class Crossing:
     def member(self, rank):
         return proxy_membership(self.gmi, rank, "home", MEET_S)
 
-    def stand_in(self, memory, mailboxes, hang_s, tell=None):
-        """Stand in until the agent has ended, or a trainer is lost."""
-        with suppress(GmiError), closing(self.made_stand_in(memory, mailboxes, hang_s, tell)) as stand_in:
-            stand_in.serve()
+    def serve(self, memory, mailboxes, hang_s, tell=None):
+        """Run the proxy until the agent has ended, or a trainer is lost."""
+        with suppress(GmiError), closing(self.made_proxy(memory, mailboxes, hang_s, tell)) as proxy:
+            proxy.serve()
 
-    def made_stand_in(self, memory, mailboxes, hang_s, tell=None):
+    def made_proxy(self, memory, mailboxes, hang_s, tell=None):
         messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
         return AgentProxy(self._connection(PROXY), memory, mailboxes, self.gmi, hang_s, tell or messages.send)
 
@@ -49,13 +49,13 @@ class Crossing:
         return RemoteSender(self._connection(AGENT), member.name(PROXY), member.name(AGENT))
 
     def agent_end(self, sizes, hang_s):
-        """The agent's end, once its stand-in has seen the channels' memory."""
+        """The agent's end, once its proxy has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
         return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s)
 
-    def standing_in(self, memory, mailboxes, hang_s, tell=None):
-        """A thread of this process that stands in."""
-        thread = threading.Thread(target=self.stand_in, args=(memory, mailboxes, hang_s, tell), daemon=True)
+    def serving(self, memory, mailboxes, hang_s, tell=None):
+        """A thread of this process that runs the proxy."""
+        thread = threading.Thread(target=self.serve, args=(memory, mailboxes, hang_s, tell), daemon=True)
         thread.start()
         return thread
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from told import META, Told, WaitsError, meta_device
+from operation_counts import META, Counts, WaitsError, meta_device
 
 from gmi_drl.cuda_graph import Captured
 
@@ -39,40 +39,40 @@ MIXES = {
 }
 
 
-@pytest.mark.parametrize(("told", "does"), [*WAITS.values(), *MIXES.values()], ids=[*WAITS, *MIXES])
-def test_what_a_gpu_waits_for_or_refuses_fails(told, does):
-    with meta_device(), pytest.raises((WaitsError, NotImplementedError), match=told):
+@pytest.mark.parametrize(("message", "does"), [*WAITS.values(), *MIXES.values()], ids=[*WAITS, *MIXES])
+def test_what_a_gpu_waits_for_or_refuses_fails(message, does):
+    with meta_device(), pytest.raises((WaitsError, NotImplementedError), match=message):
         does()
 
 
-def told_by(does, waits=0):
-    with meta_device() as watch, watch.allow(waits), watch.count() as told:
+def counted(does, waits=0):
+    with meta_device() as watch, watch.allow(waits), watch.count() as counts:
         does()
-    return told
+    return counts
 
 
 def test_kernels_are_counted_and_views_are_none():
-    assert told_by(lambda: ROWS.view(-1).unsqueeze(0).expand(5, 12)[:, 1:].T) == Told()
-    assert told_by(lambda: ROWS + 1) == Told(launches=1, allocations=1, allocated_bytes=48)
-    assert told_by(lambda: ROWS.add_(1)) == Told(launches=1)
-    assert told_by(lambda: torch.add(ROWS, 1, out=ROWS)) == Told(launches=1)
-    assert told_by(lambda: ROWS[:, 0].copy_(ROWS[:, 1])) == Told(launches=1)
-    assert told_by(lambda: ROWS.__setitem__((0, 0), 1.0)) == Told(launches=1)
-    assert told_by(lambda: ROWS.masked_fill(MASK[:, None], 0.0)).launches == 2
-    assert told_by(lambda: torch.empty(2, device=META)) == Told(allocations=1, allocated_bytes=8)
-    assert told_by(lambda: torch.zeros(2, 0, device=META)) == Told()
-    assert told_by(lambda: ON_HOST + ON_HOST) == Told()
+    assert counted(lambda: ROWS.view(-1).unsqueeze(0).expand(5, 12)[:, 1:].T) == Counts()
+    assert counted(lambda: ROWS + 1) == Counts(launches=1, allocations=1, allocated_bytes=48)
+    assert counted(lambda: ROWS.add_(1)) == Counts(launches=1)
+    assert counted(lambda: torch.add(ROWS, 1, out=ROWS)) == Counts(launches=1)
+    assert counted(lambda: ROWS[:, 0].copy_(ROWS[:, 1])) == Counts(launches=1)
+    assert counted(lambda: ROWS.__setitem__((0, 0), 1.0)) == Counts(launches=1)
+    assert counted(lambda: ROWS.masked_fill(MASK[:, None], 0.0)).launches == 2
+    assert counted(lambda: torch.empty(2, device=META)) == Counts(allocations=1, allocated_bytes=8)
+    assert counted(lambda: torch.zeros(2, 0, device=META)) == Counts()
+    assert counted(lambda: ON_HOST + ON_HOST) == Counts()
 
 
 def test_transfers_are_counted_with_their_bytes_and_whether_the_host_waits():
-    assert told_by(ROWS.cpu, waits=1) == Told(waits=1, to_host=1, to_host_bytes=48)
-    assert told_by(lambda: ON_HOST.clone().copy_(ROWS, non_blocking=True)) == Told(to_host=1, to_host_bytes=48)
-    assert told_by(lambda: ROWS.copy_(ON_HOST, non_blocking=True)) == Told(to_device=1, to_device_bytes=48)
-    assert told_by(lambda: ROWS.copy_(ON_HOST.double()), waits=1) == Told(waits=1, to_device=1, to_device_bytes=48)
-    upload = Told(waits=1, to_device=1, to_device_bytes=48)
-    assert told_by(lambda: ON_HOST.to(META), waits=1) == upload + Told(allocations=1, allocated_bytes=48)
-    assert told_by(lambda: torch.tensor([[1.0] * 3] * 4, device=META), waits=1) == upload
-    assert told_by(ROWS.sum().item, waits=1) == Told(waits=1, to_host=1, to_host_bytes=4)
+    assert counted(ROWS.cpu, waits=1) == Counts(waits=1, to_host=1, to_host_bytes=48)
+    assert counted(lambda: ON_HOST.clone().copy_(ROWS, non_blocking=True)) == Counts(to_host=1, to_host_bytes=48)
+    assert counted(lambda: ROWS.copy_(ON_HOST, non_blocking=True)) == Counts(to_device=1, to_device_bytes=48)
+    assert counted(lambda: ROWS.copy_(ON_HOST.double()), waits=1) == Counts(waits=1, to_device=1, to_device_bytes=48)
+    upload = Counts(waits=1, to_device=1, to_device_bytes=48)
+    assert counted(lambda: ON_HOST.to(META), waits=1) == upload + Counts(allocations=1, allocated_bytes=48)
+    assert counted(lambda: torch.tensor([[1.0] * 3] * 4, device=META), waits=1) == upload
+    assert counted(ROWS.sum().item, waits=1) == Counts(waits=1, to_host=1, to_host_bytes=4)
 
 
 def test_a_wait_that_is_allowed_for_must_come_and_no_more():
@@ -84,7 +84,7 @@ def test_a_wait_that_is_allowed_for_must_come_and_no_more():
 
 
 def test_what_would_be_captured_is_one_graph_and_may_not_copy():
-    assert told_by(Captured(lambda: ROWS.add_(1).mul_(2), META)) == Told(graphs=1, in_graphs=2)
+    assert counted(Captured(lambda: ROWS.add_(1).mul_(2), META)) == Counts(graphs=1, in_graphs=2)
     with meta_device(), pytest.raises(WaitsError, match="a graph copies"):
         Captured(lambda: ON_HOST.to(META, non_blocking=True), META)()
 
@@ -96,4 +96,4 @@ def test_backward_passes_are_counted_and_numbers_are_drawn_without_a_generator_o
         ((ROWS @ weights) * noise).sum().backward()
 
     forward = 5  # weights, noise, product, noise times it, sum
-    assert told_by(train).launches > forward + 2
+    assert counted(train).launches > forward + 2

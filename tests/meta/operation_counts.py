@@ -1,11 +1,11 @@
-"""What a GPU would be told, counted on torch's `meta` device: its tensors have shapes and no data.
+"""The operations that a GPU would be given, counted on torch's `meta` device: its tensors have shapes and no data.
 
-What waits for the device, branches on values or mixes devices fails there, or is refused here where `meta` alone lets
-it pass. Code that asks whether the device is a CPU takes the GPU's way. Code that asks whether it is CUDA takes the
-other one, so this does not see streams, events, captures, pinned memory, and waits for these by name: a `Captured` runs
-as it is and is counted as the graph that it would be, the clock of phases reads the host's, and the staging of a
-reduction does not wait for its stream. Nor does it see the upload of an index that is a Python list. There is no
-generator of `meta`: one of the CPU stands in.
+Code that waits for the device, branches on values or mixes devices fails there, or is refused here where `meta` alone
+lets it pass. Code that checks whether the device is a CPU takes the GPU's branch. Code that checks whether it is CUDA
+takes the other one. So this does not see streams, events, captures, pinned memory, and waits for these by name: a
+`Captured` runs as it is and is counted as the graph that it would be, the clock of phases reads the host's, and the
+staging of a reduction does not wait for its stream. Nor does it see the upload of an index that is a Python list. There
+is no generator of `meta`: one of the CPU is used.
 """
 
 from collections.abc import Iterator
@@ -35,12 +35,12 @@ INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_}
 
 
 class WaitsError(AssertionError):
-    """Something waits for the device where it must not, or would fail on one."""
+    """Code waits for the device where it must not, or would fail on one."""
 
 
 @dataclass
-class Told:
-    """Sums of what a device was told.
+class Counts:
+    """Operations that a device was given.
 
     Attributes:
         launches: Kernels that are launched one by one.
@@ -61,13 +61,13 @@ class Told:
     allocations: int = 0
     allocated_bytes: int = 0
 
-    def __add__(self, other: "Told") -> "Told":
-        return Told(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(*(mine + theirs for mine, theirs in zip(astuple(self), astuple(other), strict=True)))
 
-    def __mul__(self, factor: int) -> "Told":
-        return Told(*(number * factor for number in astuple(self)))
+    def __mul__(self, factor: int) -> "Counts":
+        return Counts(*(number * factor for number in astuple(self)))
 
-    def __sub__(self, other: "Told") -> "Told":
+    def __sub__(self, other: "Counts") -> "Counts":
         return self + other * -1
 
 
@@ -75,21 +75,21 @@ class Watch(TorchDispatchMode):
     """Sees every operation of torch before a device does. The host gets ones from it.
 
     Attributes:
-        told: So far.
+        counts: So far.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.told = Told()
+        self.counts = Counts()
         self._may_wait = 0.0
         self._in_graph = False
 
     @contextmanager
-    def count(self) -> Iterator[Told]:
-        """What is told within; complete at its end."""
-        before, within = self.told + Told(), Told()
+    def count(self) -> Iterator[Counts]:
+        """Count the operations of a `with` block; complete at its end."""
+        before, within = self.counts + Counts(), Counts()
         yield within
-        vars(within).update(vars(self.told - before))
+        vars(within).update(vars(self.counts - before))
 
     @contextmanager
     def allow(self, waits: float) -> Iterator[None]:
@@ -103,7 +103,7 @@ class Watch(TorchDispatchMode):
     def graph(self) -> Iterator[None]:
         """What is one graph on a GPU."""
         assert not self._in_graph, "a graph within a graph"
-        self.told.graphs += 1
+        self.counts.graphs += 1
         self._in_graph = True
         try:
             yield
@@ -113,8 +113,8 @@ class Watch(TorchDispatchMode):
     def uploads(self, size: int, waits: bool) -> None:
         """The host gives the device so many bytes."""
         self._transfer(waits, f"{size} bytes to the device")
-        self.told.to_device += 1
-        self.told.to_device_bytes += size
+        self.counts.to_device += 1
+        self.counts.to_device_bytes += size
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs, operation = kwargs or {}, func.overloadpacket
@@ -141,13 +141,13 @@ class Watch(TorchDispatchMode):
         else:
             kernels = 2 if func.overloadpacket in TWO_KERNELS else 1
         if self._in_graph:
-            self.told.in_graphs += kernels
+            self.counts.in_graphs += kernels
             return
-        self.told.launches += kernels
+        self.counts.launches += kernels
         if func.overloadpacket is not aten.scalar_tensor:
             sizes = [tensor.untyped_storage().nbytes() for tensor in new if tensor.is_meta and tensor.numel()]
-            self.told.allocations += len(sizes)
-            self.told.allocated_bytes += sum(sizes)
+            self.counts.allocations += len(sizes)
+            self.counts.allocated_bytes += sum(sizes)
 
     def _move(self, func, source: Tensor, how):
         """`tensor.to(device)`."""
@@ -157,7 +157,7 @@ class Watch(TorchDispatchMode):
         self.uploads(source.numel() * dtype.itemsize, waits)
         result = func(source, **how)
         self._add(func, [source], [result])
-        self.told.launches -= 1  # a copy is no kernel
+        self.counts.launches -= 1  # a copy is no kernel
         return result
 
     def _copy(self, target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
@@ -169,8 +169,8 @@ class Watch(TorchDispatchMode):
 
     def _download(self, source: Tensor, waits: bool) -> Tensor:
         self._transfer(waits, f"{list(source.shape)} to the host")
-        self.told.to_host += 1
-        self.told.to_host_bytes += source.numel() * source.element_size()
+        self.counts.to_host += 1
+        self.counts.to_host_bytes += source.numel() * source.element_size()
         return torch.ones(source.shape, dtype=source.dtype)
 
     def _transfer(self, waits: bool, what: str) -> None:
@@ -179,7 +179,7 @@ class Watch(TorchDispatchMode):
         if waits and not self._may_wait:
             raise WaitsError(f"the host waits for a copy of {what}")
         self._may_wait -= waits
-        self.told.waits += waits
+        self.counts.waits += waits
 
 
 def tensors_in(values) -> Iterator[Tensor]:
@@ -201,7 +201,7 @@ def refuse_what_waits(operation, args, given: list[Tensor]) -> None:
 
 @contextmanager
 def meta_device() -> Iterator[Watch]:
-    """Watch what is told to the device `META` within."""
+    """Count the operations on the device `META` in a `with` block."""
     watch = Watch()
 
     def one_graph(work):

@@ -1,4 +1,4 @@
-"""Worlds, and replicas in them, on the `meta` device."""
+"""Tasks, and replicas in them, on the `meta` device."""
 
 from functools import cache
 from math import inf
@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 import torch
 from conftest import quick_kernels
-from told import META, Watch
+from operation_counts import META, Watch
 
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.comm.reductions.single import NoReduction

@@ -1,4 +1,4 @@
-"""Both kinds of an agent's end keep the same promises; over sockets these are of a far one and its stand-in."""
+"""Both kinds of an agent's end keep the same promises; over sockets these are of a far one and its proxy."""
 
 import os
 import threading
@@ -12,8 +12,8 @@ from gmi_drl.comm.channels.remote_protocol import FORWARD, LEASE, OPEN, PIECE, P
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from tests.comm.channels.far import PROXY, Crossing
-from tests.comm.channels.rollouts_told import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
+from tests.comm.channels.proxy_pair import PROXY, ProxyPair
+from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
 
 HANG_S = 60.0
 
@@ -25,24 +25,22 @@ class Run:
         self.sizes, self.is_far, self.hang_s = sizes, is_far, hang_s
         self.mailboxes, self.memory = create_mailboxes(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
         self.trainers = [join_as_trainer(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
-        self.trainer, self.threads, self.crossings, self.told = self.trainers[0], [], [], []
+        self.trainer, self.threads, self.proxy_pairs, self.told = self.trainers[0], [], [], []
         self.agents = {gmi: self.open(gmi, sizes) for gmi in sizes.agents}
         self.trainer.parameters.publish(0, parameters())
 
     def open(self, gmi, sizes):
         if not self.is_far:
             return join_as_agent(self.memory, self.mailboxes, gmi, sizes, self.hang_s)
-        return self.crossing(gmi).agent_end(sizes, self.hang_s)
+        return self.proxy_pair(gmi).agent_end(sizes, self.hang_s)
 
-    def crossing(self, gmi):
+    def proxy_pair(self, gmi):
         """With somebody who stands in."""
-        self.crossings.append(crossing := Crossing(gmi))
+        self.proxy_pairs.append(proxy_pair := ProxyPair(gmi))
         self.threads.append(
-            crossing.standing_in(
-                self.memory, self.mailboxes, self.hang_s, lambda text, to: self.told.append((text, to))
-            )
+            proxy_pair.serving(self.memory, self.mailboxes, self.hang_s, lambda text, to: self.told.append((text, to)))
         )
-        return crossing
+        return proxy_pair
 
     def update(self, version):
         came = [(rollouts_in(batch), versions_in(batch)) for batch in [trainer.take() for trainer in self.trainers]]
@@ -67,8 +65,8 @@ class Run:
         for thread in self.threads:
             thread.join(HANG_S)
             assert not thread.is_alive()
-        for crossing in self.crossings:
-            crossing.close()
+        for proxy_pair in self.proxy_pairs:
+            proxy_pair.close()
         os.close(self.memory)
         self.mailboxes.close()
 
@@ -227,11 +225,11 @@ def test_parameters_of_another_form_and_before_the_first_place_are_refused(far_r
         agent.parameters.read_into([torch.zeros(1)])
 
 
-def test_the_stand_in_passes_words_on_to_trainers(far_run):
+def test_the_proxy_forwards_messages_to_trainers(far_run):
     run = far_run()
-    crossing = run.crossing(1)
+    proxy_pair = run.proxy_pair(1)
     run.agents[1].close()
-    sender = crossing.sender()
+    sender = proxy_pair.sender()
     sender.send(FORWARD, RECIPIENT.pack(0) + "what wörlds".encode())
     sender.wait_for(lambda: run.told, "told", HANG_S)
     assert run.told == [("what wörlds", 0)]
@@ -240,7 +238,7 @@ def test_the_stand_in_passes_words_on_to_trainers(far_run):
 
 
 def heard(sender, seconds=HANG_S):
-    """The error that a stand-in tells, to one that says what it should not."""
+    """The error that a proxy tells, to one that says what it should not."""
     with pytest.raises(GmiError) as caught:
         sender.wait_for(lambda: False, "told why", seconds)
     return str(caught.value)
@@ -249,11 +247,11 @@ def heard(sender, seconds=HANG_S):
 @pytest.mark.parametrize(
     ("piece", "why"),
     [
-        ((0, 0, 1, 0, 0, 1), "for which it has no place"),
-        ((0, 1, 0, 0, 0, 1), "for which it has no place"),
-        ((1, 0, 0, 0, 0, 1), "for which it has no place"),
-        ((0, 0, 0, 99, 0, 1), "for which it has no place"),
-        ((0, 0, 0, -1, 0, 1), "for which it has no place"),
+        ((0, 0, 1, 0, 0, 1), "but holds no place for it"),
+        ((0, 1, 0, 0, 0, 1), "but holds no place for it"),
+        ((1, 0, 0, 0, 0, 1), "but holds no place for it"),
+        ((0, 0, 0, 99, 0, 1), "but holds no place for it"),
+        ((0, 0, 0, -1, 0, 1), "but holds no place for it"),
         ((0, 0, 0, 0, 1, 2), "when step 0 of the kind was expected"),
         ((0, 0, 0, 0, 0, 4), "when step 0 of the kind was expected"),
         ((0, 0, 0, 0, 0, 0), "when step 0 of the kind was expected"),
@@ -262,7 +260,7 @@ def heard(sender, seconds=HANG_S):
 def test_a_piece_that_does_not_follow_goes_nowhere(far_run, piece, why):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
-    sender = run.crossing(1).sender()
+    sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
     sender.send(OPEN, run.sizes.text.encode())
     sender.send(LEASE)
@@ -279,11 +277,11 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
         (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
         (lambda c: c.send(OPEN, b"{}"), "no sizes"),
     ):
-        sender = run.crossing(1).sender()
+        sender = run.proxy_pair(1).sender()
         spoil(sender)
         assert why in heard(sender)
         sender.close()
-    sender = run.crossing(1).sender()
+    sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
     sender.send(OPEN, run.sizes.text.encode())
     sender.send(LEASE)
@@ -293,26 +291,26 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     sender.close()
 
 
-def test_a_stand_in_that_ends_is_named_and_nothing_waits_for_it(far_run):
+def test_a_proxy_that_ends_is_named_and_nothing_waits_for_it(far_run):
     run = far_run(rollouts=2)
-    crossing = Crossing(1)
+    proxy_pair = ProxyPair(1)
     run.agents.pop(1).close()
-    thread = threading.Thread(target=lambda: crossing._connection(PROXY).close())
+    thread = threading.Thread(target=lambda: proxy_pair._connection(PROXY).close())
     thread.start()
-    sender = crossing.sender()
+    sender = proxy_pair.sender()
     with pytest.raises(PeerDiedError, match=r"the proxy of GMI 1 with its trainers on node home ended while GMI 1"):
         sender.wait_for(lambda: sender.is_ready, "made room", HANG_S)
     thread.join()
     sender.close()
-    crossing.close()
+    proxy_pair.close()
 
 
-def test_an_agent_whose_stand_in_says_nothing_names_it(far_run):
-    crossing = Crossing(1)
+def test_an_agent_whose_proxy_says_nothing_names_it(far_run):
+    proxy_pair = ProxyPair(1)
     connections = []
-    thread = threading.Thread(target=lambda: connections.append(crossing._connection(PROXY)))
+    thread = threading.Thread(target=lambda: connections.append(proxy_pair._connection(PROXY)))
     thread.start()
-    sender = crossing.sender()
+    sender = proxy_pair.sender()
     thread.join()
     began = time.monotonic()
     with pytest.raises(PeerSilentError, match=r"the proxy of GMI 1 .* has not made room for 0.2 s while GMI 1"):
@@ -320,13 +318,13 @@ def test_an_agent_whose_stand_in_says_nothing_names_it(far_run):
     assert time.monotonic() - began >= 0.2
     sender.close()
     connections[0].close()
-    crossing.close()
+    proxy_pair.close()
 
 
 def test_the_next_place_is_granted_while_the_last_rollout_is_under_way(far_run):
     run = far_run(rollouts=2)
     run.agents.pop(1).close()
-    sender = run.crossing(1).sender()
+    sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
     sender.send(OPEN, run.sizes.text.encode())
     places = []
