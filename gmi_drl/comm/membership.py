@@ -52,7 +52,7 @@ class Membership:
         if self.rank not in ranks:
             raise UsageError(f"rank {self.rank} is not in a group of {self.size}")
         if len(self.names) not in (0, self.size):
-            raise UsageError(f"a group of {self.size} has as many names or none, not {len(self.names)}")
+            raise UsageError(f"a group of {self.size} has one name for each rank or none, not {len(self.names)}")
 
     @property
     def size(self) -> int:

@@ -17,7 +17,7 @@ def test_a_member_knows_its_neighbours_and_names():
         (2, [[0, 1]], (), "rank 2 is not in a group of 2"),
         (-1, [[0, 1]], (), "rank -1 is not in a group of 2"),
         (0, [[0, 1], [1]], (), "GMI 1 is on device 0 and again on 1"),
-        (0, [[0, 1]], ("GMI 0",), "as many names or none, not 1"),
+        (0, [[0, 1]], ("GMI 0",), "one name for each rank or none, not 1"),
     ],
 )
 def test_what_is_no_membership_is_refused(rank, mapping, names, said):

@@ -59,7 +59,7 @@ class Place:
         """
         channel = self._channels[kind]
         if step != channel.written or step >= channel.steps or self.is_committed:
-            raise UsageError(f"step {step} of {kind!r} was written when step {channel.written} was to come")
+            raise UsageError(f"step {step} of {kind!r} was written when step {channel.written} was expected")
         written = step + 1
         if written == channel.due:
             self._send(self.trainer, Record(self.number, self.rollout, channel.kind, channel.sent, written))

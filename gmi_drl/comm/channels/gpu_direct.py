@@ -70,7 +70,7 @@ class MappedBatches:
         self._trainer = memory.sizes.trainers[trainer]
         self._index = memory.sizes.agents.index(notifier.own)
         table = memory.table(trainer)
-        notifier.wait(lambda: bool(table[SHARED]), self._trainer, "shared its memory of the GPU")
+        notifier.wait(lambda: bool(table[SHARED]), self._trainer, "shared its GPU memory")
         order_loads()
         handle = table[HANDLE : HANDLE + _HANDLE_WORDS].tobytes()
         self._mapped = MappedDeviceMemory(handle, _numbers(memory), device)

@@ -126,7 +126,7 @@ class ChannelSizes:
             direct = tuple(map(tuple, data.pop("direct")))
             return cls(form, agents=agents, trainers=trainers, channels=channels, direct=direct, **data)
         except (ValueError, KeyError, TypeError) as error:
-            raise UsageError(f"these are no sizes of channels: {error!r}") from None
+            raise UsageError(f"this text has no channel sizes: {error!r}") from None
 
     def difference(self, text: str) -> str | None:
         """How another process's `text` differs from this one's, its numbers first; None if it does not."""

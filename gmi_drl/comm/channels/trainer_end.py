@@ -195,7 +195,7 @@ class TrainerEnd:
             raise PeerDiedError(text)
         hang_s = self._notifier.hang_s
         if not self._notifier.wait_at_most(lambda: bool(self._process_events()) or self._memory.is_closed, hang_s):
-            raise PeerSilentError(f"{text}, and none has come in their place for {hang_s:g} s (hang_s)")
+            raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")
 
     def _process_events(self) -> set[int]:
         """Read all records, and handle agents that have ended or been succeeded. Returns the agents concerned."""

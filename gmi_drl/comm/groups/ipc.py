@@ -81,7 +81,7 @@ class IpcGroup(SharedMemoryGroup):
             raise error
         if any(failed):
             raise MachineError(
-                f"rank {failed.index(1.0)} cannot share its memory of the GPU with the others of {self.size}: "
+                f"rank {failed.index(1.0)} cannot share its GPU memory with the other ranks of {self.size}: "
                 "its log says why. Use MPR-shm"
             )
         return result

@@ -132,7 +132,7 @@ def _connect(nccl: Any, device: torch.device) -> None:
     try:
         nccl.eager_connect_single_device(device)
     except RuntimeError as error:
-        raise MachineError(f"NCCL cannot connect the GMIs: {error}. NCCL_DEBUG=WARN tells more; use MPR-shm") from error
+        raise MachineError(f"NCCL cannot connect the GMIs: {error}. NCCL_DEBUG=WARN logs more; use MPR-shm") from error
 
 
 @contextmanager

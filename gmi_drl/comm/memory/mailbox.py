@@ -89,7 +89,9 @@ class _End:
         """
         if self._is_half_way:
             sender, receiver = self._pair
-            raise GmiError(f"a message from GMI {sender} to GMI {receiver} was left half-way: there is no next one")
+            raise GmiError(
+                f"a message from GMI {sender} to GMI {receiver} was left half-way: no further message can follow"
+            )
         self._notifier.wait(may_begin, self._peer, action)
         began = self._position
         try:

@@ -160,7 +160,7 @@ class MailboxMemory:
             MachineError: If there is not enough memory; without this the kernel would end a process by SIGBUS.
         """
         start, _ = self.room(sender, receiver)
-        remedy = "send less before it is taken, or use fewer GMIs"
+        remedy = "send less before it is read, or use fewer GMIs"
         allocate(self._descriptor, start + piece * PIECE_BYTES, PIECE_BYTES, "messages", remedy)
 
     def _mailbox(self, sender: int, receiver: int) -> int:

@@ -78,7 +78,7 @@ class RingWriter(_End):
             GmiError: If no room was reserved for it. Nothing is overwritten.
         """
         if self._count >= self._reserved:
-            raise GmiError(f"record {self._count + 1} of a ring was put without room reserved for it")
+            raise GmiError(f"record {self._count + 1} of a ring was written without room reserved for it")
         place = self._count % self._capacity * _RECORD.size
         self._count = count = self._count + 1
         _RECORD.pack_into(self._records, place, first, second, third, fourth, fifth, count)

@@ -65,7 +65,7 @@ def encode(tree: Any) -> tuple[bytes, list[Tensor]]:
         raise UsageError(f"data cannot be sent: {error}") from None
     if len(header) > MAX_HEADER_BYTES:
         size, most = human_bytes(len(header)), human_bytes(MAX_HEADER_BYTES)
-        raise UsageError(f"what of the data is no tensor takes {size}, more than {most}: send numbers as tensors")
+        raise UsageError(f"the data without its tensors takes {size}, more than {most}: send numbers as tensors")
     return header, tensors
 
 

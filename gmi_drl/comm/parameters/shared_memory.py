@@ -68,7 +68,7 @@ class Parameters:
             raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._notifier.own}")
         newest = self.newest_version()
         if version != (version if newest is None else newest + 1) or version < 0:
-            raise UsageError(f"version {version} was published after {newest}: versions count updates")
+            raise UsageError(f"version {version} was published after {newest}: versions must increase by 1")
         count = self._words[_COUNT] + 1
         buffer = count % BUFFERS
         self._words[_BEGUN + buffer] = count
@@ -137,7 +137,7 @@ def parts_of(memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor
         UsageError: If the tensors do not fit the memory exactly.
     """
     if (wanted := packed_bytes(tensors)) != memory.numel():
-        raise UsageError(f"these parameters take {wanted} bytes, the channels have room for {memory.numel()}")
+        raise UsageError(f"these parameters take {wanted} bytes, their buffers have {memory.numel()}")
     start = 0
     for tensor in tensors:
         part = memory[start : start + tensor.numel() * tensor.element_size()]

@@ -161,7 +161,7 @@ def test_a_trainer_that_shares_nothing_is_named(files):
     mailboxes, memory = create_mailboxes(range(3)), create_memory()
     sizes = sizes_of(agents=(1,), trainers=(0, 2), direct=((), (1,)))
     trainer = join_as_trainer(memory, mailboxes, 0, sizes, NOW_S)
-    with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its memory of the GPU"):
+    with pytest.raises(PeerSilentError, match=r"GMI 2 is not here yet and has not shared its GPU memory"):
         join_as_agent(memory, mailboxes, 1, sizes, NOW_S)
     trainer.close()
     mailboxes.close()

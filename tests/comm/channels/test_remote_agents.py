@@ -275,7 +275,7 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     run.agents.pop(1).close()
     for spoil, why in (
         (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
-        (lambda c: c.send(OPEN, b"{}"), "no sizes"),
+        (lambda c: c.send(OPEN, b"{}"), "no channel sizes"),
     ):
         sender = run.proxy_pair(1).sender()
         spoil(sender)

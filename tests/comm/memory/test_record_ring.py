@@ -59,7 +59,7 @@ def test_room_that_is_reserved_is_kept_and_nothing_is_put_without(ends):
         writer.reserve(2)
     writer.write(1, 0, 0, 0, 0)
     writer.write(2, 0, 0, 0, 0)
-    with pytest.raises(GmiError, match="record 3 of a ring was put without room reserved for it"):
+    with pytest.raises(GmiError, match="record 3 of a ring was written without room reserved for it"):
         writer.write(3, 0, 0, 0, 0)
     assert [first for first, *_ in reader.read_all()] == [1, 2] and writer.has_room(CAPACITY)
 

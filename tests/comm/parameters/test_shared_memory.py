@@ -60,7 +60,7 @@ def test_other_tensors_are_refused(ends):
     ends[0].publish(0, parameters())
     wrong = [*parameters(), torch.zeros(1)]
     for act in (lambda: ends[0].publish(1, wrong), lambda: ends[2].read_into(wrong)):
-        with pytest.raises(UsageError, match="these parameters take 192 bytes, the channels have room for 128"):
+        with pytest.raises(UsageError, match="these parameters take 192 bytes, their buffers have 128"):
             act()
     ends[0].publish(1, parameters(1))
     assert ends[2].read_into(parameters()) == 1

@@ -90,7 +90,7 @@ def test_where_one_cannot_share_all_are_told(files, pair, monkeypatch, what):
         return str(caught.value)
 
     first, second = sorted(pair(live))
-    assert first == "no such memory" and "cannot share its memory of the GPU" in second
+    assert first == "no such memory" and "cannot share its GPU memory" in second
 
 
 def test_who_leaves_first_waits_until_the_others_have_unmapped_its_memory(files, pair):
