@@ -28,7 +28,7 @@ PARTS: Parts = {
     "copies": ("method 'copy_'",),
     "waiting": ("method 'poll'",),
     "records": (
-        "ring.py",
+        "record_ring.py",
         "fence.py",
         "dispenser.py",
         "batcher.py",
@@ -36,14 +36,14 @@ PARTS: Parts = {
         "pack_into",
         "unpack_from",
         "(_send)",
-        "(_take_in)",
-        "(_look)",
+        "(_read_records)",
+        "(_process_events)",
     ),
-    "bells": ("bells.py", "waiting.py", "eventfd"),
-    "locks": ("lock.py", "flock"),
+    "notifiers": ("notify.py", "wait_clock.py", "eventfd"),
+    "locks": ("shared_lock.py", "flock"),
     "leases": ("leases.py", "(lease)", "(_next_lease)", "(_is_served)", "(_views_of)"),
-    "parameters": ("parameters.py",),
-    "dummy": ("channel_ends.py", "dummies.py"),
+    "parameters": ("shared_memory.py",),
+    "dummy": ("channel_ends.py", "table_8_agents.py"),
 }
 
 
