@@ -1,8 +1,8 @@
-"""Ends what a program has started, however the program ends: a process beside it, and a mark that children inherit.
+"""Kills all processes that a program has started, however the program ends.
 
-A process group would not do: GMIs lead groups of their own, and a daemon leaves its group. So the keeper finds
-processes by a variable in the environment that they were started with. It is a script of its own, which imports nothing
-but the standard library.
+A watchdog process waits for that end. It finds the processes by an environment variable that children inherit: a
+process group is not enough, as GMIs lead groups of their own and a daemon leaves its group. The watchdog is a script
+that imports only the standard library.
 """
 
 import os
@@ -19,60 +19,60 @@ from pathlib import Path
 
 MARK = "GMI_DRL_KEPT_IN"
 GRACE_S = 3.0
-"""Between asking a process to end and killing it."""
+"""Seconds between SIGTERM and SIGKILL."""
 KILLED_S = 10.0
-"""Until it must be gone; one that a driver holds in the kernel is left to it."""
-KEEPER_S = 150.0
-"""More than a keeper of gmi_drl takes."""
+"""Seconds until a killed process must be gone. One that hangs in the driver is left behind."""
+WATCHDOG_S = 150.0
+"""Seconds to wait for a watchdog of gmi_drl: more than it needs."""
 QUIT_S = 6.0
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
-"""What the kernel calls MPS's daemon and its servers: the first 15 letters of their names."""
+"""The kernel's name of MPS's daemon and servers: the first 15 letters."""
 
 
 @contextmanager
 def kept() -> Iterator[Path]:
-    """A folder for the time of a `with` block, with a short path, as sockets may lie in it.
+    """Make a folder for a `with` block. Its path is short, as sockets may lie in it.
 
-    Processes whose environment has it as `MARK` end with the block, or with this process if that is killed, and an MPS
-    daemon in one of its folders `mps-*` after them.
+    Processes whose environment has the folder as `MARK` are killed at the end of the block, or when this process dies.
+    After them an MPS daemon in one of its folders `mps-*` is ended.
     """
     folder = Path(tempfile.mkdtemp(prefix="gmi-kept-"))
-    keeper = subprocess.Popen(
+    watchdog = subprocess.Popen(
         [sys.executable, "-I", "-S", __file__, str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env={name: value for name, value in os.environ.items() if name != MARK},  # else another keeper would end it
+        env={name: value for name, value in os.environ.items() if name != MARK},  # else another watchdog would kill it
         cwd="/",
     )
-    assert keeper.stdin is not None
+    assert watchdog.stdin is not None
     try:
         yield folder
     finally:
-        keeper.stdin.close()
-        keeper.wait()
+        watchdog.stdin.close()
+        watchdog.wait()
 
 
 def main() -> None:
-    """Wait until the program closes its end of the pipe, or is no more."""
+    """Wait until the program closes its end of the pipe or dies, then clean up."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # they are for the program
+        signal.signal(number, signal.SIG_IGN)  # signals are for the program
     os.read(0, 1)
     sweep(Path(sys.argv[1]))
 
 
 def sweep(folder: Path) -> None:
-    """End all that is marked with a folder, clients before the daemon that serves them, and remove it.
+    """End all processes marked with a folder, clients before the daemon that serves them, and remove the folder.
 
-    A keeper of gmi_drl ends what its launcher has started in the order that MPS and MIG need. So it is waited for.
+    A watchdog of gmi_drl ends what its launcher has started in the order that MPS and MIG need, so wait for it.
     """
-    keepers = partial(kept_by_gmi, folder)
-    others = partial(all_but, folder, lambda pid: is_mps(pid) or is_keeper(pid))
+    watchdogs = partial(gmi_watchdogs, folder)
+    others = partial(all_but, folder, lambda pid: is_mps(pid) or is_watchdog(pid))
     until_gone(others, signal.SIGTERM, GRACE_S)
-    until_gone(lambda: [parent_of(pid) for pid in keepers() if parent_of(pid) in others()], signal.SIGKILL, KILLED_S)
-    until_gone(keepers, None, KEEPER_S)
+    until_gone(lambda: [parent_of(pid) for pid in watchdogs() if parent_of(pid) in others()], signal.SIGKILL, KILLED_S)
+    until_gone(watchdogs, None, WATCHDOG_S)
     until_gone(others, signal.SIGKILL, KILLED_S)
     for pipes in folder.glob("mps-*") if marked(folder) else ():
         with suppress(OSError, subprocess.SubprocessError):  # it does not answer
@@ -83,7 +83,7 @@ def sweep(folder: Path) -> None:
 
 
 def until_gone(pids: Callable[[], list[int]], number: signal.Signals | None, seconds: float) -> None:
-    """Send a signal (or none) to processes, those that they start meanwhile, too, until there are none."""
+    """Send a signal (or none) to processes, and to those that they start meanwhile, until none is left."""
     deadline, told = time.monotonic() + seconds, set[int]()
     while (left := pids()) and time.monotonic() < deadline:
         for pid in set(left) - told if number else ():
@@ -94,31 +94,31 @@ def until_gone(pids: Callable[[], list[int]], number: signal.Signals | None, sec
 
 
 def all_but(folder: Path, is_left_out: Callable[[int], bool]) -> list[int]:
-    """Marked processes."""
+    """The marked processes, except some."""
     return [pid for pid in marked(folder) if not is_left_out(pid)]
 
 
-def kept_by_gmi(folder: Path) -> list[int]:
-    """Keepers of gmi_drl that are marked."""
-    return [pid for pid in marked(folder) if is_keeper(pid)]
+def gmi_watchdogs(folder: Path) -> list[int]:
+    """The marked watchdogs of gmi_drl."""
+    return [pid for pid in marked(folder) if is_watchdog(pid)]
 
 
-def is_keeper(pid: int) -> bool:
-    """Whether a process is a keeper of gmi_drl."""
+def is_watchdog(pid: int) -> bool:
+    """Whether a process is a watchdog of gmi_drl."""
     with suppress(OSError):
         return b"gmi_drl.gmi.watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 
 def parent_of(pid: int) -> int:
-    """The process that has started it; 0 if it has ended."""
+    """The parent of a process; 0 if the process has ended."""
     with suppress(OSError):
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
     return 0
 
 
 def marked(folder: Path) -> list[int]:
-    """Processes that were started with a folder as their mark."""
+    """The processes whose environment has a folder as `MARK`."""
     found, mark = [], f"{MARK}={folder}".encode()
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
@@ -135,7 +135,7 @@ def is_mps(pid: int) -> bool:
 
 
 def control(pipes: Path, command: str, seconds: float) -> str:
-    """What the MPS daemon of a pipe directory answers."""
+    """Send a command to the MPS daemon of a pipe directory. Returns its answer."""
     own = {"CUDA_MPS_PIPE_DIRECTORY": str(pipes), "CUDA_MPS_LOG_DIRECTORY": str(pipes)}
     ended = subprocess.run(
         ["nvidia-cuda-mps-control"],

@@ -1,12 +1,12 @@
-"""A first day on a GPU: does it run, is it right, how fast is it alone, does sharing pay, and all that comes after.
+"""A first day on a GPU: does it run, is it right, how fast is one GMI, does sharing pay, and all further measurements.
 
-    python benchmarks/gpu_day/gpu_day.py --call 1      nine minutes, without Warp; --call 2 and --call 3 go on
+    python benchmarks/gpu_day/gpu_day.py --call 1      nine minutes, without Warp; then --call 2 and --call 3
     python benchmarks/gpu_day/gpu_day.py               the stages that have no result yet, as many as nine minutes take
-    python benchmarks/gpu_day/gpu_day.py --list        all stages: how long, in which call, how they went
-    python benchmarks/gpu_day/gpu_day.py --rehearse    the same commands at a tiny size, on cores where there is no GPU
+    python benchmarks/gpu_day/gpu_day.py --list        lists all stages with duration, call and result
+    python benchmarks/gpu_day/gpu_day.py --rehearse    the same commands at a tiny size, on cores without a GPU
 
-Needs one GPU that is otherwise idle, and gmi-drl with the extras [warp] and [dev]; no network and no rights. Modes of
-the GPU stay as they are. What each stage is: `gpu_day_stages.py`; how to read it all: docs/gpu_day.md.
+Needs one idle GPU, and gmi-drl with the extras [warp] and [dev], but no network and no root. The modes of the GPU stay
+as they are. The stages are in `gpu_day_stages.py`; docs/gpu_day.md says how to read the results.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
 def mistake(
     known: Sequence[stages.Stage], only: Sequence[str] | None, call: int | None, resume_from: str | None
 ) -> str | None:
-    """Why stages cannot be chosen so; None if they can."""
+    """Why the options contradict each other; None if they do not."""
     call_of = {stage.name: stage.call for stage in known}
     if unknown := {*(only or ()), *([resume_from] if resume_from else ())} - call_of.keys():
         return f"there is no stage {', '.join(sorted(unknown))}: --list shows them"
@@ -82,10 +82,10 @@ def chosen(
 
     Args:
         known: All stages.
-        had: Results by stage.
-        only: These, also with a result.
-        call: Those of this call. What earlier calls did not get done comes at the end of the third.
-        resume_from: This one, also with a result, and those after it, of calls before `call`, too.
+        had: Existing results by stage.
+        only: Run exactly these, even if they have results.
+        call: Run the stages of this call. The third call ends with what earlier ones left undone.
+        resume_from: Run this stage, even if it has a result, and those after it, also of calls before `call`.
     """
     if only:
         return [stage for stage in known if stage.name in only]
@@ -101,7 +101,7 @@ def chosen(
 
 
 def listed(known: Sequence[stages.Stage], todo: Sequence[stages.Stage], had: Mapping[str, stages.Row]) -> str:
-    """All stages, and what those of each call that are to be run take."""
+    """The list of all stages, with the time of each call's stages that are still to be run."""
     lines = [f"{'stage':<{stages.NAME_WIDTH}}{'expected':>9}{'call':>6}  {'result':<20}what it is about"]
     for stage in known:
         row = had.get(stage.name)

@@ -1,4 +1,4 @@
-"""The stages of `gpu_day.py` after its first three calls: repeated by turns, the paper's figures, everything else."""
+"""The stages of `gpu_day.py` after its first three calls: repeated comparisons, the paper's figures, and the rest."""
 
 from gpu_day_parts import Part
 
@@ -6,7 +6,7 @@ TASKS = ("ant", "humanoid", "shadow_hand", "anymal", "ball_balance", "franka_cab
 
 
 def _case(name: str, about: str, gpu_s: float) -> Part:
-    """A case of `gmi-drl bench`, whose result is kept."""
+    """A stage that runs a case of `gmi-drl bench` and keeps its result."""
     return Part(name, about, gpu_s, (f"{{case}} {name} {{kept}}",))
 
 
@@ -32,7 +32,7 @@ def _figures(task: str) -> tuple[Part, ...]:
 
 
 LATER: tuple[Part, ...] = (
-    # Is it right? The plan measures how fast GMIs reduce, and so by what replicas do.
+    # Is it right? The plan measures the reductions, by which replicas then choose.
     Part(
         "plan",
         "a plan of a minute, and its training",
@@ -51,7 +51,7 @@ LATER: tuple[Part, ...] = (
             "{train} --gmis-per-gpu {four} --num-env {few} --iterations {more} --set checkpoint_every=5 --run-dir four",
         ),
     ),
-    # Does it pay to share?
+    # Does sharing pay?
     Part(
         "sharing_8",
         "as sharing, also by 8 GMIs and with other numbers of environments",
@@ -71,7 +71,7 @@ LATER: tuple[Part, ...] = (
     ),
     *_sharing("humanoid"),
     *_sharing("shadow_hand"),
-    # The paper's figures of sharing: one of each first, the other tasks as time allows.
+    # The paper's figures on sharing: first one task of each, then the others.
     _case("figure_1b", "Figure 1(b): the part of the SMs that has work", 200),
     *_figures("ant"),
     _case("algorithm_2_gpu", "Algorithm 2 and a plan against the best of a grid, by plain sharing", 510),
@@ -89,7 +89,7 @@ LATER: tuple[Part, ...] = (
         ),
     ),
     _case("experience_on_gpu", "experience by CUDA IPC against a way through the host", 240),
-    # What else?
+    # The rest.
     Part(
         "learns",
         "Ant from nothing, then played without noise",

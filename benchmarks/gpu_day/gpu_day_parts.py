@@ -1,18 +1,18 @@
-"""What a stage of `gpu_day.py` is written as."""
+"""The form in which stages of `gpu_day.py` are written down."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Part:
-    """A stage before its sizes are known.
+    """A stage whose commands have placeholders for sizes.
 
     Args:
-        name: In one word.
-        about: In a few.
-        gpu_s: Seconds that a GPU is expected to need for it, beyond what a rehearsal on cores takes: contexts, graphs,
-            windows of measurements, GMIs for which two cores have no room. Nobody has measured them.
-        commands: With sizes in braces.
+        name: One word.
+        about: A short description.
+        gpu_s: Expected seconds on a GPU beyond those of a rehearsal on cores: for contexts, graphs, longer
+            measurements, and GMIs that do not fit on two cores. A guess: nobody has measured them.
+        commands: Command lines with names of sizes in braces.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""The stages of `gpu_day.py` in their order, for a GPU and for a rehearsal, and what each is expected to take.
+"""The stages of `gpu_day.py` in their order, for a GPU and for a rehearsal, with their expected durations.
 
-The first three calls are listed here, what comes after them in `gpu_day_later.py`.
+The stages of the first three calls are listed here, the later ones in `gpu_day_later.py`.
 """
 
 import json
@@ -17,9 +17,9 @@ from stages import Stage
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 REHEARSED = HERE.parent / "results" / "gpu_day_rehearsal.jsonl"
-"""What a rehearsal on cores has taken: a line of JSON for each stage."""
+"""The rehearsals on cores: a line of JSON for each stage."""
 REHEARSAL_S = 300.0
-"""For any stage in a rehearsal, which other work may slow down."""
+"""The deadline of any stage in a rehearsal, which other work may slow down."""
 
 FULL = {
     "train": "gmi-drl train --task ant --set physics=warp",
@@ -67,7 +67,7 @@ SMALL = {
     "kept": "",
     "kept_once": "",
 }
-"""For two cores without a GPU: there MPS is plain sharing, IPC a sum through the host, and a case in its quick size."""
+"""Sizes for two cores without a GPU: MPS becomes plain sharing, IPC a sum through the host, and cases run quickly."""
 
 TESTS = "python -m pytest -m gpu -rfs --continue-on-collection-errors -p no:cacheprovider"
 
@@ -77,7 +77,7 @@ def _question(name: str, about: str, gpu_s: float, asked: str) -> Part:
 
 
 def _two_native(name: str, way: str, method: str, gpu_s: float) -> Part:
-    """Two GMIs, whose replicas are compared at each checkpoint."""
+    """A training on two GMIs, whose replicas are compared at each checkpoint."""
     return Part(
         f"native_{name}",
         f"2 GMIs by {name}",
@@ -117,7 +117,7 @@ FIRST = (
     ),
     _question("question_9", "one client faults: who is hit", 28, "fault"),
 )
-"""Needs no Warp. What faults a client of MPS comes last of all."""
+"""The first call, which needs no Warp. Faults of MPS clients come last."""
 
 SECOND = (
     _question("question_3_warp", "Warp: memory between processes, graphs, conditional nodes", 24, "ipc warp"),
@@ -148,7 +148,7 @@ SECOND = (
 
 
 def _other(task: str) -> tuple[Part, ...]:
-    """A task of the paper beside Ant, in short."""
+    """Short stages for another task of the paper than Ant."""
     return (
         _question(
             f"{task}_solo", f"as solo, {task}, whose kernels are compiled", 80, f"solo {task} {{short_walk}} {{long}}"
@@ -187,7 +187,7 @@ CALLS = (FIRST, SECOND, THIRD)
 
 @dataclass(frozen=True)
 class Rehearsed:
-    """What a stage has taken when it was rehearsed on cores: CPU seconds of all processes, and its commands."""
+    """The rehearsal of a stage on cores: CPU seconds of all its processes, and its commands."""
 
     cpu_s: float
     state: str
@@ -195,10 +195,10 @@ class Rehearsed:
 
 
 def all_stages(results: Path, is_rehearsal: bool) -> list[Stage]:
-    """All stages, each in its call; files that are to be kept go into the folder `results`.
+    """All stages, each with its call. Result files go into the folder `results`.
 
-    What a stage is expected to take is the CPU time of its rehearsal, in which processes start and import as they do
-    on a GPU, and what its part says of the GPU itself.
+    The expected duration of a stage is the CPU time of its rehearsal, as starts and imports take as long on a GPU, plus
+    the `gpu_s` of its part.
     """
     known = rehearsed()
     first = [_stage(part, results, is_rehearsal, known, call) for call, some in enumerate(CALLS, 1) for part in some]
@@ -207,13 +207,13 @@ def all_stages(results: Path, is_rehearsal: bool) -> list[Stage]:
 
 
 def rehearsed(file: Path = REHEARSED) -> dict[str, Rehearsed]:
-    """By stage, what the committed rehearsal has taken."""
+    """The committed rehearsals by stage."""
     rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     return {row["stage"]: Rehearsed(row["cpu_s"], row["state"], tuple(row["commands"])) for row in rows}
 
 
 def remember(rows: Mapping[str, stages.Row], results: Path, file: Path = REHEARSED) -> None:
-    """Keep what stages have taken that were rehearsed, beside what is known of others."""
+    """Write the rehearsals of these stages into the file, and keep those of others."""
     lines = {row["stage"]: row for row in map(json.loads, file.read_text().splitlines() if file.exists() else ())}
     for row in rows.values():
         said = {name: row[name] for name in ("stage", "state", "seconds", "cpu_s")}
@@ -223,7 +223,7 @@ def remember(rows: Mapping[str, stages.Row], results: Path, file: Path = REHEARS
 
 
 def shown(command: Sequence[str], results: Path) -> str:
-    """A command without the paths of this machine."""
+    """A command as text, without paths of this machine."""
     return shlex.join(command).replace(str(results.resolve()), "RESULTS").replace(f"{ROOT}/", "")
 
 
@@ -241,7 +241,7 @@ def _stage(part: Part, results: Path, is_rehearsal: bool, known: dict[str, Rehea
 
 
 def _packed(later: Sequence[Stage], calls: int) -> Iterator[Stage]:
-    """Stages in further calls, in their order: one that does not fit into a call begins the next."""
+    """Distribute stages over further calls, in their order: one that does not fit into a call starts the next."""
     left_s = 0.0
     for stage in later:
         if stage.seconds > left_s:

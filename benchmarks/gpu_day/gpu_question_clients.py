@@ -1,4 +1,4 @@
-"""The processes on the GPU that `gpu_questions.py` starts to answer its questions. Each tells what it sees as JSON.
+"""The processes that `gpu_questions.py` starts on the GPU. Each prints what it finds as JSON.
 
 python gpu_question_clients.py NAME RANK SIZE [ARGUMENT ...]
 """
@@ -31,7 +31,7 @@ FAULT = 'extern "C" __global__ void fault(int* seen) { *(volatile int*)16 = seen
 
 
 def kernel(source: str, name: str) -> Callable[..., None]:
-    """A CUDA kernel, compiled by the NVRTC that torch brings."""
+    """Compile a CUDA kernel with the NVRTC that comes with torch."""
     import torch
 
     compiled: Callable[..., None] = torch.cuda._compile_kernel(source, name)
@@ -52,7 +52,7 @@ def seen_sms(seconds: float, stream: Any = None) -> list[int]:
 
 
 def sms(rank: str, size: str, seconds: str) -> None:
-    """How many SMs the runtime tells of, and which ones are used."""
+    """Report the number of SMs, and those that kernels run on."""
     import torch
 
     say(multiprocessors=torch.cuda.get_device_properties(0).multi_processor_count)
@@ -60,7 +60,7 @@ def sms(rank: str, size: str, seconds: str) -> None:
 
 
 def ipc(rank: str, size: str) -> None:
-    """A tensor that another process changes."""
+    """Check a tensor that another process changes."""
     import torch
 
     context = torch.multiprocessing.get_context("spawn")
@@ -74,19 +74,19 @@ def ipc(rank: str, size: str) -> None:
 
 
 def add_one(line: Any, tensor: Any) -> None:
-    """Change the other process's tensor."""
+    """Add one to the other process's tensor."""
     import torch
 
     tensor.add_(1)
     torch.cuda.synchronize()
     line.send(True)
-    time.sleep(1)  # the memory of a process must not go before its users
+    time.sleep(1)  # shared memory must outlive its users
 
 
 def registration(rank: str, size: str) -> None:
-    """Whether CUDA registers memory that processes share, and how fast it is copied to the GPU with that and without.
+    """Report whether CUDA registers memory that processes share, and the speed of copies with and without that.
 
-    The memory is that of reductions and channels: a memfd.
+    The memory is a memfd, as in reductions and channels.
     """
     import torch
 
@@ -107,7 +107,7 @@ def registration(rank: str, size: str) -> None:
 
 
 def warp(rank: str, size: str) -> None:
-    """What MuJoCo Warp needs of the driver: its compiler, graphs, and arrays that another process changes."""
+    """Check what MuJoCo Warp needs of the driver: compiler, graphs, and arrays that another process changes."""
     import warp as wp
 
     wp.init()
@@ -140,7 +140,7 @@ def warp(rank: str, size: str) -> None:
 
 
 def counts_down(device: Any) -> bool:
-    """Whether a loop that ends on the device, as that of MuJoCo Warp's solver, is right in a graph on it."""
+    """Whether a graph with a loop that ends on the device, like MuJoCo Warp's solver, computes the right result."""
     import warp as wp
 
     @wp.kernel
@@ -157,7 +157,7 @@ def counts_down(device: Any) -> bool:
 
 
 def set_to_three(handle: bytes, shape: tuple[int, ...]) -> None:
-    """Change the other process's array."""
+    """Set the other process's array to three."""
     import warp as wp
 
     array = wp.from_ipc_handle(handle, float, shape, device="cuda:0")
@@ -176,7 +176,7 @@ def symmetric_buffer(dist: Any, count: int) -> Any:
 
 
 def symmetric(rank: str, size: str) -> None:
-    """Sums over symmetric memory, which is IPC with barriers on the GPU: whether they are right, and what they take."""
+    """Check and time sums over symmetric memory, which is IPC with barriers on the GPU."""
     import torch
 
     dist = join("gloo", rank, size)
@@ -195,14 +195,14 @@ def symmetric(rank: str, size: str) -> None:
 
 
 def nccl_version(rank: str, size: str) -> None:
-    """Which NCCL torch has, or the one that was loaded before it."""
+    """The version of torch's NCCL, or of one that was loaded before it."""
     import torch
 
     say(nccl=torch.cuda.nccl.version(), preloaded=os.environ.get("LD_PRELOAD"))
 
 
 def nccl(rank: str, size: str) -> None:
-    """A sum by NCCL, with all ranks on this GPU."""
+    """Check a sum by NCCL with all ranks on this GPU."""
     import torch
 
     dist = join("nccl", rank, size)
@@ -216,7 +216,7 @@ def nccl(rank: str, size: str) -> None:
 
 
 def green(rank: str, size: str) -> None:
-    """One split into four, a stream on each, and the SMs that its kernels see."""
+    """Split a context into four green contexts, with a stream on each, and report the SMs of its kernels."""
     import torch
     from cuda.bindings import driver
 
@@ -243,7 +243,7 @@ def green(rank: str, size: str) -> None:
 
 
 class Metric(ctypes.Structure):
-    """nvmlGpmMetric_t."""
+    """The struct nvmlGpmMetric_t."""
 
     _fields_ = (
         ("id", ctypes.c_uint),
@@ -254,7 +254,7 @@ class Metric(ctypes.Structure):
 
 
 class Metrics(ctypes.Structure):
-    """nvmlGpmMetricsGet_t, with room for more metrics than there are."""
+    """The struct nvmlGpmMetricsGet_t, with space for more metrics than exist."""
 
     _fields_ = (
         ("version", ctypes.c_uint),
@@ -266,7 +266,7 @@ class Metrics(ctypes.Structure):
 
 
 def gpm(rank: str, size: str) -> None:
-    """SM utilisation, occupancy and memory bandwidth in percent, while the GPU is busy; NVML's codes of error."""
+    """Report SM utilisation, occupancy and memory bandwidth in percent while the GPU is busy, or NVML's error code."""
     import torch
 
     nvml = ctypes.CDLL("libnvidia-ml.so.1")
@@ -288,7 +288,7 @@ def gpm(rank: str, size: str) -> None:
 
 
 def work(rank: str, size: str, seconds: str) -> None:
-    """Products for so long, or until the GPU refuses."""
+    """Multiply matrices for some seconds, or until the GPU fails."""
     import torch
 
     started, matrix = time.monotonic(), torch.ones(2048, 2048, device="cuda")
@@ -303,7 +303,7 @@ def work(rank: str, size: str, seconds: str) -> None:
 
 
 def fault(rank: str, size: str, seconds: str) -> None:
-    """A write to where nothing is, so many seconds after the context was made."""
+    """Write to an invalid address some seconds after the context was created."""
     import torch
 
     run, seen = kernel(FAULT, "fault"), torch.zeros(1, dtype=torch.int32, device="cuda")
@@ -324,7 +324,7 @@ CLIENTS: dict[str, Callable[..., None]] = {
 
 
 def main() -> int:
-    """Run one of them. Returns the exit code: 1 without CUDA (0 in a rehearsal), and without the MPS that is due."""
+    """Run the named client. Returns the exit code: 1 without CUDA (0 in a rehearsal), or without MPS that it needs."""
     import torch
 
     name, *arguments = sys.argv[1:]

@@ -1,4 +1,4 @@
-"""What is asked of GMIs of ours that share the GPU, by the backends for plain sharing and MPS: questions 8 and 10."""
+"""Questions 8 and 10: measurements of our GMIs that share the GPU, with plain sharing and with MPS."""
 
 import os
 import platform
@@ -29,20 +29,20 @@ PARAMETERS = (114_121, 500_000, 1_535_765)
 """The paper's smallest and largest networks (Table 7), and one between."""
 SIZES = (2, 4, 8)
 TRIED = ("IPC", "MPR-shm")
-"""Reductions of GMIs that share a GPU, the first one without a way through the host."""
+"""Reductions to try for GMIs that share a GPU; the first does not go through the host."""
 MEASURE_S = 3.0
 WALK_S = 0.5
 
 
 def latency() -> None:
-    """Question 8. Rank 0 tells microseconds by method and number of float32 parameters."""
+    """Question 8. Report microseconds by method and number of float32 parameters, as rank 0 measures them."""
     for name, way in ways():
         for size in sizes_of(way, SIZES, this_node()):
             attempt(f"{name} k={size}", partial(reductions, size, way))
 
 
 def reductions(size: int, way: str) -> dict[str, Any]:
-    """What GMIs that share the GPU tell of our reductions, also if one of them failed.
+    """Time our reductions between GMIs that share the GPU; those that fail are reported as well.
 
     Raises:
         RuntimeError: if MPS does not serve all of them.
@@ -62,22 +62,22 @@ def reductions(size: int, way: str) -> dict[str, Any]:
 
 
 def require_clients(served: int, size: int, way: str) -> None:
-    """Refuse what was measured by another way of sharing than its row says.
+    """Check that GMIs shared the GPU in the way that their row names.
 
     Raises:
-        RuntimeError: if MPS does not serve all GMIs that shall be its clients, or serves some that shall not.
+        RuntimeError: if MPS does not serve all GMIs that should be its clients, or serves others.
     """
     if served != (wanted := 0 if way == PLAIN else size):
         raise RuntimeError(f"MPS serves {served} of {size} GMIs, {wanted} are to be its clients")
 
 
 def sharing(task: str, totals: str, *sizes: str) -> None:
-    """Question 10. What a training does per second with so many environments in all, by ways and numbers of GMIs.
+    """Question 10. Steps per second of a training with a fixed total of environments, by way and number of GMIs.
 
-    Gradients meet by the first reduction of `TRIED` that runs, which the row names.
+    Gradients are summed by the first reduction of `TRIED` that runs; the row names it.
 
     Raises:
-        SystemExit: if one of them runs by none.
+        SystemExit: if none of the reductions runs.
     """
     several = [int(total) for total in totals.split(",")]
     fine = []
@@ -94,7 +94,7 @@ def sharing(task: str, totals: str, *sizes: str) -> None:
 
 
 def speeds(task: str, size: int, totals: Sequence[int], way: str, method: str) -> dict[str, Any]:
-    """Steps per second of all GMIs, by the environments of all of them; kernels are compiled before anything counts.
+    """Steps per second of all GMIs, by their total number of environments. Kernels are compiled before.
 
     Raises:
         RuntimeError: if MPS does not serve all of them.
@@ -110,9 +110,9 @@ def speeds(task: str, size: int, totals: Sequence[int], way: str, method: str) -
 
 
 def solo(task: str, num_envs: str, seconds: str) -> None:
-    """How fast one GMI is that has the device alone, for some numbers of environments, each for `WALK_S`.
+    """Speed of one GMI that has the device alone, for several numbers of environments, each for `WALK_S`.
 
-    Then for so many seconds at the two that were fastest, which is what the others are to be compared with.
+    Then the two fastest are measured for longer; other results are compared with them.
 
     Raises:
         SystemExit: if none of them runs.
@@ -124,7 +124,7 @@ def solo(task: str, num_envs: str, seconds: str) -> None:
             try:
                 one = sessions[1].measure(num_env, window_s)
             except GmiError:
-                sessions.close(1)  # the next one starts anew
+                sessions.close(1)  # the next way starts anew
                 raise
             found[num_env] = one.steps_per_second
             return figures(one)
@@ -138,13 +138,13 @@ def solo(task: str, num_envs: str, seconds: str) -> None:
 
 
 def probes(task: str, size: int, way: str, method: str) -> Sessions[int]:
-    """The session of a layout, which tells of each GMI whether MPS serves it."""
+    """A session with the probes of a layout, which report whether MPS serves their GMI."""
     config, one = default_config(TASK_SPECS[task]), layout(size, way, task, method)
     return Sessions({size: Session(one, config, role=f"{PROBE}:AttachedProbe")}, "a first day on a GPU")
 
 
 def case(name: str) -> None:
-    """Measure a case of `gmi-drl bench` once in its quick size, also on a machine that it is not meant for."""
+    """Measure a case of `gmi-drl bench` once in its quick size, also if this machine lacks what it needs."""
     found = find_case(name)
     with found.open(True) as sides:
         for side, measure in sides.items():
@@ -152,7 +152,7 @@ def case(name: str) -> None:
 
 
 def figures(one: Measured) -> dict[str, float]:
-    """What was measured of one layout, in short."""
+    """The key figures of a measurement."""
     return {
         "steps_per_second": round(one.steps_per_second),
         "relative_error": round(one.relative_error, 3),
@@ -162,9 +162,9 @@ def figures(one: Measured) -> dict[str, float]:
 
 
 def ways() -> Iterator[tuple[str, str]]:
-    """Plain sharing and, where it is at hand, MPS: the name, and the `Cut.way`. GMIs have daemons of their own.
+    """Plain sharing and, if available, MPS: the name, and the `Cut.way`. The backend starts its own daemon.
 
-    A rehearsal goes through both, the second without MPS where there is none.
+    A rehearsal runs both, the second without MPS if there is none.
     """
     yield "plain", PLAIN
     if has_mps():
@@ -182,7 +182,7 @@ def every_way() -> Iterator[tuple[str, str]]:
 
 
 def layout(size: int, way: str, task: str = "ant", method: str | None = None) -> Layout:
-    """So many GMIs on the GPU; where there is none, on the cores.
+    """A layout with a number of GMIs on the GPU, or on cores if there is none.
 
     Raises:
         ValueError: if they cannot reduce by `method`.
@@ -194,9 +194,9 @@ def layout(size: int, way: str, task: str = "ant", method: str | None = None) ->
 
 
 def every_reduction(whole: Layout) -> tuple[Layout, dict[str, dict[str, int]]]:
-    """The same GMIs, in a group for each reduction that is legal there and each of `PARAMETERS`.
+    """A layout with the same GMIs in a group for each legal reduction and each of `PARAMETERS`.
 
-    A bucket is reduced faster than a part of one, so each number needs a bucket, and so a group, of its own.
+    Each number of parameters needs its own bucket, and so its own group: reducing a part of a bucket is slower.
 
     Returns:
         The layout; by method its groups, each with its parameters.

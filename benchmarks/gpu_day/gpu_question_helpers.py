@@ -1,4 +1,4 @@
-"""What questions and client processes of `gpu_questions.py` have in common: how they tell, meet, use MPS, take time."""
+"""Helpers of `gpu_questions.py` and its clients: to print facts, form a group, start MPS, and time calls."""
 
 import datetime
 import json
@@ -27,12 +27,12 @@ NO_BINARY = "no MPS binary: nvidia-cuda-mps-control, which comes with the driver
 
 
 def say(**what: Any) -> None:
-    """Tell facts at once, so that they count even if nothing follows."""
+    """Print facts as JSON at once, so that they are kept even if the process then dies."""
     print(json.dumps(what), flush=True)
 
 
 def attempt(name: str, function: Callable[[], Any]) -> bool:
-    """Tell what a function returns, or why it failed."""
+    """Print what a function returns, or why it failed."""
     try:
         say(**{name: function()})
     except Exception as error:
@@ -42,12 +42,12 @@ def attempt(name: str, function: Callable[[], Any]) -> bool:
 
 
 def folder(prefix: str) -> Path:
-    """A new folder, which is gone with the question."""
+    """Make a folder that is removed when the question ends."""
     return Path(tempfile.mkdtemp(prefix=prefix, dir=os.environ[MARK]))
 
 
 def has_mps() -> bool:
-    """Whether the driver's MPS is at hand; tells if it is not."""
+    """Whether the driver's MPS is installed; prints a fact if not."""
     if shutil.which(MPS_CONTROL):
         return True
     say(mps=NO_BINARY)
@@ -56,7 +56,7 @@ def has_mps() -> bool:
 
 @contextmanager
 def mps(*flags: str) -> Iterator[dict[str, str]]:
-    """A daemon of one's own, whose server is ready for clients; what these need in their environment.
+    """Start an MPS daemon and its server. Yields the environment variables for its clients.
 
     Raises:
         MachineError: if it does not start.
@@ -68,14 +68,14 @@ def mps(*flags: str) -> Iterator[dict[str, str]]:
     try:
         yield own.environment
     finally:
-        with suppress(OSError, subprocess.SubprocessError):  # what does not answer the keeper ends by its pid
+        with suppress(OSError, subprocess.SubprocessError):  # the watchdog kills a daemon that does not answer
             control(pipes, "quit -t 5", CONTROL_S)
 
 
 def ways() -> Iterator[tuple[str, dict[str, str]]]:
-    """Plain sharing and, where it is at hand, MPS: the name, and what its clients need in their environment.
+    """Plain sharing and, if available, MPS: the name, and the environment variables of its clients.
 
-    A rehearsal goes through both, the second without MPS where there is none.
+    A rehearsal runs both, the second without MPS if there is none.
     """
     yield "plain", NO_MPS
     if has_mps():
@@ -86,7 +86,7 @@ def ways() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def asked(found: dict[str, str], command: str) -> str:
-    """What a daemon answers its client, or whoever has its client's environment."""
+    """Send a command to the daemon that an environment names. Returns its answer."""
     return control(Path(found[PIPES]), command, CONTROL_S)
 
 
@@ -96,9 +96,9 @@ def has_daemon() -> bool:
 
 
 def mps_clients() -> list[int]:
-    """The processes that this process's MPS daemon serves; none if the process has no daemon.
+    """The processes that this process's MPS daemon serves; none without a daemon.
 
-    One that cannot reach its daemon runs on without MPS, and says nothing.
+    A client that cannot reach its daemon silently runs without MPS.
     """
     return list(Control(Path(os.environ[PIPES]), Path(os.environ[LOGS])).clients()) if has_daemon() else []
 
@@ -109,7 +109,7 @@ def attached() -> bool:
 
 
 def join(backend: str, rank: str, size: str) -> Any:
-    """The group of all clients."""
+    """Join the group of all clients."""
     import torch.distributed as dist
 
     store = dist.FileStore(os.environ[STORE], int(size))
@@ -120,7 +120,7 @@ def join(backend: str, rank: str, size: str) -> Any:
 
 
 def synchronize() -> None:
-    """Wait until the device is done, if there is one."""
+    """Wait until the device has finished, if there is one."""
     import torch
 
     if torch.cuda.is_available():
@@ -130,7 +130,7 @@ def synchronize() -> None:
 def microseconds(
     function: Callable[[], object], before: Callable[[], object] = lambda: None, repeats: int = 30
 ) -> float:
-    """Median time until the device is done, of calls before each of which something else is done."""
+    """The median microseconds of a call until the device has finished. `before` runs before each call."""
     times = []
     for _ in range(5 + repeats):
         before()

@@ -1,4 +1,4 @@
-"""The role of question 10 of `gpu_questions.py`: a probe that tells whether MPS serves it."""
+"""The role of question 10 of `gpu_questions.py`: a probe that reports whether MPS serves it."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from gmi_drl.roles.probes.ppo_probe import PPOProbe
 
 
 class AttachedProbe(PPOProbe):
-    """Measures what `gmi-drl plan` does."""
+    """Measures like the probe of `gmi-drl plan`."""
 
     def _measure(self, num_env: int, seconds: float) -> dict[str, Any]:
-        """With `attached`: whether this GMI is a client of its MPS daemon."""
+        """Add `attached`: whether this GMI is a client of its MPS daemon."""
         return super()._measure(num_env, seconds) | {"attached": attached()}

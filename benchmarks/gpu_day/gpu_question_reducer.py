@@ -1,4 +1,4 @@
-"""The role of question 8 of `gpu_questions.py`: how long our own reductions take, on the device of a GMI."""
+"""The role of question 8 of `gpu_questions.py`: times our own reductions on the device of a GMI."""
 
 from functools import partial
 
@@ -12,10 +12,10 @@ class Reducer(DRL_role):
     """One rank."""
 
     def GMI_run(self, groups: dict[str, dict[str, int]]) -> None:
-        """Tell microseconds by method and number of float32 parameters.
+        """Return microseconds by method and number of float32 parameters.
 
         Args:
-            groups: By method the groups of the layout that reduce by it, each with the parameters of its bucket.
+            groups: By method, the names of its groups, each with the number of parameters of its bucket.
         """
         say(device=str(self.mgr.device))
         for method, numels in groups.items():
@@ -24,12 +24,12 @@ class Reducer(DRL_role):
             )
 
     def _microseconds(self, name: str, numel: int) -> float:
-        """Of a sum whose terms have just been written on the device, as by a backward pass."""
+        """Microseconds of a sum whose terms were just written on the device, as by a backward pass."""
         group = self.mgr.named_group(name)
         reduction = self.mgr.reduction(group)
         bucket, gradient = reduction.bucket(numel), torch.ones(numel, device=self.mgr.device)
         reduction.reduce(bucket)
-        if self.GMI_id == 0:  # the others have their contexts, and wait for this rank in the next sum
+        if self.GMI_id == 0:  # the others have their contexts and wait for this rank in the next sum
             say(mps_clients=len(mps_clients()))
         time = microseconds(partial(reduction.reduce, bucket), partial(bucket.copy_, gradient))
         if not (bucket == len(group.members)).all():

@@ -1,10 +1,10 @@
-"""What a GPU and its driver can do for GMIs: questions, each of which is asked by a stage of `gpu_day.py`.
+"""Questions on what a GPU and its driver can do for GMIs; each is a stage of `gpu_day.py`.
 
     python gpu_questions.py NAME [ARGUMENT ...]
 
-Needs one GPU that is otherwise idle; no network, no rights beyond an MPS daemon of one's own. Modes of the GPU stay as
-they are. Each question tells what it sees as it goes, a line of JSON for each fact: what one that fails or hangs has
-seen until then is kept. `nccl` takes a newer NCCL from the environment: FIRST_LIGHT_NCCL=/path/to/libnccl.so.2.
+Needs one idle GPU, no network, and no rights except to start an MPS daemon. The modes of the GPU stay as they are. Each
+question prints each fact at once as a line of JSON, so that facts are kept if it then fails or hangs. `nccl` takes a
+newer NCCL from the environment: FIRST_LIGHT_NCCL=/path/to/libnccl.so.2.
 """
 
 import os
@@ -28,18 +28,18 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 CLIENTS = Path(__file__).with_name("gpu_question_clients.py")
 ROOT = Path(__file__).resolve().parents[2]
 MULTI_RANK_NCCL = (2, 30)
-"""From here on several ranks may have one GPU."""
+"""From this version several ranks may share a GPU."""
 ON_CORES = 5.0
-"""So many times as long may clients take in a rehearsal, where two cores start eight of them."""
+"""The factor on deadlines in a rehearsal, where two cores start eight clients."""
 WORK_S = 6.0
-"""That clients work beside one that faults, which it does half way."""
+"""Seconds that clients work beside one that faults half way through."""
 CHECK_S = 60.0
-"""That looking at a cache of kernels may take."""
+"""Seconds for checking the cache of kernels."""
 
 
 def main() -> None:
-    """Ask the question that is named."""
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # too late: its daemon ends first
+    """Run the named question."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))  # too late, as its daemon ends first
     os.environ.update(LOOPBACK)
     name, *arguments = sys.argv[1:]
     QUESTIONS[name](*arguments)
@@ -53,7 +53,7 @@ class Clients:
     files: list[Path]
 
     def told(self, seconds: float) -> list[dict[str, Any]]:
-        """What each has told when all have ended, or after `seconds` (more on cores); how it ended where not well."""
+        """The facts of each client once all have ended or after `seconds` (more on cores), and how failed ones ended."""
         end, all_told = time.monotonic() + seconds * (ON_CORES if stages.REHEARSAL in os.environ else 1), []
         for process, file in zip(self.processes, self.files, strict=True):
             try:
@@ -67,7 +67,7 @@ class Clients:
 
 
 def start(kind: str, count: int, more: dict[str, str], *arguments: object) -> Clients:
-    """Start `count` clients, which can meet in a file of theirs."""
+    """Start `count` clients, with a file by which they can form a group."""
     place = folder("clients-")
     processes, files = [], []
     for rank in range(count):
@@ -80,25 +80,25 @@ def start(kind: str, count: int, more: dict[str, str], *arguments: object) -> Cl
 
 
 def machine() -> None:
-    """What the driver says of its GPU, and where the program of MPS lies."""
+    """Print what the driver reports of its GPU, and where the program of MPS lies."""
     attempt("nvidia_smi", partial(_printed, ["nvidia-smi"]))
     say(mps_control=stages.find_program(stages.MPS_CONTROL))
 
 
 def kernels(task: str) -> None:
-    """How many of MuJoCo Warp's modules for a task a training would load, and how many are not in the cache."""
+    """Print how many of MuJoCo Warp's modules a training loads, and how many of them are not in the cache."""
     attempt("kernels", partial(_in_cache, task))
 
 
 def _in_cache(task: str) -> str:
     command = [sys.executable, "-m", "tools.gpu_kernels", "--check", task]
-    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # the tool has a stand-in for the GPU, and arrays on the CPU
+    hidden = os.environ | {"CUDA_VISIBLE_DEVICES": ""}  # the tool fakes a GPU and keeps arrays on the CPU
     ended = subprocess.run(command, cwd=ROOT, env=hidden, capture_output=True, text=True, timeout=CHECK_S)
     return (ended.stdout or ended.stderr).strip().splitlines()[-1]
 
 
 def daemon() -> None:
-    """Question 1."""
+    """Question 1: whether an MPS daemon starts and serves a client."""
     query = [
         "nvidia-smi",
         "--query-gpu=name,uuid,driver_version,compute_mode,mig.mode.current",
@@ -115,7 +115,7 @@ def daemon() -> None:
 
 
 def static_partitions() -> str:
-    """Whether the daemon can cut SMs."""
+    """Print whether the daemon can partition SMs."""
     uuid = _printed(["nvidia-smi", "-L"]).partition("UUID: ")[2].partition(")")[0]
     with mps("-S") as found:
         return asked(found, f"sm_partition add {uuid} 2") + " | " + asked(found, "lspart")
@@ -126,7 +126,7 @@ def _printed(command: list[str]) -> str:
 
 
 def halves() -> None:
-    """Question 2."""
+    """Question 2: whether MPS limits two clients to half of the SMs, and to different ones."""
     for name, found in ways():
         cap = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "50"} if name == "mps" else {}
         told = start("sms", 2, found | cap, 2.0).told(35)
@@ -137,23 +137,23 @@ def halves() -> None:
 
 
 def ipc(kind: str) -> None:
-    """Question 3: memory that processes share, by torch (`ipc`), or by Warp with what its graphs can (`warp`)."""
+    """Question 3: whether processes can share memory by torch (`ipc`), or by Warp, with its graphs (`warp`)."""
     for name, found in ways():
         say(**{name: start(kind, 1, found).told(40)[0]})
 
 
 def registration() -> None:
-    """Whether CUDA registers memory that processes share."""
+    """Print whether CUDA registers memory that processes share."""
     say(**start("registration", 1, {}).told(25)[0])
 
 
 def symmetric() -> None:
-    """Question 4."""
+    """Question 4: whether symmetric memory works, and the speed of its sums."""
     _for_sizes("symmetric", {"TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES": "1"})
 
 
 def nccl() -> None:
-    """Question 5."""
+    """Question 5: whether NCCL takes several ranks on one GPU."""
     newer = os.environ.get("FIRST_LIGHT_NCCL")
     more = {"NCCL_MULTI_RANK_GPU_ENABLE": "1", "NCCL_MAX_CTAS": "4"} | ({"LD_PRELOAD": newer} if newer else {})
     told = start("nccl_version", 1, more).told(25)[0]
@@ -166,24 +166,24 @@ def nccl() -> None:
 
 
 def _for_sizes(kind: str, more: dict[str, str]) -> None:
-    """Two clients in plain sharing, and two, four and eight under MPS."""
+    """Run with two clients in plain sharing, and with two, four and eight under MPS."""
     for name, found in ways():
         for size in (2, 4, 8) if name == "mps" else (2,):
             say(**{f"{name} k={size}": start(kind, size, found | more).told(25)[0]})
 
 
 def green() -> None:
-    """Question 6."""
+    """Question 6: whether green contexts limit kernels to their SMs."""
     say(**start("green", 1, {}).told(35)[0])
 
 
 def gpm() -> None:
-    """Question 7."""
+    """Question 7: whether GPM reports how busy the GPU is."""
     say(**start("gpm", 1, {}).told(25)[0])
 
 
 def fault() -> None:
-    """Question 9."""
+    """Question 9: whether a fault of one client ends others."""
     for name, found in ways():
         peer, outsider = start("work", 1, found, WORK_S), start("work", 1, NO_MPS, WORK_S)
         say(**{f"{name}_faulty": start("fault", 1, found, WORK_S / 2).told(20)})
@@ -208,7 +208,7 @@ QUESTIONS: dict[str, Callable[..., None]] = {
     "solo": solo,
     "case": case,
 }
-"""2, 3, 4, 8, 9 and 10 are asked in plain sharing, and under MPS where the driver has it."""
+"""2, 3, 4, 8, 9 and 10 run with plain sharing, and with MPS if the driver has it."""
 
 if __name__ == "__main__":
     main()

@@ -1,11 +1,11 @@
 """A day on several GPUs of one host: sums between them, and Figures 7 to 11 of the paper at 2 to 8 GPUs. Never run yet.
 
     python benchmarks/gpu_day/gpus_day.py              the stages that have no result yet, as many as fit into --seconds
-    python benchmarks/gpu_day/gpus_day.py --list       all stages for the GPUs that are here, or for --gpus
-    python benchmarks/gpu_day/gpus_day.py --rehearse   on cores, two of which stand for two GPUs
+    python benchmarks/gpu_day/gpus_day.py --list       all stages for the GPUs of this machine, or for --gpus
+    python benchmarks/gpu_day/gpus_day.py --rehearse   on two cores in place of two GPUs
 
-Comes after `gpu_day.py`, which compiles the kernels and tells whether one GPU works. Needs what that needs, and GPUs
-that are otherwise idle. What is measured is asked by `gpus_day_questions.py`; how to read it all: docs/gpu_day.md.
+Run `gpu_day.py` first, which compiles the kernels and checks that one GPU works. Needs the same, and idle GPUs. The
+measurements are in `gpus_day_questions.py`; docs/gpu_day.md says how to read the results.
 """
 
 import argparse
@@ -26,22 +26,22 @@ ASKS = HERE / "gpus_day_questions.py"
 FILE = "gpus_day.jsonl"
 REHEARSAL = Path("gpus_day_rehearsal")
 REHEARSAL_S = 300.0
-"""For any stage in a rehearsal, which other work may slow down."""
+"""The deadline of any stage in a rehearsal, which other work may slow down."""
 COUNTS = (2, 4, 8)
 LGR = ("MRR", "HAR", "SHARD")
-"""Reductions between GPUs, of which the paper has the first two."""
+"""Reductions between GPUs; the first two are the paper's."""
 TASKS = ("ant", "humanoid", "shadow_hand")
 
 FULL = {"mps": "mps", "nccl": "NCCL-flat", "num_envs": "2048,8192,32768", "num_env": "8192", "seconds": "60"}
 SMALL = {"mps": "process", "nccl": "MPR-gloo", "num_envs": "8,16", "num_env": "8", "seconds": "5"}
-"""For cores: there MPS is plain sharing, and what NCCL would sum goes by gloo."""
+"""Sizes for cores: MPS becomes plain sharing, and gloo takes the place of NCCL."""
 
 Part = tuple[str, str, float, str]
-"""Name, what it is about, seconds on GPUs (nobody has measured them), commands with sizes in braces, by semicolons."""
+"""Name, description, seconds on GPUs (a guess), and commands with sizes in braces, separated by semicolons."""
 
 
 def parts(gpus: int) -> Iterator[Part]:
-    """What is asked of so many GPUs, in its order of importance: right, sums, training, serving, the rest."""
+    """The stages for a number of GPUs, the most important first: correctness, sums, training, serving, the rest."""
     g = f"_{gpus}"
     for method in ("{nccl}", *LGR):
         lay = f"python {{asks}} layout one.yaml TCG_EX ant {gpus} 2:process:{method} {{num_env}}"
@@ -91,7 +91,7 @@ def _speeds(template: str, task: str, gpus: int, sides: str) -> str:
 
 
 def all_stages(gpus: int, is_rehearsal: bool) -> list[Stage]:
-    """The stages for as many GPUs as there are, each for 2, 4 and 8 before the next."""
+    """The stages for this number of GPUs; each runs with 2, 4 and 8 of them before the next stage."""
     sizes = (SMALL if is_rehearsal else FULL) | {"asks": shlex.quote(str(ASKS))}
     asked = [("machine", "GPUs, links, driver", 30, "gmi-drl doctor")]
     for alike in zip(*(parts(count) for count in COUNTS if count <= gpus), strict=True):

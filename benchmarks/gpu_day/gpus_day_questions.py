@@ -1,12 +1,12 @@
-"""What `gpus_day.py` asks of GMIs on several GPUs of one host.
+"""The measurements of `gpus_day.py`: GMIs on several GPUs of one host.
 
     python gpus_day_questions.py layout FILE TEMPLATE TASK GPUS GMIS:WAY:REDUCTION NUM_ENV  writes a layout
     python gpus_day_questions.py sums GPUS GMIS                                             times of every reduction
     python gpus_day_questions.py speeds TEMPLATE TASK GPUS NUM_ENVS GMIS:WAY:REDUCTION ...  steps per second
     python gpus_day_questions.py apart TASK GPUS NUM_ENV GMIS:WAY ...                       the same of A3C
 
-A side is so many GMIs on each GPU, how they share it (`process`, `mps`, `capped mps`), and their reduction, `-` for the
-usual one. NUM_ENV counts the environments of a GPU. Without GPUs all lie on cores, a core for each GPU that is meant.
+GMIS:WAY:REDUCTION has the number of GMIs on each GPU, how they share it (`process`, `mps`, `capped mps`), and their
+reduction (`-` for the default). NUM_ENV counts the environments of a GPU. Without GPUs a core takes the place of each.
 """
 
 import os
@@ -39,14 +39,14 @@ USUAL = "-"
 PURPOSE = "a day on several GPUs"
 MEASURE_S, TRAIN_S = 3.0, 20.0
 QUICK_MEASURE_S, QUICK_TRAIN_S = 0.1, 3.0
-"""In a rehearsal."""
+"""Seconds of measurements in a rehearsal."""
 
 
 def laid_out(template: str, task: str, gpus: int, side: str, num_env: int = 1) -> Layout:
-    """So many GMIs on each GPU, with `num_env` environments on each GPU that has simulators.
+    """A layout with a number of GMIs on each GPU, and `num_env` environments on each GPU that has simulators.
 
     Raises:
-        ValueError: if they cannot reduce so.
+        ValueError: if the reduction is not legal for them.
     """
     gmis, way, reduction = (*side.split(":"), USUAL)[:3]
     node = node_of(gpus)
@@ -59,7 +59,7 @@ def laid_out(template: str, task: str, gpus: int, side: str, num_env: int = 1) -
 
 
 def node_of(gpus: int) -> Node:
-    """This machine with its first GPUs; without any it has cores in their place."""
+    """This machine with only its first GPUs, or with cores in their place if it has none."""
     if visible := visible_gpus():
         os.environ[VARIABLE] = ",".join(gpu.uuid for gpu in visible[:gpus])
         return this_node()
@@ -67,12 +67,12 @@ def node_of(gpus: int) -> Node:
 
 
 def layout(file: str, template: str, task: str, gpus: str, side: str, num_env: str) -> None:
-    """Write one for `gmi-drl train`."""
+    """Write a layout file for `gmi-drl train`."""
     write_atomically(Path(file), dump_yaml(laid_out(template, task, int(gpus), side, int(num_env))))
 
 
 def sums(gpus: str, gmis: str) -> bool:
-    """Microseconds of a sum by reduction and number of float32 parameters, as rank 0 tells them."""
+    """Print microseconds of a sum by reduction and number of float32 parameters, as rank 0 measures them."""
     whole, groups = every_reduction(laid_out("TCG_EX", "ant", int(gpus), f"{gmis}:process"))
 
     def one(method: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def sums(gpus: str, gmis: str) -> bool:
 
 
 def speeds(template: str, task: str, gpus: str, num_envs: str, *sides: str) -> bool:
-    """Steps per second of all GMIs, of each side by the environments of a GPU."""
+    """Print steps per second of all GMIs, for each way and number of environments of a GPU."""
 
     def one(side: str) -> dict[str, Any]:
         session = Session(laid_out(template, task, int(gpus), side), default_config(TASK_SPECS[task]))
@@ -101,7 +101,7 @@ def speeds(template: str, task: str, gpus: str, num_envs: str, *sides: str) -> b
 
 
 def apart(task: str, gpus: str, num_env: str, *sides: str) -> bool:
-    """Steps per second that agents predict and trainers learn from, on GMIs of their own."""
+    """Print the steps per second of agents and of trainers on GMIs of their own."""
 
     def one(side: str) -> dict[str, Any]:
         found = laid_out("decoupled", task, int(gpus), side, int(num_env))
@@ -112,7 +112,7 @@ def apart(task: str, gpus: str, num_env: str, *sides: str) -> bool:
 
 
 def _each(sides: Sequence[str], one: Callable[[str], dict[str, Any]]) -> bool:
-    """Whether any side runs: others may be more than this machine can do."""
+    """Whether at least one runs: others may be too much for this machine."""
     return any([attempt(side, partial(one, side)) for side in sides])
 
 

@@ -1,4 +1,4 @@
-"""Stages: commands with a deadline, of which nothing is left, each with a line of JSON as it ends."""
+"""Runs stages: commands with a deadline. A stage leaves no process, and a line of JSON with its result."""
 
 import json
 import os
@@ -23,13 +23,13 @@ from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import visible_gpus
 
 CALL_S = 540.0
-"""One call of a program: what is lent by the ten minutes has room for it."""
+"""Seconds of one call: less than ten minutes, for machines that are lent by the ten minutes."""
 SPARED = 0.9
-"""Part of a call that its stages are expected to take."""
+"""The part of a call that the expected times of its stages fill."""
 REHEARSAL = "GMI_DRL_REHEARSAL"
-"""Set for stages that are only rehearsed, where it is no error that there is no GPU."""
+"""Set for stages that are only rehearsed; then a missing GPU is no error."""
 PATIENCE = 2.0
-"""How many times as long as expected a stage may take."""
+"""The deadline of a stage, as a multiple of its expected time."""
 GRACE_S = 5.0
 MPS_CONTROL = "nvidia-cuda-mps-control"
 SEARCH_S = 20.0
@@ -37,26 +37,26 @@ PROGRAMS = {
     "gmi-drl": (sys.executable, "-P", "-c", "from gmi_drl.cli import main; main()"),
     "python": (sys.executable,),
 }
-"""As this interpreter has them, be gmi-drl installed or in PYTHONPATH."""
+"""The programs of this interpreter, whether gmi-drl is installed or in PYTHONPATH."""
 DONE, LATE, CUT = "done", "too late", "cut short"
 NAME_WIDTH = 34
-"""Of the longest name of a stage, with room behind it."""
+"""The width of the column of names."""
 TAIL, SHOWN = 40, 12
-"""Lines of the end of the output that are kept, and shown."""
+"""Last lines of the output that are kept, and that are shown."""
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """Commands, one after the other, in a folder of their own that is gone afterwards.
+    """Commands that run one after the other in a temporary folder.
 
     Args:
-        name: In one word.
-        about: In a few.
-        seconds: What all take together on a GPU, about.
-        commands: The words of each, the first one of `PROGRAMS`.
-        call: The call in which it has its turn, from 1 on.
+        name: One word.
+        about: A short description.
+        seconds: The expected time of all commands on a GPU.
+        commands: The arguments of each; the first is a key of `PROGRAMS`.
+        call: The number of the call in which it runs, from 1.
     """
 
     name: str
@@ -67,7 +67,7 @@ class Stage:
 
 
 def obstacle(is_rehearsal: bool) -> str | None:
-    """Why this machine is none for a first day; where it is one, everything is for the first GPU that is visible."""
+    """Why this machine cannot run stages; None if it can. Then everything is restricted to the first visible GPU."""
     os.environ |= {REHEARSAL: "1"} if is_rehearsal else {}
     try:
         gpus = visible_gpus()
@@ -83,7 +83,7 @@ def obstacle(is_rehearsal: bool) -> str | None:
 
 
 def find_program(name: str) -> str | None:
-    """Where a program lies, in PATH or anywhere else; None if it is not found within `SEARCH_S`."""
+    """The path of a program, in PATH or elsewhere; None if it is not found within `SEARCH_S`."""
     if found := shutil.which(name):
         return found
     elsewhere = " -o ".join(f"-path {folder}" for folder in ("/proc", "/sys", "/tmp"))
@@ -94,9 +94,9 @@ def find_program(name: str) -> str | None:
 
 
 def run_all(stages: Sequence[Stage], output: Path, seconds: float) -> int:
-    """Run stages in their order, as many as fit into so many seconds. Returns the exit code.
+    """Run stages in their order, as many as fit into a number of seconds. Returns the exit code.
 
-    `output` gets a line for each as it ends, and a log of the same name everything that they print, at once.
+    `output` gets a line for each stage as it ends. A log of the same name gets everything that stages print, at once.
     """
     signal.signal(signal.SIGTERM, _leave)
     end, rows = time.monotonic() + seconds, []
@@ -118,7 +118,7 @@ def run_all(stages: Sequence[Stage], output: Path, seconds: float) -> int:
 
 
 def run_stage(stage: Stage, left_s: float, log: Path) -> Row:
-    """Run its commands until one fails."""
+    """Run the commands of a stage until one fails."""
     watch, started, cpu_s = Watch(), time.monotonic(), _cpu_s()
     limit_s, state = min(PATIENCE * stage.seconds, left_s), DONE
     with kept() as folder, log.open("ab") as file:
@@ -143,7 +143,7 @@ def run_stage(stage: Stage, left_s: float, log: Path) -> Row:
 
 
 def run(command: Sequence[str], folder: Path, seconds: float, log: IO[bytes]) -> str:
-    """Run a command in a folder that is kept; how it ended."""
+    """Run a command in a folder of `cleanup`. Returns how it ended."""
     program, *arguments = command
     log.write(f"$ {shlex.join(command)}\n".encode())
     log.flush()
@@ -160,7 +160,7 @@ def run(command: Sequence[str], folder: Path, seconds: float, log: IO[bytes]) ->
     try:
         code = process.wait(max(0.0, seconds))
     except subprocess.TimeoutExpired:
-        process.terminate()  # a training saves a checkpoint now, a question ends its daemon
+        process.terminate()  # a training now saves a checkpoint, a question ends its daemon
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
         return LATE
@@ -168,7 +168,7 @@ def run(command: Sequence[str], folder: Path, seconds: float, log: IO[bytes]) ->
 
 
 def facts(text: str) -> tuple[dict[str, Any], list[str]]:
-    """What was told as JSON, a line each, merged; and all other lines."""
+    """Split an output into the facts of its lines of JSON, merged, and all other lines."""
     saw: dict[str, Any] = {}
     rest = []
     for line in text.splitlines():
@@ -184,28 +184,28 @@ def facts(text: str) -> tuple[dict[str, Any], list[str]]:
 
 
 def told(row: Row) -> list[str]:
-    """What a stage has told, for people."""
+    """The facts of a stage as text."""
     return [f"{name}: {value}" for name, value in row["saw"].items()] + row["last_words"][-SHOWN:]
 
 
 def table(rows: Iterable[Row]) -> str:
-    """How stages went."""
+    """The table of stages and their results."""
     lines = [f"{row['stage']:<{NAME_WIDTH}}{row['state']:<11}{row['seconds']:>6.1f} s  {row['about']}" for row in rows]
     return "\n".join(["", *(lines or ["nothing was run"])])
 
 
 def results(output: Path) -> dict[str, Row]:
-    """The last line of each stage that has a result; one that was cut short has none."""
+    """The last line of each stage that has a result. A stage that was interrupted has none."""
     rows = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
     return {row["stage"]: row for row in rows if row["state"] != CUT}
 
 
 def _cpu_s() -> float:
-    """CPU seconds of all descendants that have ended and been waited for."""
+    """The CPU seconds of all descendants that have ended and been waited for."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM; `with` blocks end what they began."""
+    """Exit on SIGTERM, so that `with` blocks clean up."""
     sys.exit(128 + number)

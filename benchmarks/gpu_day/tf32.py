@@ -1,8 +1,8 @@
-"""What TF32 is worth: a GMI that trains with it and one that does without, by turns, as `gmi-drl plan` measures them.
+"""What TF32 gains: the speed of a GMI that trains with it and of one without, measured in turn as by `gmi-drl plan`.
 
     python tf32.py TASK NUM_ENV
 
-Tells steps per second and seconds of the phases of an iteration; `learn_s` has the update, where most products are.
+Prints steps per second and the seconds of the phases of an iteration. Most products are in the update (`learn_s`).
 """
 
 import argparse
@@ -22,7 +22,7 @@ ROUNDS = 3
 
 
 def main() -> None:
-    """Measure, and tell each figure as it comes."""
+    """Measure, and print each figure as it comes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("task", choices=TASK_SPECS)
     parser.add_argument("num_env", type=int)

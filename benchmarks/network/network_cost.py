@@ -1,11 +1,10 @@
-"""What a network costs a sum of gradients over hosts: measured over slow networks, beside the planner's model.
+"""The time of a sum of gradients over hosts with slow networks between them: measured, and by the planner's model.
 
     python benchmarks/network/network_cost.py -o benchmarks/results/network_cost/measured.json
 
-Network namespaces of this machine are the hosts (root is needed), a relay of ours is the network between them:
-`network_relay.py`. What the relay does by itself is measured first: an answer to a byte, and bytes that all hosts send
-to the next one at once, as in a ring. The model is the one that `gmi-drl plan --cluster` goes by, with the network as
-it is described, and with the one that was measured.
+The hosts are network namespaces of this machine (root is needed); the network is our relay, `network_relay.py`. First
+the relay alone is measured: the round trip of a byte, and the bandwidth when all hosts send to their successor, as in
+a ring. The model is that of `gmi-drl plan --cluster`, for the network as described and as measured.
 """
 
 import argparse
@@ -43,7 +42,7 @@ TASKS = ("ant", "humanoid", "shadow_hand")
 NODES = ("ab", "abcd", "abcdefgh")
 NETWORKS = tuple(Network(gbit_per_s=gbit, round_trip_ms=ms) for gbit in (1, 10) for ms in (0.05, 0.5, 5))
 REACHED = 0.8
-"""Of the described bandwidth: where the bare relay has less, the network is not what it is called."""
+"""The part of the described bandwidth that the relay must reach for its measurement to count."""
 ANSWERS, BULK_BYTES = 200, 2**28
 PROBE = """
 import socket, sys
@@ -86,7 +85,7 @@ def main() -> None:
 def measured(
     nodes: str, network: Network, seconds: float, tasks: Sequence[str] = TASKS, bulk_bytes: int = BULK_BYTES
 ) -> dict[str, Any]:
-    """What a network does by itself, and milliseconds of a sum of each task's gradients, by the model and measured."""
+    """Measure a network by itself, and the milliseconds of a sum of each task's gradients, beside the model's."""
     with some_hosts(nodes) as hosts:
         addresses = {hosts.spaces[node]: address for node, address in hosts.addresses.items()}
         with relayed(addresses, network.gbit_per_s, network.round_trip_ms):
@@ -96,7 +95,7 @@ def measured(
 
 
 def compared(hosts: Hosts, network: Network, bare: Network, task: str, seconds: float) -> dict[str, float]:
-    """A sum of the gradients of a task."""
+    """The milliseconds of a sum of a task's gradients: measured, and by the model for both networks."""
     size = default_config(TASK_SPECS[task]).learner.bucket_bytes(TASK_SPECS[task])
     return {
         "bytes": size,
@@ -107,13 +106,13 @@ def compared(hosts: Hosts, network: Network, bare: Network, task: str, seconds: 
 
 
 def predicted(network: Network, size: int, count: int) -> float:
-    """Seconds of a sum over so many nodes, as `plan --cluster` reckons."""
+    """Seconds of a sum over a number of nodes by the model of `plan --cluster`."""
     return sum_seconds(network, size, count, this_node().cpu.architecture)
 
 
 def summed(hosts: Hosts, numel: int, seconds: float) -> float:
-    """Seconds of a sum of so many numbers by HAR over one GMI on each host; of the slowest one."""
-    cores = len(this_node().cpu.physical)  # which they share, where there are more hosts
+    """Measured seconds of a sum of `numel` numbers by HAR, over one GMI on each host; those of the slowest GMI."""
+    cores = len(this_node().cpu.physical)  # with more hosts than cores they share them
     devices = tuple(
         Device(node=node, kind="cpu", gmis=(GMI(id=number, roles=("agent",), cores=(number % cores,)),))
         for number, node in enumerate(hosts.spaces)
@@ -135,7 +134,7 @@ def summed(hosts: Hosts, numel: int, seconds: float) -> float:
 
 
 def alone(hosts: Hosts, bulk_bytes: int) -> Network:
-    """The network as connections see it, one from each host to the next: the slowest of them."""
+    """The network as measured by a connection from each host to the next: the slowest of them."""
     nodes, answers = list(hosts.spaces), []
     with ExitStack() as life:
         ports = []
@@ -151,7 +150,7 @@ def alone(hosts: Hosts, bulk_bytes: int) -> Network:
             answers.append(life.enter_context(_inside(hosts, node, *asked)))
         for answer in answers:
             assert answer.stdout is not None
-            answer.stdout.readline()  # it has been answered: nobody is in the way of anybody
+            answer.stdout.readline()  # its round trips are done, so that no probe disturbs another
         for answer in answers:
             assert answer.stdin is not None
             answer.stdin.write("on\n")
@@ -168,7 +167,7 @@ def _inside(hosts: Hosts, node: str, *program: str) -> "subprocess.Popen[str]":
 
 
 def asked(address: str, port: int, answers: int, bulk_bytes: int) -> dict[str, float]:
-    """In a host's namespace: how long an answer takes in the median, and Gbit/s of many bytes."""
+    """Run in a host's namespace: measure the median round trip, and Gbit/s of many bytes."""
     line = socket.create_connection((address, port), timeout=60)
     line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     taken = []
@@ -188,7 +187,7 @@ def asked(address: str, port: int, answers: int, bulk_bytes: int) -> dict[str, f
 
 
 def described(row: dict[str, Any]) -> str:
-    """A network and its sums, in a line."""
+    """A network and its sums in a line of text."""
     bare = row["bare"]
     falls_short = bare["gbit_per_s"] < REACHED * row["gbit_per_s"]
     sums = ", ".join(

@@ -1,4 +1,4 @@
-"""The role of `network_cost.py`: how long the sum of a group takes."""
+"""The role of `network_cost.py`: measures a sum of the group."""
 
 import time
 
@@ -8,22 +8,22 @@ from gmi_drl import DRL_role
 from gmi_drl.comm.reduction import Reduction
 
 ROUNDS = 10
-"""Sums at least, and to find out how many more there is time for."""
+"""The least number of sums; their speed decides how many more fit into the time."""
 
 
 class Reducer(DRL_role):
     """One rank."""
 
     def GMI_run(self, numel: int, seconds: float) -> float:
-        """Seconds of a sum of so many float32 numbers, when one follows the other."""
+        """Return the seconds of a sum of `numel` float32 numbers, in a series of sums."""
         reduction = self.mgr.reduction(self.mgr.named_group("trainers"))
         bucket = reduction.bucket(numel)
         bucket.fill_(1.0)
         reduction.reduce(bucket)
         if not (bucket == reduction.group.size).all():
             raise RuntimeError(f"sums of ones are {bucket.unique().tolist()}")
-        bucket.zero_()  # which all sums of it are, too
-        for _ in range(2):  # TCP's windows grow with what passes: the second time counts
+        bucket.zero_()  # sums of zeros stay zeros
+        for _ in range(2):  # TCP's windows grow with traffic, so the second series counts
             own = torch.tensor([seconds / _seconds_of(reduction, bucket, ROUNDS)], dtype=torch.float64)
             taken = _seconds_of(reduction, bucket, max(ROUNDS, int(reduction.group.gather(own).min())))
         return taken

@@ -1,9 +1,9 @@
-"""A slow network between network namespaces: packets wait here for their time. Root is needed.
+"""Simulates a slow network between network namespaces by delaying packets. Root is needed.
 
-Each namespace gets a TUN device, whose packets come to a process of the relay, which hands them to those that they are
-for. A packet leaves when those of its host before it have left at the network's bandwidth, and arrives half a round
-trip later. Packets are large, so that Python keeps up. The kernel's own `netem`, which does the same, is not
-everywhere.
+Each namespace gets a TUN device. A process of the relay reads its packets and writes them to the device of their
+destination. A packet leaves when the packets of its host before it have been sent at the network's bandwidth, and
+arrives half a round trip later. Packets are large, so that Python keeps up. The kernel's `netem` does the same, but is
+not available everywhere.
 """
 
 import fcntl
@@ -22,11 +22,11 @@ TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
 MTU = 65_000
 DEVICE = "slow0"
 TO = slice(16, 20)
-"""Of an IPv4 packet: the address that it is for."""
+"""The bytes of the destination address in an IPv4 packet."""
 
 
 def main() -> None:
-    """Carry what one host sends: `network_relay.py SOURCE GBIT_PER_S ROUND_TRIP_MS ADDRESS=SINK …`, of open devices."""
+    """Relay one host: `network_relay.py SOURCE GBIT_PER_S ROUND_TRIP_MS ADDRESS=SINK …`, of open devices."""
     source, gbit_per_s, round_trip_ms, *others = sys.argv[1:]
     sinks = {socket.inet_aton(address): int(sink) for address, sink in (other.split("=") for other in others)}
     waiting = queue.SimpleQueue[tuple[float, bytes]]()
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def _take(source: int, s_per_byte: float, one_way_s: float, waiting: "queue.SimpleQueue[tuple[float, bytes]]") -> None:
-    free_s = 0.0  # when the way out is free
+    free_s = 0.0  # when the last packet will have been sent
     while packet := os.read(source, MTU + 64):
         free_s = max(free_s, time.monotonic()) + len(packet) * s_per_byte
         waiting.put((free_s + one_way_s, packet))
@@ -45,18 +45,18 @@ def _give(sinks: Mapping[bytes, int], waiting: "queue.SimpleQueue[tuple[float, b
     while True:
         due_s, packet = waiting.get()
         time.sleep(max(0.0, due_s - time.monotonic()))
-        if sink := sinks.get(packet[TO]):  # the kernel asks for more than we join
+        if sink := sinks.get(packet[TO]):  # the kernel sends other packets, too
             os.write(sink, packet)
 
 
 @contextmanager
 def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: float) -> Iterator[None]:
-    """Let what namespaces say to each other go through a relay, for the time of a `with` block.
+    """Send the traffic between namespaces through a relay during a `with` block.
 
     Args:
-        addresses: Of each namespace, on a network that joins them already and is as it was afterwards.
-        gbit_per_s: Of what a host sends to all others.
-        round_trip_ms: Beside what the relay takes.
+        addresses: The address of each namespace on an existing network between them, which is restored afterwards.
+        gbit_per_s: The bandwidth of all that a host sends.
+        round_trip_ms: In addition to the relay's own time.
     """
     with ExitStack() as life:
         ends = {}

@@ -1,9 +1,9 @@
-"""What is learnt is the same whoever starts the GMIs: one machine, or Ray on two node daemons of this machine.
+"""Checks that trainings end with the same weights, started on one machine or by Ray on two node daemons of it.
 
     taskset -c 0,1 python benchmarks/network/same_digests.py > benchmarks/results/same_digests.txt
 
-Trains the Ant on 2 GMIs of one device, on 2 x 2 GMIs of two devices with HAR, and on both by `--launcher ray`, where
-devices are nodes, and compares the digests of the learners. Then a run that was begun locally goes on under Ray.
+Trains the Ant on 2 GMIs of one device and on 2 x 2 GMIs of two devices with HAR, locally and by `--launcher ray`, where
+devices are nodes, and compares the digests of the learners. Then a run that was started locally is resumed under Ray.
 """
 
 import argparse
@@ -25,11 +25,11 @@ LAYOUTS = {
     "2 GMIs of one device": ((None,), (ONLY_NODE,)),
     "2 x 2 GMIs, HAR": ((None, None), ("a", "b")),
 }
-"""Each with the nodes of its devices, here and on Ray."""
+"""Layouts with the nodes of their devices, locally and on Ray."""
 
 
 def main() -> int:
-    """Compare. Returns 1 if digests differ, or a run does not go on."""
+    """Compare. Returns 1 if digests differ, or a run does not resume."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--iterations", type=int, default=50)
     iterations = parser.parse_args().iterations
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def compared(name: str, folder: Path, cluster: dict[str, str], iterations: int) -> bool:
-    """Train a layout here and on Ray, and say what both have learnt."""
+    """Train a layout locally and on Ray. Returns a line with both digests."""
     digests = {}
     for launcher, nodes in zip(("local", "ray"), LAYOUTS[name], strict=True):
         file, run = folder / f"{len(nodes)}-{launcher}.yaml", folder / f"{len(nodes)}-{launcher}"
@@ -54,7 +54,7 @@ def compared(name: str, folder: Path, cluster: dict[str, str], iterations: int) 
 
 
 def moved(folder: Path, cluster: dict[str, str], iterations: int) -> bool:
-    """Begin a run here and go on with it on Ray, and say what it says of that."""
+    """Start a run locally and resume it on Ray. Returns a line with what the command printed."""
     run = folder / "moved"
     train(str(folder / "1-local.yaml"), "--run-dir", str(run), iterations=iterations // 2, variables=cluster)
     said = train("--resume", str(run), "--launcher", "ray", iterations=iterations, variables=cluster)
@@ -81,7 +81,7 @@ def learnt(run: Path) -> str:
 
 
 def layout_over(*nodes: str | None) -> Layout:
-    """GMIs on a device of each node (None: of this machine), which take turns on its first core."""
+    """A layout with a device on each node (None: on this machine), whose GMIs share its first core."""
     devices = []
     for number, node in enumerate(nodes):
         ids = range(number * GMIS, (number + 1) * GMIS)
@@ -94,7 +94,7 @@ def layout_over(*nodes: str | None) -> Layout:
 
 @contextmanager
 def ray_cluster(folder: Path) -> Iterator[dict[str, str]]:
-    """Two node daemons, and the variables by which commands find them."""
+    """Start two node daemons. Yields the environment variables by which commands find them."""
     folder.mkdir()
     variables = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_TMPDIR": str(folder)}
     os.environ.update(variables)

@@ -169,7 +169,7 @@ def what_is_wrong(
 
 def remove_stale(environment: Mapping[str, str]) -> None:
     """What `gmi-drl doctor --remove-stale` does."""
-    program = "from gmi_drl.gmi.mps import ending; print(ending.remove_stale())"
+    program = "from gmi_drl.gmi.mps import shutdown; print(shutdown.remove_stale())"
     subprocess.run(
         [sys.executable, "-c", program], env=environment, timeout=GONE_S, check=True, stdout=subprocess.DEVNULL
     )

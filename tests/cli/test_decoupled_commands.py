@@ -52,8 +52,8 @@ def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command
         (["train", "--template", "decoupled", "--set", "channels.max_lag=-1"], 2, "as `channels: {max_lag: 2}`"),
         (["plan", "--template", "decoupled", "--explain"], 2, "--explain: its formulas are for equal GMIs"),
         (["train", "--template", "none"], 2, "there is no template 'none'"),
-        (["plan", "--template", "decoupled", "--objective", "steps"], 2, "each side is measured by itself"),
-        (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "each side is measured by itself"),
+        (["plan", "--template", "decoupled", "--objective", "steps"], 2, "agents and trainers are measured separately"),
+        (["plan", "--template", "decoupled", "--keep-batch", 512], 2, "agents and trainers are measured separately"),
         (["plan", "--template", "decoupled", "--cluster", CLUSTER, "--budget", 9], 2, "was made for"),
     ],
 )

@@ -100,7 +100,7 @@ def test_clients_end_before_the_daemon_that_serves_them(tmp_path, monkeypatch):
     client.wait()
 
 
-def test_a_keeper_of_a_run_is_waited_for(tmp_path, monkeypatch):
+def test_the_watchdog_of_a_run_is_waited_for(tmp_path, monkeypatch):
     kept = tmp_path / "gmi_drl.gmi.watchdog"
     kept.write_text(
         "import os, signal, sys, time\n"
