@@ -53,7 +53,7 @@ class Clients:
     files: list[Path]
 
     def told(self, seconds: float) -> list[dict[str, Any]]:
-        """The facts of each client once all have ended or after `seconds` (more on cores), and how failed ones ended."""
+        """The facts of each client when all have ended or after `seconds` (more on cores), and how it ended."""
         end, all_told = time.monotonic() + seconds * (ON_CORES if stages.REHEARSAL in os.environ else 1), []
         for process, file in zip(self.processes, self.files, strict=True):
             try:

@@ -58,12 +58,12 @@ def started(script, rank, rendezvous, *rest):
 
 WITHOUT_LOOPBACK = """
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 from gmi_drl.comm.membership import Membership
 
 try:
-    GlooGroup(Membership(0, [range(2)], hang_s=3), Spot(segment=0, store=0))
+    GlooGroup(Membership(0, [range(2)], hang_s=3), Rendezvous(segment=0, store=0))
 except MachineError as error:
     print(error)
 """
@@ -81,12 +81,12 @@ HALF_WAY = """
 import json, os, signal, sys
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import GmiError
 from gmi_drl.comm.memory.collective_calls import REDUCE, call_code
 
-rank, rendezvous, fates = int(sys.argv[1]), Spot.from_order(json.loads(sys.argv[2])), json.loads(sys.argv[3])
+rank, rendezvous, fates = int(sys.argv[1]), Rendezvous.from_order(json.loads(sys.argv[2])), json.loads(sys.argv[3])
 member = Membership(rank, [range(len(fates))], hang_s=60)
 group = GlooGroup(member, rendezvous)
 object.__setattr__(member, "hang_s", 2)
@@ -163,13 +163,13 @@ LONGER_THAN_GLOO_WAITS = """
 import json, sys, time
 import torch
 from gmi_drl.comm.groups.gloo import GlooGroup
-from gmi_drl.comm.rendezvous import Spot
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.collective_calls import BARRIER
 
 rank = int(sys.argv[1])
 member = Membership(rank, [range(2)], hang_s=5)
-group = GlooGroup(member, Spot.from_order(json.loads(sys.argv[2])))
+group = GlooGroup(member, Rendezvous.from_order(json.loads(sys.argv[2])))
 object.__setattr__(member, "hang_s", 60)
 group.barrier()
 group._finish(BARRIER, lambda: time.sleep(8 * rank) or group._group.barrier())

@@ -121,12 +121,12 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from on_two import config, over
-from gmi_drl.launch.nodes.starters import SubprocessAgents
+from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 folder.create()
-agents, tell = SubprocessAgents(), lambda row: print("row", flush=True)
+agents, tell = SubprocessSupervisors(), lambda row: print("row", flush=True)
 train(over("a", "b"), config(iterations=10**6), folder, agents=agents, on_row=tell)
 """
 

@@ -14,35 +14,35 @@ from gmi_drl.launch.processes import reaper
 
 LAUNCHER = """
 import os, signal, subprocess, sys, time
-from gmi_drl.launch.processes.reaper import Guard
-guard = Guard()
+from gmi_drl.launch.processes.reaper import Reaper
+reaper = Reaper()
 watched, forgotten = (subprocess.Popen(["sleep", "600"], process_group=0, stdout=sys.stderr) for _ in range(2))
 for process in (watched, forgotten):
-    guard.watch(process.pid)
-guard.forget(forgotten.pid)
+    reaper.watch(process.pid)
+reaper.forget(forgotten.pid)
 child = subprocess.Popen(["sleep", "600"], stdout=sys.stderr)
-guard.watch_process(child.pid)
+reaper.watch_process(child.pid)
 fork = os.fork()
 if not fork:
     time.sleep(600)
-print(watched.pid, child.pid, forgotten.pid, fork, guard._process.pid, flush=True)
+print(watched.pid, child.pid, forgotten.pid, fork, reaper._process.pid, flush=True)
 sys.stdin.readline()
 if sys.argv[1] == "robbed of its guards":
     for _ in range(2):
-        killed = guard._process
+        killed = reaper._process
         killed.kill()
-        while guard._process is killed:
+        while reaper._process is killed:
             time.sleep(0.05)
-    guard._lock.acquire()  # the other one has been told all
+    reaper._lock.acquire()  # the other one has been told all
 if sys.argv[1] != "leaves":
     os.kill(os.getpid(), signal.SIGKILL)
-guard.close()
+reaper.close()
 """
 
 
 @pytest.fixture
 def launch(tmp_path):
-    """Let a launcher end: a group and a process that are watched, a group that was, a fork of it, and the guard."""
+    """Let a launcher end: a group and a process that are watched, a group that was, a fork of it, and the reaper."""
     started = []
 
     def run(how):
