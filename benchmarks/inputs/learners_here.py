@@ -132,7 +132,7 @@ def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> 
         device=CPU,
         tasks=[],
         send=mail.send,
-        hear=lambda sender, patience: mail.hear(sender, "cpu", patience),
+        recv_while_active=lambda sender, patience: mail.recv_while_active(sender, "cpu", patience),
     )
 
 

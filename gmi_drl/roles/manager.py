@@ -201,7 +201,7 @@ class GMI_manager:
         """Wait for the next message of another GMI, with its tensors on this GMI's device. See `Messages.recv`."""
         return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
 
-    def hear(self, GMI_id: int, patience: float) -> Any:
+    def recv_while_active(self, GMI_id: int, patience: float) -> Any:
         """`recv` from a GMI that may itself wait for others; see `Messages.recv_while_active`."""
         return self._mailboxes_with(GMI_id, can_hear).recv_while_active(GMI_id, self.device, patience)
 

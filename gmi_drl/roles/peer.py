@@ -17,7 +17,7 @@ class Mail(Protocol):
     def send(self, data: Any, GMI_id: int) -> object:
         """Copy data to another GMI."""
 
-    def hear(self, GMI_id: int, patience: float) -> Any:
+    def recv_while_active(self, GMI_id: int, patience: float) -> Any:
         """Wait for the next message of another GMI; see `Messages.hear`."""
 
 
@@ -47,7 +47,7 @@ class Peer:
             PeerDiedError: If it has ended.
             PeerSilentError: If in that time no message comes from it, or from a GMI that it waits for.
         """
-        return self._mail.hear(self._gmi_id, max(self._patience, least_s / self._mail.hang_s))
+        return self._mail.recv_while_active(self._gmi_id, max(self._patience, least_s / self._mail.hang_s))
 
     def request(self, action: str, data: Any = None) -> Any:
         """Send a request, and wait for the answer."""

@@ -27,7 +27,7 @@ class Mail:
     def recv(self, GMI_id):
         return self.messages.recv(GMI_id, "cpu")
 
-    def hear(self, GMI_id, patience):
+    def recv_while_active(self, GMI_id, patience):
         return self.messages.recv_while_active(GMI_id, "cpu", patience)
 
 
