@@ -165,12 +165,14 @@ class Receiver:
     def channels(self, mode: str, batches: int) -> Sample:
         """Through channels: a trainer learns from the memory that the agent wrote."""
         return self._timed(
-            lambda: self._take(self._ends[mode], mode, batches), batches, records_of(self._sender.shared[mode].sizes)
+            lambda: self._take(self._ends[mode], mode, batches),
+            batches,
+            self._sender.shared[mode].sizes.rollout_records,
         )
 
     def through_queue(self, way: str, batches: int) -> Sample:
         """Through a `multiprocessing.Queue`: each tensor arrives as an array of its own."""
-        count = records_of(self._sender.shared["UCC"].sizes) if way == BY_STEP else len(self._form.kinds)
+        count = self._sender.shared["UCC"].sizes.rollout_records if way == BY_STEP else len(self._form.kinds)
         return self._timed(lambda: self._get(way, batches * ROLLOUTS * count, batches), batches, count)
 
     def copy(self, batches: int) -> Sample:
@@ -234,11 +236,6 @@ class Receiver:
 def numbers_of(form: RolloutForm) -> int:
     """How many numbers a rollout has, of whatever size."""
     return sum(prod(kind.shape) for kind in form.kinds)
-
-
-def records_of(sizes: ChannelSizes) -> int:
-    """Messages of a rollout through channels."""
-    return sum(-(-sizes.steps_of(kind) // sizes.steps_of_transfer(kind)) for kind in sizes.form.kinds)
 
 
 def made_rollout(form: RolloutForm) -> Made:

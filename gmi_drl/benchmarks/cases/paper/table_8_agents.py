@@ -15,7 +15,7 @@ from multiprocessing import get_context
 import torch
 
 from gmi_drl.benchmarks.case import Sample
-from gmi_drl.benchmarks.cases.components.channel_ends import made_rollout, records_of, send
+from gmi_drl.benchmarks.cases.components.channel_ends import made_rollout, send
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import RolloutForm
@@ -102,7 +102,7 @@ class Dummies:
         updates = self.learn(seconds)
         took_s = time.perf_counter() - began
         details = {
-            "messages_per_second": updates * self.rates.agents * records_of(self.sizes) / took_s,
+            "messages_per_second": updates * self.rates.agents * self.sizes.rollout_records / took_s,
             "trainers_cpu_s_of_update": (time.process_time() - began_cpu) / updates,
             "trainer_waits_s_of_update": (self.end.wait_s - waited_s) / updates,
         }
