@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_hear
+from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_receive_from
 from gmi_drl.comm.membership import Keepalives, Membership
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.messages.messages import Messages, Sending
@@ -199,11 +199,11 @@ class GMI_manager:
 
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI, with its tensors on this GMI's device. See `Messages.recv`."""
-        return self._mailboxes_with(GMI_id, can_hear).recv(GMI_id, self.device)
+        return self._mailboxes_with(GMI_id, can_receive_from).recv(GMI_id, self.device)
 
     def recv_while_active(self, GMI_id: int, patience: float) -> Any:
         """`recv` from a GMI that may itself wait for others; see `Messages.recv_while_active`."""
-        return self._mailboxes_with(GMI_id, can_hear).recv_while_active(GMI_id, self.device, patience)
+        return self._mailboxes_with(GMI_id, can_receive_from).recv_while_active(GMI_id, self.device, patience)
 
     @property
     def channel_memory(self) -> tuple[int, Mailboxes]:

@@ -73,7 +73,7 @@ class HorovodGroup(GlooGroup):
         return own
 
     def _found(self) -> "_Horovod":
-        """Start Horovod as its launcher would."""
+        """Start Horovod, as its own launcher would."""
         with _rendezvous(self.rank) as port:
             told = self.gather(torch.tensor([port, os.getpid()], dtype=torch.float64))[0].long().tolist()
             os.environ.update(_environment(self.rank, self.size, told[0]))

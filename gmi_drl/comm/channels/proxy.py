@@ -1,6 +1,7 @@
-"""Does for an agent of another host what that agent would do on the host of its trainers.
+"""The proxy of an agent: it does on the host of the trainers what the agent would do there.
 
-There is a process for each such agent. To trainers its end is the agent's, and it ends as soon as the connection does.
+There is one process for each agent of another host. To trainers its end is the agent's, and it ends as soon as the
+connection does.
 """
 
 import math

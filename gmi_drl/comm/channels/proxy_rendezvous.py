@@ -25,7 +25,7 @@ def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
     return layout.device_of(gmi_id).node == layout.device_of(other).node
 
 
-def can_hear(layout: Layout, gmi_id: int, other: int) -> bool:
+def can_receive_from(layout: Layout, gmi_id: int, other: int) -> bool:
     """Whether messages of GMI `other` reach a GMI: the other one, or its proxy that forwards them, is on its host."""
     if are_on_one_node(layout, gmi_id, other):
         return True

@@ -9,7 +9,7 @@ from gmi_drl.comm.channels.proxy_rendezvous import (
     PROXY,
     ProxyRendezvous,
     are_on_one_node,
-    can_hear,
+    can_receive_from,
     proxy_group_name,
 )
 from gmi_drl.comm.links.handshake import RankAddresses
@@ -39,12 +39,12 @@ TWO_POOLS = over(a=[ACTS, TRAINS], b=[ACTS, TRAINS], c=[ACTS, ACTS])
 
 def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
     trainer = 2
-    assert [can_hear(LAYOUT, trainer, gmi) for gmi in range(5)] == [True] * 5
+    assert [can_receive_from(LAYOUT, trainer, gmi) for gmi in range(5)] == [True] * 5
     assert [are_on_one_node(LAYOUT, trainer, gmi) for gmi in range(5)] == [False, True, True, False, False]
-    for reaches in (can_hear, are_on_one_node):
+    for reaches in (can_receive_from, are_on_one_node):
         assert [reaches(LAYOUT, 3, gmi) for gmi in range(5)] == [False, False, False, True, True]
-    assert [can_hear(TWO_POOLS, trainer, 4) for trainer in (1, 3)] == [True, False]
-    assert [can_hear(TWO_POOLS, trainer, 5) for trainer in (1, 3)] == [False, True]
+    assert [can_receive_from(TWO_POOLS, trainer, 4) for trainer in (1, 3)] == [True, False]
+    assert [can_receive_from(TWO_POOLS, trainer, 5) for trainer in (1, 3)] == [False, True]
 
 
 def test_agent_and_proxy_get_the_addresses_of_each_other():
