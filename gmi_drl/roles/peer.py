@@ -18,7 +18,7 @@ class Mail(Protocol):
         """Copy data to another GMI."""
 
     def recv_while_active(self, GMI_id: int, patience: float) -> Any:
-        """Wait for the next message of another GMI; see `Messages.hear`."""
+        """Wait for the next message of another GMI; see `Messages.recv_while_active`."""
 
 
 class Peer:
