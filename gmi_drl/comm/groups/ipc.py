@@ -70,7 +70,7 @@ class IpcGroup(SharedMemoryGroup):
                 self._mapped[rank] = MappedDeviceMemory(handle, numel, device)
 
     def _together(self, act: Callable[[], Result]) -> Result:
-        """The result of `act`, if it has failed on no rank. So no rank waits for one that has failed."""
+        """Run `act` on all ranks. Returns its result; if it fails on any rank, all raise `MachineError`."""
         error: MachineError | None = None
         try:
             result = act()

@@ -53,7 +53,7 @@ class LivenessMonitor:
         self._moved = -1  # by all, at their last answers
 
     def check(self, awaited: Awaited, waiting: WaitClock, nap_ms: int = 0) -> None:
-        """Look once.
+        """Move the data under way, once, and check the ranks for which this one waits.
 
         Args:
             awaited: The ranks for which this rank waits; evaluated again after the look.

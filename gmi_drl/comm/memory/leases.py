@@ -132,7 +132,7 @@ class Leases:
         publish(self._tables[trainer], GIVEN_BACK, places)
 
     def end(self) -> None:
-        """Lease nothing any more."""
+        """End experience: nothing is leased any more."""
         with self._lock.held():
             self._end()
 
