@@ -1,7 +1,7 @@
-"""Trainings by other libraries, each in an environment of its own, which print a line of JSON per update.
+"""Trainings by other libraries (peers), each in a virtual environment of its own.
 
-`benchmarks/peers/setup.py` makes the environments; the other files there are the drivers, `train_NAME.py` unless a
-case asks for another one.
+`benchmarks/peers/setup.py` makes the environments. The other files there are drivers, which print a line of JSON per
+update; `train_NAME.py` runs unless a case names another one.
 """
 
 import json
@@ -19,7 +19,7 @@ from gmi_drl.roles.main import die_with
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 START_S = 180.0
-"""How much longer than its training a driver may take to start and to end; the slowest here needs half a minute."""
+"""Seconds that a driver may take to start and to end, beside its training; the slowest needs half a minute."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Update:
     Attributes:
         env_steps: Environment steps so far.
         wall_s: Seconds so far.
-        return_mean: Of recent episodes; None before one has ended.
-        episodes: How many these are; None where the library does not tell.
-        cores_s: Seconds for which the cores that it may use were busy until then, since the machine's start.
+        return_mean: Mean return of recent episodes; None before one has ended.
+        episodes: The number of these episodes; None if the library does not give it.
+        cores_s: Seconds since the machine's boot for which the driver's cores were busy.
     """
 
     env_steps: int
@@ -42,35 +42,35 @@ class Update:
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:
-    """Why this peer cannot be run, with the remedy; None if it can."""
+    """Why this peer cannot run here, with the remedy; None if it can."""
     if not _driver(peer, driver).is_file():
         return f"{_driver(peer, driver)} is missing: run it from a checkout of the repository"
     if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
-        return f"the environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
+        return f"the virtual environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
     return None
 
 
 def packages(peer: str) -> list[str]:
-    """What is pinned in the environment of a peer."""
+    """The packages that are pinned in the virtual environment of a peer."""
     return [line for line in _requirements(peer).read_text().splitlines() if line and not line.startswith("#")]
 
 
 def train(
     peer: str, *, num_env: int, threads: int, seconds: float, driver: str | None = None, more: Sequence[str] = ()
 ) -> list[Update]:
-    """Train for so many seconds; the updates in order. Nothing of the peer lives on afterwards.
+    """Train for `seconds`. Returns the updates in order. All processes of the peer have ended then.
 
     Args:
-        peer: Whose environment it runs in.
+        peer: The peer, in whose virtual environment the driver runs.
         num_env: Environments in all.
-        threads: Of torch.
-        seconds: After which the driver ends.
+        threads: Threads of torch.
+        seconds: Seconds of training, after which the driver ends.
         driver: File name without `.py`; None for `train_PEER`.
-        more: Arguments of this driver.
+        more: Further arguments of the driver.
 
     Raises:
-        MachineError: its environment is missing.
-        GmiError: it failed, or was not done `START_S` after its time.
+        MachineError: the virtual environment is missing.
+        GmiError: the driver failed, or had not ended `START_S` after its time.
     """
     if missing := obstacle(peer, driver):
         raise MachineError(missing)
@@ -80,7 +80,7 @@ def train(
     parent, cores = os.getpid(), allowed_cores()
 
     def bind() -> None:
-        """Die with this process, on the same cores as our side, which may be fewer than the affinity has."""
+        """Die with this process, and run on the cores of our side, which may be fewer than the affinity has."""
         die_with(parent)
         os.sched_setaffinity(0, cores)
 
@@ -90,7 +90,8 @@ def train(
     try:
         printed, complaints = process.communicate(timeout=seconds + START_S)
     except subprocess.TimeoutExpired:
-        raise GmiError(f"{peer} has not ended {START_S:.0f} s after its {seconds:.0f} s: {' '.join(line)}") from None
+        late = f"{peer} has not ended {START_S:.0f} s after its {seconds:.0f} s of training"
+        raise GmiError(f"{late}: {' '.join(line)}") from None
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -102,18 +103,18 @@ def train(
 
 
 def read_updates(printed: str) -> list[Update]:
-    """The updates among what a driver printed; libraries put lines of their own between them."""
+    """The updates in the output of a driver, which has lines of the library, too."""
     return [Update(**json.loads(line)) for line in printed.splitlines() if line.startswith('{"env_steps"')]
 
 
 def speed(updates: list[Update], warm_up: int) -> float:
-    """Environment steps per second from the end of update `warm_up` (from 1) to that of the last.
+    """Environment steps per second from the end of update number `warm_up` (counted from 1) to the last.
 
     Raises:
-        GmiError: fewer than one update came after these.
+        GmiError: no update came after the warm-up.
     """
     if len(updates) <= warm_up:
-        raise GmiError(f"{len(updates)} updates, {warm_up} of them for warm-up, leave none to measure: give more time")
+        raise GmiError(f"{len(updates)} updates, {warm_up} of them warm-up, leave none to measure: give more time")
     first, last = updates[warm_up - 1], updates[-1]
     return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
 

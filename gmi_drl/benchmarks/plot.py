@@ -1,4 +1,4 @@
-"""One picture per result: every sample with the medians, or curves where samples have them. Needs the extra [plots]."""
+"""One picture per result: all samples with their medians, or curves if the samples have them. Needs extra [plots]."""
 
 import statistics
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ def plot(result: Result, path: Path) -> None:
 
 
 def draw(result: Result) -> "Figure":
-    """The picture of a result. Raises ImportError without matplotlib."""
+    """Draw the picture of a result. Raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
 
     has_curves = all(CURVES in sample.details for column in result.samples.values() for sample in column)
@@ -42,7 +42,7 @@ def draw(result: Result) -> "Figure":
 
 
 def draw_panels(results: Mapping[str, Result], columns: int = 3) -> "Figure":
-    """The first curve of each result, a panel each under its name. Raises ImportError without matplotlib."""
+    """Draw the first curve of each result in a panel with its name. Raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
 
     rows = ceil(len(results) / columns)
@@ -55,13 +55,13 @@ def draw_panels(results: Mapping[str, Result], columns: int = 3) -> "Figure":
         axis.set_title(f"{name}, {len(column)} seeds", fontsize="medium")
         axis.set(xlabel=x_label, ylabel=y_label)
         axis.grid(alpha=0.3)
-    for axis in axes:  # panels that nothing is left for
+    for axis in axes:  # empty panels
         axis.remove()
     return figure
 
 
 def _draw_samples(figure: Any, result: Result) -> None:
-    """A row of dots per side, from zero on so that lengths compare, with a bar at the median."""
+    """Draw a row of dots per side with a bar at the median. The axis begins at zero, so that lengths compare."""
     from matplotlib.ticker import EngFormatter
 
     figure.set_size_inches(8, 0.9 + 0.5 * len(result.samples))
@@ -85,7 +85,7 @@ def _draw_samples(figure: Any, result: Result) -> None:
 
 
 def _draw_curves(figure: Any, result: Result) -> None:
-    """The last label against each of the others: each side's samples, their mean and its interval or their range."""
+    """Draw the last label against each of the others: each side's samples, their mean, and its interval or range."""
     *x_labels, y_label = next(iter(result.samples.values()))[0].details[CURVES]
     figure.set_size_inches(4.5 * len(x_labels), 3.4 + 0.2 * ceil(len(result.samples) / (2 * len(x_labels))))
     axes = figure.subplots(1, len(x_labels), sharey=True, squeeze=False)[0]
@@ -104,7 +104,10 @@ def _draw_curves(figure: Any, result: Result) -> None:
 
 
 def _draw_side(axis: Any, column: tuple[SampleRecord, ...], x_label: str, y_label: str, color: str, label: str) -> None:
-    """A thin line per sample; the mean with a band as far as all of them go, at their own points if these are alike."""
+    """Draw a thin line per sample, and the mean with a band over the part that all samples cover.
+
+    The mean is at the samples' own points if these are the same for all, else on a grid.
+    """
     import numpy as np
 
     curves = [(sample.details[CURVES][x_label], sample.details[CURVES][y_label]) for sample in column]

@@ -1,7 +1,8 @@
-"""benchmarks/README.md from the committed results: `python -m gmi_drl.benchmarks.report`, in the repository's root."""
+"""Writes benchmarks/README.md from the committed results: `python -m gmi_drl.benchmarks.report` in the root folder."""
 
 from collections.abc import Collection
 from pathlib import Path
+from statistics import median
 
 from gmi_drl.benchmarks.cases import CASES
 from gmi_drl.benchmarks.plot import DPI, draw_panels
@@ -15,26 +16,26 @@ from gmi_drl.workload import TASK_SPECS
 
 SETTINGS = ("num_env",)
 FOLDER, PANELS = Path("benchmarks"), "tasks.png"
-STALE = "stale: the code that it measures has changed since; `gmi-drl bench --stale` says where"
+STALE = "stale: the code that it measures has changed since; `gmi-drl bench --stale` names a changed file"
 HEAD = """# Benchmarks
 
-Every figure of this project is a case of `gmi-drl bench`; this page is made of its results by `make report`. Sides are
-measured by turns, ours first. A ratio says how many times as good as the other side we are (above 1 is good for us):
-the median over the rounds, with its 95 % bootstrap interval, or with the range where fewer than five rounds give none.
-What a case is: [case.py](../gmi_drl/benchmarks/case.py).
+Every figure of this project is a case of `gmi-drl bench`; `make report` writes this page from the results. The sides of
+a case are measured in turn. A ratio above 1 is good for us, for times as well as for speeds: it is the median over the
+rounds, with its 95 % bootstrap interval, or with the range if there are fewer than five rounds. What a case is:
+[case.py](../gmi_drl/benchmarks/case.py).
 """
 
 Results = dict[str, Result]
-"""By the names of the files: a case may have one for each kind of machine, `figure_10` and `figure_10_h100`."""
+"""Results by the names of their files. A case may have one for each machine, such as `figure_10_h100`."""
 
 
 def report(results: Results, folder: Path, stale: Collection[str] = ()) -> str:
-    """The page, in Markdown.
+    """The page in Markdown.
 
     Args:
-        results: What it shows.
-        folder: Where the results' pictures lie, beside the page as `results/`.
-        stale: Names of the results that are marked as older than the code that they are of.
+        results: The results that it shows.
+        folder: The folder of the results' pictures, `results/` beside the page.
+        stale: Names of the results that are marked as stale.
     """
     table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
     table += [line for name, result in results.items() for line in _overview(name, result, name in stale)]
@@ -45,22 +46,18 @@ def report(results: Results, folder: Path, stale: Collection[str] = ()) -> str:
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
-    """Medians of those details of a side that are plain numbers in every sample, as text; of settings all values."""
-    import statistics
-
+    """Medians of the details of a side that are plain numbers in every sample, as text; for `SETTINGS` all values."""
     column = [sample.details for sample in result.samples[side]]
     names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
     values = {name: [details[name] for details in column] for name in names}
     return {
-        name: " or ".join(map(str, sorted(set(found))))
-        if name in SETTINGS
-        else human_value(statistics.median(found), _unit(name))
+        name: " or ".join(map(str, sorted(set(found)))) if name in SETTINGS else human_value(median(found), _unit(name))
         for name, found in values.items()
     }
 
 
 def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
-    """A row per ratio; one per side for a case without."""
+    """A row per ratio, or per side if the case has no ratios."""
     link, reference = f"[{name}](#{name}){', stale' if is_stale else ''}", result.case.reference or "-"
     medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
     first, *others = medians
@@ -70,17 +67,17 @@ def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
         baseline = f"{first}, {medians[first]}"
         return [_row(link, f"{side}, {medians[side]}", baseline, result.against(side), reference) for side in others]
     if not any(map(result.against, others)):
-        return [_row(link, f"{side}, {median}", "-", "-", reference) for side, median in medians.items()]
+        return [_row(link, f"{side}, {text}", "-", "-", reference) for side, text in medians.items()]
     return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), reference) for side in others]
 
 
 def learning_of_tasks(results: Results) -> Results:
-    """The results that show one of our tasks being learnt, by the task's name."""
+    """The results of training our own tasks, by the task's name."""
     return {task: results[name] for task in TASK_SPECS if (name := f"learning_{task}") in results}
 
 
 def _learning(results: Results) -> str:
-    """What was learnt of each task: medians over the seeds, with the range of the returns."""
+    """A table of what each task reached: medians over the seeds, with the range of the returns."""
     table = [
         _row("task", "return, untrained", "trained", "of seeds", "environment steps", "training", "command"),
         _row(*["---"] * 7),
@@ -92,18 +89,16 @@ def _learning(results: Results) -> str:
         steps, seconds = human_value(details["env_steps"], ""), f"{details['training_s']:.0f} s"
         count = str(len(result.samples[side]))
         table.append(_row(task, f"{details['untrained']:,.0f}", returns, count, steps, seconds, f"`{result.command}`"))
-    head = "## The tasks, learnt from nothing\n\nReturns are means of whole episodes, played without noise.\n"
+    head = "## The tasks, trained from scratch\n\nReturns are means of whole episodes, played without noise.\n"
     return "\n".join([head, *table, "", f"![Reward of a step while training]({PANELS})"]) + "\n"
 
 
 def _median(result: Result, side: str, detail: str) -> float:
-    import statistics
-
-    return float(statistics.median(sample.details[detail] for sample in result.samples[side]))
+    return float(median(sample.details[detail] for sample in result.samples[side]))
 
 
 def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
-    """One case: claim, command, numbers, machine, picture."""
+    """The section of one result: claim, command, numbers, machine, picture."""
     case = result.case
     gained = ["SM activity gained"] if result.knows_activity else []
     head = ["side", "median", "range", result.against_title, *gained, "also"]
@@ -118,10 +113,10 @@ def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
         _row(*["---"] * len(head)),
     ]
     for side, spread in result.summaries.items():
-        median, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
+        middle, least, most = (human_value(value, case.unit) for value in (spread.median, spread.least, spread.most))
         also = ", ".join(f"{name} {text}" for name, text in detail_medians(result, side).items())
         points = [result.gained(side)] if gained else []
-        lines.append(_row(side, median, f"{least} to {most}", result.against(side), *points, also))
+        lines.append(_row(side, middle, f"{least} to {most}", result.against(side), *points, also))
     lines += ["", f"{result.settings.repeats} rounds on {result.machine.described}."]
     if result.calibration:
         lines += ["", f"A loop of the calibration: {_calibration(result)}."]
@@ -135,18 +130,18 @@ def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
 
 
 def _calibration(result: Result) -> str:
-    """How fast the machine was, to compare with other results."""
-    median, least, most = (human_value(value, "s") for value in spread_of(result.calibration))
-    return f"{median} ({least} to {most})"
+    """The seconds of a calibration loop as text: the speed of the machine, to compare with other results."""
+    middle, least, most = (human_value(value, "s") for value in spread_of(result.calibration))
+    return f"{middle} ({least} to {most})"
 
 
 def _limits(results: Results) -> str:
-    """Where gmi-drl does not help, and what the figures do not say."""
+    """The section on where gmi-drl does not help, and on what the figures do not show."""
     slower = [f"- {text}" for name, result in results.items() for text in result.below(1.0, name)]
     texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
     names = {text: ", ".join(name for name, result in results.items() if result.case.limits == text) for text in texts}
     known = [f"- {names[text]}: {text}" for text in texts]
-    return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
+    return "\n".join(["## Where gmi-drl does not help, and what the figures do not show", "", *slower, *known]) + "\n"
 
 
 def _row(*cells: str) -> str:
@@ -158,7 +153,7 @@ def _is_number(value: object) -> bool:
 
 
 def _unit(name: str) -> str:
-    """The unit that a detail's name ends with."""
+    """The unit at the end of a detail's name; empty if there is none."""
     return next((unit for unit in ("s", "bytes") if name.endswith(f"_{unit}")), "")
 
 
@@ -167,12 +162,12 @@ def load_results(folder: Path) -> Results:
     order = list(CASES)
     results = {file.stem: load_result(file) for file in sorted(folder.glob("*.json"))}
     if old := [name for name, result in results.items() if result.case.name not in CASES]:
-        raise UsageError(f"{folder}: there is no case for the results {', '.join(old)}: delete them")
+        raise UsageError(f"{folder} has results of cases that do not exist: {', '.join(old)}. Delete them")
     return dict(sorted(results.items(), key=lambda item: order.index(item[1].case.name)))
 
 
 def main() -> None:
-    """Write benchmarks/README.md, and the picture of all tasks being learnt."""
+    """Write benchmarks/README.md, and the picture with the learning curves of all tasks."""
     folder = FOLDER / "results"
     results = load_results(folder)
     write_atomically(FOLDER / "README.md", report(results, folder, stale(results)))

@@ -1,4 +1,4 @@
-"""Result files: what a case measured, where, and against what."""
+"""Result files: the measurements of a case, with machine and settings."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ SAME = "same choice"
 
 
 class CaseFacts(FileModel):
-    """What a `Case` says of itself; see there."""
+    """The fields of a `Case` that describe it; see there."""
 
     name: str
     claim: str
@@ -25,11 +25,11 @@ class CaseFacts(FileModel):
     lower_is_better: bool
     reference: str
     limits: str
-    is_baseline_first: bool = False  # which older files do not say
+    is_baseline_first: bool = False  # not in older files
 
 
 class Settings(FileModel):
-    """How it was measured: rounds, and whether with the small sizes of the guard."""
+    """The number of rounds, and whether the small sizes of the guard were measured."""
 
     repeats: Count
     quick: bool
@@ -51,17 +51,17 @@ class Spread(FileModel):
 
 
 class Ratio(FileModel):
-    """How many times as good as another side we are, or as the baseline a side is.
+    """Our ratio to another side, or a side's ratio to the baseline; above 1 is better.
 
-    In each round, their median, and its 95 % bootstrap interval. Of fewer than
-    `statistics.FEWEST` rounds `low` and `high` are the range, and `ends` says so.
+    It has the ratio of each round, their median, and the median's 95 % bootstrap interval from `low` to `high`. With
+    fewer rounds than `statistics.FEWEST` `low` and `high` are the range, and `ends` is "range".
     """
 
     rounds: tuple[float, ...]
     median: float
     low: float
     high: float
-    ends: Ends | None = None  # which older files do not say
+    ends: Ends | None = None  # not in older files
 
     def __str__(self) -> str:
         what = "range " if ends_of(len(self.rounds)) == "range" else ""
@@ -69,18 +69,18 @@ class Ratio(FileModel):
 
 
 class Result(FileModel):
-    """A result file: JSON, `schema: gmi-drl/bench/1`. Sides lie in the case's order, ours first.
+    """A result file: JSON, `schema: gmi-drl/bench/1`. Sides are in the case's order.
 
     Args:
-        case: What was asked.
-        machine: Where.
-        settings: How.
-        samples: By side.
-        summaries: By side.
-        ratios: To every other side that is not the same as ours, or of each to the baseline; none where sides are not
-            compared.
-        same: Sides that are ours under another name, because both chose the same: they share its samples.
-        calibration: Seconds of a fixed piece of work (`bench.calibration`) in each round; older files have none.
+        case: The case.
+        machine: The machine.
+        settings: The settings of the measurement.
+        samples: Samples by side.
+        summaries: Median and range by side.
+        ratios: Our ratio to every other side that is not the same as ours, or the ratio of each to the baseline; empty
+            if sides are not compared.
+        same: Sides that are our own under another name, because both chose the same: they share its samples.
+        calibration: Seconds of a fixed piece of work (`calibration.py`) in each round; empty in older files.
     """
 
     schema_: Annotated[Literal["gmi-drl/bench/1"], Field(alias="schema")] = "gmi-drl/bench/1"
@@ -95,32 +95,32 @@ class Result(FileModel):
 
     @property
     def command(self) -> str:
-        """What measures it again."""
+        """The command that repeats the measurement."""
         return f"gmi-drl bench {self.case.name} --repeats {self.settings.repeats}"
 
     def below(self, bound: float, name: str | None = None) -> list[str]:
-        """A sentence for each ratio whose median is below `bound`, on a result of this name; None for the case's."""
+        """A sentence for each ratio whose median is below `bound`. It begins with `name` or the case's name."""
         first = next(iter(self.samples))
         return [
-            f"{name or self.case.name}: {words} is below {bound:g}"
+            f"{name or self.case.name}: {text} is below {bound:g}"
             for side, ratio in self.ratios.items()
-            for words in [f"{side}: {ratio} of {first}" if self.case.is_baseline_first else f"{ratio} against {side}"]
+            for text in [f"{side}: {ratio} of {first}" if self.case.is_baseline_first else f"{ratio} against {side}"]
             if ratio.median < bound
         ]
 
     def against(self, side: str) -> str:
-        """Our ratio to a side as text, or its own to the baseline: empty for the first and where none are compared."""
+        """Our ratio to a side, or its ratio to the baseline, as text; empty for a side without one."""
         return SAME if side in self.same else str(self.ratios.get(side, ""))
 
     @property
     def against_title(self) -> str:
-        """What `against` is, as the head of a column."""
+        """The title of a column of `against`."""
         return f"its ratio to {next(iter(self.samples))}" if self.case.is_baseline_first else "our ratio to it"
 
     def gained(self, side: str) -> str:
-        """What belongs beside a ratio on GPUs: by how many points more of the SMs had work (`sm_util`), the median.
+        """The gain in SM activity (`sm_util`) that goes with a ratio, in percentage points, as text.
 
-        Ours against the side's, or the side's against the baseline's; empty where that is not known.
+        It is our median less the side's, or the side's less the baseline's; empty if one is not known.
         """
         first, other = (self._activity(name) for name in (next(iter(self.samples)), side))
         if side not in self.ratios or first is None or other is None:
@@ -129,7 +129,7 @@ class Result(FileModel):
 
     @property
     def knows_activity(self) -> bool:
-        """Whether `gained` says anything."""
+        """Whether `gained` is known for a side."""
         return any(map(self.gained, self.samples))
 
     def _activity(self, side: str) -> float | None:
@@ -138,21 +138,21 @@ class Result(FileModel):
 
     @property
     def in_a_loop(self) -> float:
-        """How much of our work is done in the time of a loop of the calibration: the median of the rounds."""
+        """Our work in the time of a loop of the calibration, the median of the rounds."""
         ours = (sample.value for sample in next(iter(self.samples.values())))
         pairs = zip(ours, self.calibration, strict=True)
         return median(loop_s / own if self.case.lower_is_better else own * loop_s for own, loop_s in pairs)
 
     def below_floor(self, floor: float) -> list[str]:
-        """A sentence if `in_a_loop` is below `floor`, which no other side's fall can hide."""
+        """A sentence if `in_a_loop` is below `floor`. Other sides do not matter here."""
         if self.in_a_loop >= floor:
             return []
         loop = human_value(median(self.calibration), "s")
-        fallen = f"{self.in_a_loop:.3g} of ours in a loop of the calibration ({loop}) is below {floor:g}"
-        return [f"{self.case.name}: {fallen}: slow whatever the other sides are"]
+        work = f"{self.in_a_loop:.3g} of our work in a loop of the calibration ({loop}) is below {floor:g}"
+        return [f"{self.case.name}: {work}: ours is slow, whatever the ratios are"]
 
     def document(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The result as the content of a JSON file."""
         return self.model_dump(mode="json", by_alias=True)
 
     @model_validator(mode="after")
@@ -175,6 +175,6 @@ def load_result(path: Path) -> Result:
     """Read and check a result file.
 
     Raises:
-        UsageError: with every mistake in it.
+        UsageError: with all mistakes in the file.
     """
     return load_json(Result, path, "result")

@@ -1,4 +1,4 @@
-"""Runs a case: its sides by turns, with what the numbers depend on."""
+"""Runs a case: measures its sides in turn, and records the machine and its load."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
     """Measure a case.
 
     Args:
-        case: What.
+        case: The case.
         repeats: Rounds.
-        quick: With the small sizes of the guard.
-        on_sample: Hears of the progress.
+        quick: Whether to measure the small sizes of the guard.
+        on_sample: Called after each measurement.
 
     Raises:
-        MachineError: if this machine cannot run it, with the reason.
-        GmiError: if a side measured what no ratio can be taken of.
+        MachineError: if this machine cannot run the case, with the reason.
+        GmiError: if a side measured 0 or less, of which there is no ratio.
     """
     if obstacle := case.obstacle():
         raise MachineError(f"{case.name} cannot run on this machine: {obstacle}")
@@ -34,7 +34,7 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
         calibration = Calibration()
         samples = measure(sides, repeats, on_sample, calibration)
         same = same_as_ours(sides) if case.compared else ()
-        machine = watch.machine()  # while the children live, so that their time is known to be ours
+        machine = watch.machine()  # while the children live, so that their time counts as ours
     values = {name: [sample.value for sample in column] for name, column in samples.items()}
     facts = {name: getattr(case, name) for name in CaseFacts.model_fields}
     return Result(
@@ -53,9 +53,9 @@ def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSamp
 
 
 def measure(sides: Sides, rounds: int, on_sample: OnSample, calibrate: Callable[[], object]) -> Samples:
-    """Each side once a round; every other round in the opposite order, so that no side always comes after another.
+    """Measure each side once a round. Every other round is in the opposite order, so no side always follows another.
 
-    What has two names is measured once for both. The calibration is one more in the row, before the sides or after.
+    A side with two names is measured once for both. The calibration is measured like a side, first or last in a round.
     """
     samples: Samples = {name: [] for name in sides}
     names: dict[Side, list[str]] = {}
@@ -76,13 +76,13 @@ def measure(sides: Sides, rounds: int, on_sample: OnSample, calibrate: Callable[
 
 
 def same_as_ours(sides: Sides) -> tuple[str, ...]:
-    """The other sides that are our own under another name."""
+    """The names of sides that are our own side under another name."""
     (_, ours), *others = sides.items()
     return tuple(name for name, side in others if side is ours)
 
 
 def compare(case: Case, values: dict[str, list[float]]) -> dict[str, Ratio]:
-    """Our ratio to each other side; that of each other side to the first where that is a baseline."""
+    """Our ratio to each other side, or that of each other side to the first one if that is the baseline."""
     ours, *others = values
     if others and (bad := [name for name, column in values.items() if min(column) <= 0]):
         raise GmiError(f"{case.name}: {', '.join(bad)} measured 0 {case.unit} or less, so there is no ratio")

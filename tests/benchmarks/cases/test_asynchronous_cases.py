@@ -43,7 +43,7 @@ def test_learning_is_told_by_its_first_and_last_tenth():
     assert min(rewards) <= sample.value <= max(rewards) and sample.details["lag_max"] <= 2
 
 
-@pytest.mark.parametrize("trained", [learning_asynchronous.beside_ppo, learning_asynchronous.by_lag])
+@pytest.mark.parametrize("trained", [learning_asynchronous.against_ppo, learning_asynchronous.by_lag])
 def test_all_sides_of_learning_can_be_trained(trained):
     from gmi_drl.launch.job import resolve
 

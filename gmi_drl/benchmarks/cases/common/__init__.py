@@ -1,1 +1,1 @@
-"""What several cases share."""
+"""Helpers that several cases share."""

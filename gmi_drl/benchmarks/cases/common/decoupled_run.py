@@ -1,4 +1,4 @@
-"""Asynchronous trainings on two cores, as sides of cases: for so many seconds, with what agents and trainers did."""
+"""Sides that are asynchronous trainings on two cores for a number of seconds."""
 
 import time
 from itertools import count
@@ -22,7 +22,7 @@ FOREVER = 10**9
 
 
 def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | None" = None) -> "Layout":
-    """One trainer and the other GMIs as agents, on two cores; more than two GMIs take turns."""
+    """One trainer and `gmis - 1` agents on two cores; more than two GMIs share the cores."""
     from gmi_drl.layout.cut import Cut
     from gmi_drl.templates import Decoupled
 
@@ -30,17 +30,17 @@ def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | N
 
 
 def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:
-    """Steps per second that were predicted and learnt from; lags are in versions.
+    """Train, and measure the steps per second that are acted in and learnt from; details have lags in versions.
 
-    The paper's PPS and TTOP are one number here but for what is under way: room is bounded, and nothing is dropped.
+    The paper's two rates, PPS and TTOP, are equal here, because buffers are bounded and nothing is dropped.
 
     Raises:
-        GmiError: if fewer than two updates came after the warm-up.
+        GmiError: if there were fewer than two updates after the warm-up.
     """
     rows = run(layout, config, warm_up_s + seconds)
     used = [row for row in rows if row[0] >= rows[0][0] + warm_up_s]
     if len(used) < 2:
-        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few to tell a rate")
+        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few for a rate")
     (first_s, first), *_, (last_s, last) = used
     means = ("lag_mean", "sim_s", "act_s", "wait_s", "fetch_s", "learn_s", "sync_s", "publish_s")
     details = {name: fmean(row[name] for _, row in used) for name in means}
@@ -49,7 +49,7 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
 
 
 def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":
-    """Train for so many seconds in a folder that is gone afterwards: each row with when it came."""
+    """Train for `seconds` in a temporary folder. Returns each row of metrics with the time at which it came."""
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.training import train
     from gmi_drl.run.folder import RunFolder
@@ -66,7 +66,7 @@ def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[fl
 
 
 def seeds() -> "count[int]":
-    """1, 2, 3 and so on: seed 0 is what hyper-parameters were chosen on."""
+    """The seeds 1, 2, 3 and so on. Seed 0 is left out, because hyper-parameters were chosen on it."""
     return count(1)
 
 

@@ -1,4 +1,4 @@
-"""The best number of environments for each number of GMIs on one device, while there is time."""
+"""A search for the best number of environments for each number of GMIs on one device, within a time budget."""
 
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -16,21 +16,21 @@ if TYPE_CHECKING:
 
 @dataclass
 class Sweep:
-    """What was found: by the number of GMIs, how they ran with their best number of environments.
+    """The result of a search: by the number of GMIs, the measurement with their best number of environments.
 
-    `left_out` says what was not measured, or does not run, and why.
+    `left_out` has the reason for each number of GMIs that was not measured or does not run.
     """
 
     best: "dict[int, Measured]" = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
     def fastest(self, among: Iterable[int]) -> int | None:
-        """The number of GMIs that is fastest; None if none of them runs."""
+        """The fastest number of GMIs of these; None if none of them runs."""
         found = [size for size in among if size in self.best]
         return max(found, key=lambda size: self.best[size].steps_per_second, default=None)
 
     def curves(self) -> dict[str, list[float]]:
-        """To be drawn: speed over the number of GMIs, and over SM activity where all tell it."""
+        """Curves of the speed over the number of GMIs, and over SM activity if it is known for all."""
         sizes = sorted(self.best)
         activity = [list(self.best[size].devices.values()) for size in sizes]
         used = [found[0]["sm_util"] for found in activity if found and "sm_util" in found[0]]
@@ -49,22 +49,22 @@ def sweep(
     seconds: float,
     budget_s: float,
 ) -> Sweep:
-    """Measure each number of GMIs with ever more environments in all, until they are slower than before.
+    """Measure each number of GMIs with more and more environments in all, until it becomes slower.
 
-    A number that fails (for want of memory, say) ends what is tried with so many GMIs, nothing else.
+    If a measurement fails (out of memory, for example), the search goes on with the next number of GMIs.
 
     Args:
-        layout_of: So many GMIs.
-        config: How they train.
+        layout_of: Returns the layout of a number of GMIs.
+        config: The configuration of the training.
         sizes: Numbers of GMIs in the order in which they are tried.
         totals: Environments in all, ascending.
-        seconds: Of a measurement.
-        budget_s: After which no further number of GMIs is begun.
+        seconds: Seconds of a measurement.
+        budget_s: Seconds after which no further number of GMIs is tried.
     """
     found, end = Sweep(), time.monotonic() + budget_s
     for size in sizes:
         if time.monotonic() > end and found.best:
-            found.left_out[f"{size} GMIs"] = f"no time: {budget_s:.0f} s were over"
+            found.left_out[f"{size} GMIs"] = f"not measured: the {budget_s:.0f} s of the search were over"
             continue
         try:
             with of_layouts({size: layout_of(size)}, config) as sessions:

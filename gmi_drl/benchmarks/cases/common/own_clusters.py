@@ -1,4 +1,4 @@
-"""Ray clusters that a case has to itself, whatever else runs on the machine."""
+"""Ray clusters that belong to a case alone."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | DeviceOpener]":
-    """The devices of a layout, by this launcher; by Ray on a cluster of our own."""
+    """Hold the devices of a layout by this launcher, for Ray on a cluster of the case's own, for a `with` block."""
     from gmi_drl.launch.launchers import RAY, agents_by
     from gmi_drl.launch.open_layout import hold_devices
 
@@ -29,9 +29,10 @@ def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | DeviceOpener]"
 
 @contextmanager
 def own_cluster(layout: "Layout") -> Iterator[None]:
-    """Have `RAY_ADDRESS` name a cluster of our own: for a layout of several nodes a daemon of each on this machine.
+    """Set `RAY_ADDRESS` to a cluster of the case's own: one daemon on this machine for each node of the layout.
 
-    For one of one node it is the one that a launcher itself makes. Where this process is killed, a guard kills them.
+    A layout of one node uses the cluster that the launcher itself starts. If this process is killed, a reaper kills
+    the daemons.
     """
     from gmi_drl.launch.processes.reaper import Reaper
     from gmi_drl.launch.ray.cluster import ADDRESS

@@ -1,4 +1,4 @@
-"""What cases need, as obstacles: None, or what is missing with its remedy. All are cheap."""
+"""What cases need. Each function returns None, or what is missing with its remedy. All are cheap."""
 
 import shutil
 from functools import cache
@@ -12,18 +12,18 @@ from gmi_drl.layout.backends import BACKENDS
 
 
 def package(module: str, extra: str) -> str | None:
-    """A package of an extra."""
+    """A package, which an extra of gmi-drl installs."""
     return None if find_spec(module) else f"it needs {module}: pip install 'gmi-drl[{extra}]'"
 
 
 def cores(count: int) -> str | None:
-    """Cores for this process."""
+    """This many cores for this process."""
     has = len(allowed_cores())
     return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
 
 
 def simulation_on_cores(count: int) -> str | None:
-    """Physical cores for this process, and MuJoCo."""
+    """This many physical cores for this process, and MuJoCo."""
     has = len(this_node().cpu.physical)
     few = None if has >= count else f"it needs {count} physical cores, this process may use {has}"
     return few or package("mujoco", "mujoco")
@@ -33,13 +33,13 @@ def simulation_on_cores(count: int) -> str | None:
 def first_gpu() -> tuple[str | None, str | None]:
     """UUID of the first GPU that this process may use, or why there is none.
 
-    Asked once: listing all cases asks dozens of times, and to open NVML may take a second.
+    Cached, because a list of all cases calls this dozens of times, and opening NVML may take a second.
     """
     try:
         gpus = visible_gpus()
     except GmiError as error:
         return None, str(error)
-    return (gpus[0].uuid, None) if gpus else (None, "it needs a GPU, NVML shows this process none")
+    return (gpus[0].uuid, None) if gpus else (None, "it needs a GPU, but NVML shows none to this process")
 
 
 def warp_on_gpu() -> str | None:
@@ -49,9 +49,9 @@ def warp_on_gpu() -> str | None:
 
 
 def mps() -> str | None:
-    """What MPS is told by, which comes with the driver."""
+    """The control program of MPS, which comes with the driver."""
     if "mps" not in BACKENDS.names:
-        return "it needs the backend mps, which this version has not"
+        return "it needs the backend mps, which this version does not have"
     return (
         None
         if shutil.which("nvidia-cuda-mps-control")
@@ -60,6 +60,6 @@ def mps() -> str | None:
 
 
 def gpm() -> str | None:
-    """Counters of SM activity."""
+    """Counters of SM activity (GPM)."""
     uuid, missing = first_gpu()
     return missing if uuid is None else gpm_obstacle(uuid)

@@ -1,4 +1,4 @@
-"""Sides that are layouts on the same devices, of which one runs at a time."""
+"""Sides that are layouts on the same devices; one runs at a time."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeVar
@@ -20,12 +20,13 @@ def of_layouts(
     config: "RunConfig",
     environments: Mapping[Name, Mapping[str, str | None]] | None = None,
 ) -> "Sessions[Name]":
-    """A session of each layout.
+    """A profiling session for each layout.
 
     Args:
-        layouts: By whatever tells them apart.
-        config: How they train.
-        environments: Variables of the GMIs of some that differ from what their backend gives; None takes one away.
+        layouts: Layouts by name.
+        config: The configuration of the training.
+        environments: By name of a layout, environment variables of its GMIs that replace those of the backend; None
+            removes a variable.
     """
     from gmi_drl.profiler.session import Session
     from gmi_drl.profiler.sessions import Sessions
@@ -36,9 +37,9 @@ def of_layouts(
 
 
 def training_side(sessions: "Sessions[Name]", name: Name, num_env: int | None, seconds: float) -> Side:
-    """Steps per second of a layout with `num_env` environments in each GMI, and where its iterations go.
+    """A side that measures the steps per second of a layout; details have the seconds of the phases.
 
-    Without `num_env` each GMI has as many as the layout gives it.
+    Each GMI has `num_env` environments, or as many as in the layout if `num_env` is None.
     """
 
     def measure() -> Sample:
@@ -52,7 +53,7 @@ def training_side(sessions: "Sessions[Name]", name: Name, num_env: int | None, s
 
 
 def usage_details(devices: "Usage") -> dict[str, float]:
-    """How busy GPUs were, as details of a sample: percentages are means over the devices, watts sums."""
+    """Utilisation of GPUs as details of a sample: percentages are means over the devices, watts are sums."""
     columns: dict[str, list[float]] = {}
     for values in devices.values():
         for name, value in values.items():

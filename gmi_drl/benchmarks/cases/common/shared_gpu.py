@@ -1,4 +1,4 @@
-"""One device cut into GMIs that are alike, by plain sharing or by MPS, with caps or without: layouts for sides."""
+"""Layouts of one device cut into equal GMIs: by plain sharing, by MPS, and by MPS with caps."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from gmi_drl.templates import Template
 
 PLAIN, MPS, CAPPED_MPS = "process", "mps", "capped mps"
-"""Ways to share a device (`Cut.way`). By the last each GMI may use no more than an equal part of the SMs."""
+"""Ways to share a device (`Cut.way`). With capped MPS each GMI may use at most an equal part of the SMs."""
 
-WORDS = {PLAIN: "plain sharing", MPS: "MPS", CAPPED_MPS: "capped MPS"}
+LABELS = {PLAIN: "plain sharing", MPS: "MPS", CAPPED_MPS: "capped MPS"}
 
 
 def ways() -> tuple[str, ...]:
-    """The ways by which GMIs share a device here: MPS where it is."""
+    """The ways in which GMIs can share a device here: with MPS if it is available."""
     return (PLAIN,) if requirements.warp_on_gpu() or requirements.mps() else (PLAIN, MPS, CAPPED_MPS)
 
 
 def sizes_of(way: str, sizes: Sequence[int], node: "Node") -> list[int]:
-    """Those of some numbers of GMIs that the first device can have; a GMI that is alone is not capped."""
+    """The numbers of GMIs, of `sizes`, that the first device can have this way. A single GMI is not capped."""
     return [size for size in sizes if size <= most_gmis(node) and (size > 1 or way != CAPPED_MPS)]
 
 
 def one_device(node: "Node") -> "Node":
-    """The node with its first GPU alone, and all its cores; itself where it has no other.
+    """The node with only its first GPU, and all its cores; the node itself if it has no other GPU.
 
-    So speeds that a plan has measured there, which are remembered by node, are known here, too.
+    Speeds that a plan has measured there are stored by node, so they are known here, too.
     """
     if node.gpus is None or node.num_gpus == 1:
         return node
@@ -42,14 +42,14 @@ def one_device(node: "Node") -> "Node":
 
 
 def most_gmis(node: "Node") -> int:
-    """How many GMIs the first device can have: each needs a core."""
+    """The largest number of GMIs on the first device, each of which needs a core."""
     from gmi_drl.templates import devices_of
 
     return devices_of(one_device(node))[1]
 
 
 def cut_by(way: str, gmis: int, num_env: int = 1) -> "Cut":
-    """A device in so many GMIs."""
+    """A device cut into `gmis` GMIs this way."""
     from gmi_drl.layout.cut import Cut
 
     is_capped = way == CAPPED_MPS
@@ -57,7 +57,7 @@ def cut_by(way: str, gmis: int, num_env: int = 1) -> "Cut":
 
 
 def shared(task: str, node: "Node", template: "Template", gmis: int, way: str, num_env: int = 1) -> "Layout":
-    """The first device of a node in so many GMIs, which reduce by what was measured before (`measure_speeds`)."""
+    """The layout of a node's first device in `gmis` GMIs. The reduction is the fastest by `measure_speeds`."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.profiler.speeds import known_communication
     from gmi_drl.workload import TASK_SPECS
@@ -68,7 +68,7 @@ def shared(task: str, node: "Node", template: "Template", gmis: int, way: str, n
 
 
 def measure_speeds(node: "Node", backends: Iterable[str]) -> None:
-    """Measure how fast GMIs of the first GPU reduce, once per machine, for `shared` to take the fastest way."""
+    """Measure how fast GMIs of the first GPU reduce, once per machine, so that `shared` can take the fastest way."""
     import math
 
     from gmi_drl.profiler.budget import Budget
@@ -80,11 +80,11 @@ def measure_speeds(node: "Node", backends: Iterable[str]) -> None:
 
 @contextmanager
 def those_that_run(sides: Sides) -> Iterator[Sides]:
-    """The sides that run once, which warms them up; why others do not is a detail of the first, `left_out`.
+    """Run each side once as a warm-up, and keep those that run. The first one's detail `left_out` has the others.
 
     Raises:
-        GmiError: if the first one does not run.
-        MachineError: if it alone does.
+        GmiError: if the first side does not run.
+        MachineError: if no other side runs.
     """
     first, *_ = sides
     running: dict[str, Side] = {}
@@ -104,7 +104,7 @@ def those_that_run(sides: Sides) -> Iterator[Sides]:
 
 
 def with_details(side: Side, details: dict[str, Any]) -> Side:
-    """A side whose samples tell more."""
+    """A side whose samples have these details, too."""
 
     def measure() -> Sample:
         sample = side()

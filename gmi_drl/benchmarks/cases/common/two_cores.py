@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def on_two_cores(template: "Template", cut: "Cut", threads: int | None = None, task: str = "ant") -> "Layout":
-    """Two cores of this machine, not two threads of one, cut by a template; `threads` are torch's in each GMI."""
+    """The layout of two physical cores of this machine by a template, with `threads` of torch in each GMI."""
     from gmi_drl.hardware.node import Cpu, Node
     from gmi_drl.layout.layout import Layout
     from gmi_drl.workload import TASK_SPECS

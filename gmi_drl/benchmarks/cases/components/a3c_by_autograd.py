@@ -1,4 +1,4 @@
-"""A3C as it was before its gradients were computed by hand: what `a3c_update` compares with."""
+"""A3C with its gradients by torch's autograd, with which `a3c_update` compares the gradients computed by hand."""
 
 import torch
 
@@ -6,7 +6,7 @@ from gmi_drl.algo.a3c import A3C, Samples
 
 
 class A3CByAutograd(A3C):
-    """The same loss, by torch's autograd."""
+    """The same loss, differentiated by autograd."""
 
     def _compute_gradient(self, part: Samples) -> None:
         """See `A3C`."""

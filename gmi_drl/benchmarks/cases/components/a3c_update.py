@@ -1,4 +1,4 @@
-"""What a decoupled iteration spent before and after: an update of A3C, and the moments of what an agent saw."""
+"""Two parts of a decoupled iteration: an update of A3C, and the moments of an agent's observations."""
 
 import ctypes
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ LOOKS, QUICK_LOOKS = 200, 10
 
 @contextmanager
 def open_update(quick: bool) -> Iterator[Sides]:
-    """Two learners alike, which learn from the same batch over and over."""
+    """Two equal learners, which learn from the same batch again and again."""
     from gmi_drl.algo.a3c import A3C
     from gmi_drl.benchmarks.cases.components.a3c_by_autograd import A3CByAutograd
 
@@ -41,7 +41,7 @@ def open_update(quick: bool) -> Iterator[Sides]:
 
 
 def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, ExperienceBatch]":
-    """A new learner, and a rollout of the policy that it begins with."""
+    """A new learner, and a rollout of its first policy."""
     import torch
 
     from gmi_drl.algo.agent import make_agent
@@ -59,7 +59,7 @@ def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, Exp
 
 @contextmanager
 def open_moments(quick: bool) -> Iterator[Sides]:
-    """Both of the same observations."""
+    """Both sides take the moments of the same observations."""
     import torch
 
     from gmi_drl.algo.a3c import A3C
@@ -80,7 +80,7 @@ def open_moments(quick: bool) -> Iterator[Sides]:
 
 
 def keep_freed_memory() -> None:
-    """Have this process' allocator keep what is freed, as that of a GMI does (`gmi_environment`)."""
+    """Let this process' allocator keep freed memory, as in a GMI (`layout/environment.py`)."""
     mmap, trim = map(int, KEEP_FREED_MEMORY.values())
     library = ctypes.CDLL(None)
     library.mallopt(_M_MMAP_THRESHOLD, mmap)
@@ -90,22 +90,22 @@ def keep_freed_memory() -> None:
 CASES = (
     Case(
         name="a3c_update",
-        claim=f"An update of A3C by one rollout of {NUM_ENV} worlds of {TASK} on 1 thread: gradients by hand straight "
-        "into the bucket, against the same loss and networks by autograd. Parameters are the same bit for bit.",
+        claim=f"An update of A3C by one rollout of {NUM_ENV} environments of {TASK} on 1 thread: gradients computed by "
+        "hand straight into the bucket, against the same loss and networks by autograd. Parameters are bit-identical.",
         unit="s",
         open=open_update,
         lower_is_better=True,
-        limits="On a processor. Most of the rest are matrix products, which both have.",
+        limits="On a CPU. Most of the remaining time is matrix products, which both sides have.",
         repeats=15,
     ),
     Case(
         name="rollout_moments",
-        claim=f"What one rollout of {NUM_ENV} worlds of {TASK} adds to the normaliser: mean and sum of squared "
-        "deviations of each observation in float64, in two passes, against torch.var_mean, on 1 thread.",
+        claim=f"The moments that one rollout of {NUM_ENV} environments of {TASK} adds to the normaliser: mean and sum "
+        "of squared deviations of each observation in float64, in two passes, against torch.var_mean, on 1 thread.",
         unit="s",
         open=open_moments,
         lower_is_better=True,
-        limits="On a processor.",
+        limits="On a CPU.",
         repeats=15,
     ),
 )

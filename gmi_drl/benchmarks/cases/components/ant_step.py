@@ -1,4 +1,4 @@
-"""How much of the bare physics' speed is left in a whole Ant step."""
+"""The speed of a whole Ant step, against that of the physics alone."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 NUM_ENV = 512
 STEPS, QUICK_STEPS = 20, 10
 WARM_UP_STEPS, QUICK_WARM_UP_STEPS = 150, 40
-# Until worlds have fallen and begun anew, so that every side has its usual share of contacts.
+# After the warm-up some robots have fallen and begun anew, so that every side has its usual share of contacts.
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """`Task.step` and two bare sides, after warm-up.
+    """`Task.step` and two sides of bare physics, after a warm-up.
 
-    Fallen worlds of the bare sides begin anew, untimed, because contacts decide what a step costs.
+    Fallen robots of the bare sides are reset, untimed, because contacts decide what a step costs.
     """
     count, warm_up = (QUICK_STEPS, QUICK_WARM_UP_STEPS) if quick else (STEPS, WARM_UP_STEPS)
     from gmi_drl.tasks import make
@@ -39,7 +39,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def _side(step: Callable[["Tensor"], float], count: int, warm_up: int) -> Side:
-    """Steps per second over `count` random actions, the same ones for every side."""
+    """A side that measures steps per second over `count` random actions, which are the same for every side."""
     import torch
 
     from gmi_drl.workload import TASK_SPECS
@@ -47,7 +47,7 @@ def _side(step: Callable[["Tensor"], float], count: int, warm_up: int) -> Side:
     generator = torch.Generator().manual_seed(0)
 
     def run(count: int) -> float:
-        """Seconds of so many steps."""
+        """Seconds of `count` steps."""
         actions = 2 * torch.rand(count, NUM_ENV, TASK_SPECS["ant"].num_actions, generator=generator) - 1
         return sum(step(action) for action in actions)
 
@@ -56,7 +56,7 @@ def _side(step: Callable[["Tensor"], float], count: int, warm_up: int) -> Side:
 
 
 def task_step(task: "Task") -> Callable[["Tensor"], float]:
-    """Seconds of one `Task.step`."""
+    """A function that runs one `Task.step` and returns its seconds."""
 
     def step(action: "Tensor") -> float:
         start = time.perf_counter()
@@ -67,7 +67,10 @@ def task_step(task: "Task") -> Callable[["Tensor"], float]:
 
 
 def bare_step(stage: str) -> Callable[["Tensor"], float]:
-    """Seconds of one `Batch.step` that refreshes its data to a stage, the copy of the controls included."""
+    """A function that runs one `Batch.step`, which refreshes the data up to a stage, and returns its seconds.
+
+    The copy of the controls is included.
+    """
     import mujoco
     from mujoco import batch
 
@@ -92,15 +95,14 @@ def bare_step(stage: str) -> Callable[["Tensor"], float]:
 
 CASE = Case(
     name="ant_step",
-    claim="A whole Ant step (physics, observation, reward, resets) of 512 worlds on 1 thread, against the physics "
-    "alone (`mujoco.batch.Batch.step`): with its outputs refreshed (`bare`), and with exactly the task's "
+    claim="A whole Ant step (physics, observation, reward, resets) of 512 environments on 1 thread, against the "
+    "physics alone (`mujoco.batch.Batch.step`): with its outputs refreshed (`bare`), and with exactly the task's "
     "physics (`lean`).",
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: requirements.package("mujoco", "mujoco"),
-    limits="Against `bare` the task gains by leaving out a refresh that the Ant does not need; whatever reads "
-    "positions of bodies or other derived data needs it. What observation, reward and resets cost is the "
-    "ratio to `lean`.",
+    limits="Against `bare` the task gains by leaving out a refresh, which the Ant does not need, but tasks that read "
+    "positions of bodies or other derived data do. The ratio to `lean` shows what observation, reward and resets cost.",
     repeats=25,
     guard=0.5,
     floor=20,

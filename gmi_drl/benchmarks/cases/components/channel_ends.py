@@ -1,4 +1,4 @@
-"""Both ends of the channels' case: a process that sends rollouts made before, and one that takes them."""
+"""Both ends of the channels' case: a process that sends prepared rollouts, and one that receives them."""
 
 import os
 import time
@@ -31,22 +31,22 @@ from gmi_drl.roles.main import die_with
 
 ROLLOUTS = 2
 BY_STEP, WHOLE = "queue of steps", "queue of rollouts"
-"""A queue's messages: a tensor of one kind and step, as of uni-channel mode; or a kind's whole rollout, its best."""
+"""Messages of a queue: a tensor of one kind and step, as in uni-channel mode, or the whole rollout of a kind."""
 
 MODES: tuple[Any, ...] = ("MCC", "UCC")
 HANG_S = 60.0
 
-_FORK = get_context("fork")  # both have the descriptors
+_FORK = get_context("fork")  # the child inherits the descriptors
 _VERSION = [torch.zeros(16)]
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 Made = list[tuple[int, Kind, Tensor]]
-"""What stands for a rollout: each kind with its number."""
+"""A prepared rollout: number, kind and tensor of each kind of experience."""
 
 
 @dataclass(frozen=True)
 class Shared:
-    """What both processes have of one mode."""
+    """The shared memory and mailboxes of one mode, which both processes use."""
 
     memory: int
     mailboxes: Mailboxes
@@ -54,7 +54,7 @@ class Shared:
 
 
 class Sender:
-    """The process that sends, on a core of its own: so many rollouts by the way that it is told."""
+    """The process that sends, on a core of its own. Each order names a way and a number of rollouts."""
 
     def __init__(self, form: RolloutForm, core: int) -> None:
         self.form = form
@@ -75,7 +75,7 @@ class Sender:
         theirs.close()
 
     def close(self) -> None:
-        """End it."""
+        """End the process, and free what it shares."""
         self.process.kill()
         self.process.join()
         self.orders.close()
@@ -103,13 +103,13 @@ class Sender:
 
 
 def send(rollout: Made, horizon: int, end: AgentEnd, work: Callable[[], None] = lambda: None) -> None:
-    """One rollout through channels, a step of every kind after the other, as an agent writes it.
+    """Send one rollout through channels step by step, as an agent does.
 
     Args:
-        rollout: What is sent.
-        horizon: Its steps.
-        end: Of the channels.
-        work: Done before each step is there.
+        rollout: The rollout.
+        horizon: Its number of steps.
+        end: The agent's end of the channels.
+        work: Called before each step is written.
     """
     place = end.lease()
     if place is None:
@@ -129,7 +129,7 @@ def send(rollout: Made, horizon: int, end: AgentEnd, work: Callable[[], None] = 
 
 
 def _put(rollout: Made, parts: int, queue: "Queue[tuple[int, int, Any]]") -> None:
-    """The same through a queue: pickled, and through a pipe; what grows with every step in so many parts."""
+    """Send one rollout through a queue, pickled and through a pipe; stepwise kinds are split into `parts` messages."""
     split = {number: made.tensor_split(parts) for number, kind, made in rollout if kind.is_stepwise}
     for part in range(parts):
         for number, pieces in split.items():
@@ -140,11 +140,12 @@ def _put(rollout: Made, parts: int, queue: "Queue[tuple[int, int, Any]]") -> Non
 
 
 class Receiver:
-    """This process: takes batches by each way, reads every number once, and tells how long that took.
+    """The receiving end, in this process. It receives batches by each way, reads every number once, and is timed.
 
     Args:
         sender: The other process.
-        memory_bytes: Of what is copied from and to where the memory's own speed is measured: more than caches hold.
+        memory_bytes: Bytes of the source and of the target by which the memory's speed is measured: more than caches
+            hold.
     """
 
     def __init__(self, sender: Sender, memory_bytes: int) -> None:
@@ -163,7 +164,7 @@ class Receiver:
         self._found = 0.0
 
     def channels(self, mode: str, batches: int) -> Sample:
-        """Through channels: a trainer learns from the memory that the agent wrote."""
+        """Through channels: this process reads the memory that the sender wrote."""
         return self._timed(
             lambda: self._take(self._ends[mode], mode, batches),
             batches,
@@ -171,12 +172,12 @@ class Receiver:
         )
 
     def through_queue(self, way: str, batches: int) -> Sample:
-        """Through a `multiprocessing.Queue`: each tensor arrives as an array of its own."""
+        """Through a `multiprocessing.Queue`: each tensor arrives as a new array."""
         count = self._sender.shared["UCC"].sizes.rollout_records if way == BY_STEP else len(self._form.kinds)
         return self._timed(lambda: self._get(way, batches * ROLLOUTS * count, batches), batches, count)
 
     def copy(self, batches: int) -> Sample:
-        """As many bytes within this process, a rollout at a time, to as many places by turns as channels have."""
+        """A copy of as many bytes within this process, one rollout at a time, into as many slots as channels have."""
 
         def copy() -> None:
             for rollout in range(batches * ROLLOUTS):
@@ -185,7 +186,7 @@ class Receiver:
         return self._timed(copy, batches, 1)
 
     def copy_out_of_cache(self, batches: int) -> Sample:
-        """What the memory itself gives one core: as many bytes from and to where no cache has them, and not read."""
+        """A copy of as many bytes between memory that is in no cache, the most that the memory gives one core."""
         source, target = self._memory
 
         def copy() -> None:
@@ -195,7 +196,7 @@ class Receiver:
         return self._timed(copy, batches, 1, is_read=False)
 
     def close(self) -> None:
-        """Stop."""
+        """Close the ends of the channels."""
         for end in self._ends.values():
             end.close()
 
@@ -214,7 +215,7 @@ class Receiver:
             self._read(torch.from_numpy(array))
 
     def _read(self, tensor: Tensor) -> None:
-        """Read what has come, once: all numbers are 1, so the sum says how many they are."""
+        """Read a received tensor once. All its numbers are 1, so the sum is their count."""
         self._found += float(tensor.sum())
 
     def _timed(self, move: Callable[[], None], batches: int, messages: int, *, is_read: bool = True) -> Sample:
@@ -234,7 +235,7 @@ class Receiver:
 
 
 def numbers_of(form: RolloutForm) -> int:
-    """How many numbers a rollout has, of whatever size."""
+    """How many numbers a rollout has."""
     return sum(prod(kind.shape) for kind in form.kinds)
 
 

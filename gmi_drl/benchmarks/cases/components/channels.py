@@ -11,24 +11,24 @@ from gmi_drl.gmi.inventory import allowed_cores
 
 CORES = 2
 TASKS = ("anymal", "franka_cabinet")
-"""Those of the paper's Table 8."""
+"""Tasks of the paper's Table 8."""
 
 NUM_ENV, HORIZON = 512, 16
 BATCHES, QUICK_BATCHES = 100, 10
 QUEUED = 10
-"""A queue is given so many times fewer batches, since it is slower."""
+"""How many times fewer batches a queue gets, because it is slower."""
 
 COPY = "a copy within one process"
 MEMORY = "a copy out of cache"
 STEPS, ROLLOUTS = "multiprocessing.Queue, a message per step", "multiprocessing.Queue, a message per rollout"
 
 MEMORY_BYTES, QUICK_MEMORY_BYTES = 2**30, 2**24
-"""Of what the last side copies from, and as much to: several times what any cache holds."""
+"""Bytes of the source and of the target of the last side: several times what any cache holds."""
 
 
 @contextmanager
 def open_sides(task: str, quick: bool) -> Iterator[Sides]:
-    """A process that sends, and this one, with a core each."""
+    """A process that sends and this one, on a core each."""
     import os
 
     from gmi_drl.benchmarks.cases.components.channel_ends import BY_STEP, WHOLE, Receiver, Sender
@@ -57,7 +57,7 @@ def open_sides(task: str, quick: bool) -> Iterator[Sides]:
 
 
 def obstacle() -> str | None:
-    """Of processes with a core each that are joined by channels."""
+    """Why this machine cannot run two processes on a core each that are joined by channels; None if it can."""
     from gmi_drl.comm.memory.fence import obstacle as no_fence
 
     return no_fence("channels") or requirements.cores(CORES)
@@ -66,16 +66,16 @@ def obstacle() -> str | None:
 def _case(task: str) -> Case:
     return Case(
         name=f"channels_{task}",
-        claim=f"Experience of {task} (rollouts of {HORIZON} steps of {NUM_ENV} worlds) from one process to another, "
-        "on a core each, without simulation and learning: in multi-channel mode; in uni-channel mode, where every "
-        "tensor of every step is a message of its own; through a multiprocessing.Queue of the same tensors, and one of "
-        f"whole rollouts of each kind; {COPY}; and {MEMORY}, which is what the memory itself gives a core.",
+        claim=f"Experience of {task} (rollouts of {HORIZON} steps of {NUM_ENV} environments) from one process to "
+        "another, on a core each, without simulation and learning: in multi-channel mode; in uni-channel mode, where "
+        "every tensor of every step is a message of its own; through a multiprocessing.Queue of the same tensors, and "
+        f"one of whole rollouts of each kind; {COPY}; and {MEMORY}, which is the speed of the memory itself.",
         unit="MB/s",
         open=partial(open_sides, task),
         obstacle=obstacle,
         reference="Table 8 of the paper: MCC trains 1.23x as fast as UCC (TTOP) and predicts 1.06x as fast (PPS)",
-        limits="Every side but the last reads each number that it has received once, by the same sum. Between cores "
-        "both modes write the same bytes once, and the trainer reads them where they are: messages alone differ. The "
+        limits="Every side but the last reads each received number once, by the same sum. Between cores both modes "
+        "write the same bytes once, and the trainer reads them in place: they differ in their messages only. The "
         "bytes counted are those sent; a copy reads and writes each. Transfers to a GPU are not measured.",
     )
 

@@ -1,4 +1,4 @@
-"""Where the time of a training goes."""
+"""The shares of phases and layers in the time of a training."""
 
 import time
 from collections import Counter, defaultdict
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 
 NUM_ENV = 256
 ITERATIONS, QUICK_ITERATIONS = 5, 1
-WARM_UP = 10
-# Until worlds have fallen and begun anew.
+WARM_UP = 10  # iterations, after which some robots have fallen and begun anew
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """One GMI's training, in this process, warm."""
+    """The training of one GMI, in this process, after a warm-up."""
     import torch
 
     from gmi_drl.comm.reductions.single import NoReduction
@@ -53,7 +52,7 @@ def measure(replica: "PPOReplica", layers: dict[str, float], iterations: int) ->
 
 
 def _iterate(replica: "PPOReplica", count: int) -> dict[str, float]:
-    """Mean seconds by phase."""
+    """Run `count` iterations. Returns mean seconds by phase."""
     from gmi_drl.roles.training.iteration_stats import Decision
     from gmi_drl.run.phases import WAIT
 
@@ -65,9 +64,9 @@ def _iterate(replica: "PPOReplica", count: int) -> dict[str, float]:
 
 
 def _time_layers(policy: "Module") -> dict[str, float]:
-    """Sums seconds of forward passes by kind of layer, from now on.
+    """A dict in which seconds of forward passes are summed by kind of layer from now on.
 
-    By the clock, not by torch's profiler: that one makes operations on a megabyte several times as slow.
+    They are measured by the clock: torch's profiler makes operations on a megabyte several times slower.
     """
     totals: dict[str, float] = defaultdict(float)
     started = 0.0
@@ -88,12 +87,12 @@ def _time_layers(policy: "Module") -> dict[str, float]:
 
 CASE = Case(
     name="costs",
-    claim="Where an iteration of training Ant goes, 1 GMI of 256 worlds on 1 thread, horizon 16: its phases, and what "
-    "of acting and learning is the forward passes of linear layers and of ELU.",
+    claim="The time of an iteration of training Ant, 1 GMI of 256 environments on 1 thread, horizon 16: its phases, "
+    "and the share of forward passes of linear layers and of ELU in acting and learning.",
     unit="s",
     open=open_sides,
     lower_is_better=True,
     obstacle=lambda: requirements.package("mujoco", "mujoco"),
-    limits="Nothing is compared. Backward passes are not told apart by layer.",
+    limits="Nothing is compared. Backward passes are not split by layer.",
     repeats=7,
 )

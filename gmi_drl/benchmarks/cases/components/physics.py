@@ -1,4 +1,4 @@
-"""How fast the physics of the six tasks is, alone, from few worlds to many."""
+"""The speed of the six tasks' physics alone, by the number of environments."""
 
 import time
 from collections.abc import Iterator
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 NUM_ENVS, QUICK_NUM_ENVS = tuple(2**power for power in range(7, 15)), (8, 16)
 WARM_UP_STEPS, STEPS, QUICK_STEPS = 10, 20, 2
-"""From the start of the episodes on, so that worlds are in the same condition whatever their number."""
+"""Steps counted from the start of the episodes, so that robots are in the same phase at every number."""
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """A side for each task, on all cores; on a GPU by MuJoCo Warp if it is installed, with CUDA graphs and without."""
+    """A side for each task, on all cores, or on a GPU by MuJoCo Warp if installed, with CUDA graphs and without."""
     import torch
 
     sides = {task: partial(measure, task, quick) for task in TASK_SPECS}
@@ -35,7 +35,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def measure(task: str, quick: bool, cuda_graphs: bool = True) -> Sample:
-    """Control steps of all worlds per second at the best number of worlds; all of them as a curve."""
+    """Control steps per second at the best number of environments; the curve has all numbers."""
     num_envs = QUICK_NUM_ENVS if quick else NUM_ENVS
     speeds = [speed(task, num_env, QUICK_STEPS if quick else STEPS, cuda_graphs) for num_env in num_envs]
     curves = {f"environments {DOUBLINGS}": list(num_envs), "steps/s": speeds}
@@ -44,7 +44,7 @@ def measure(task: str, quick: bool, cuda_graphs: bool = True) -> Sample:
 
 
 def speed(task: str, num_env: int, steps: int, cuda_graphs: bool = True) -> float:
-    """Control steps per second of `num_env` worlds with random actions; neither observed nor judged nor reset."""
+    """Control steps per second of `num_env` environments with random actions, without observations, rewards, resets."""
     import torch
 
     from gmi_drl.tasks import TASKS, make_sim
@@ -73,7 +73,7 @@ def _step(sim: "Sim", task: str, action: "torch.Tensor") -> None:
 
 
 def _now(device: "torch.device") -> float:
-    """Seconds, when the device has done what it was told."""
+    """The clock's seconds when the device has finished its work."""
     import torch
 
     if device.type == "cuda":
@@ -83,13 +83,13 @@ def _now(device: "torch.device") -> float:
 
 CASE = Case(
     name="physics",
-    claim="Physics alone: control steps per second of each task with random actions, with 128 to 16384 worlds in one "
-    "process; the speed at the best number of worlds.",
+    claim="Physics alone: control steps per second of each task with random actions, with 128 to 16384 environments in "
+    "one process; the speed at the best number.",
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: requirements.package("mujoco", "mujoco"),
     limits="Steps 11 to 30 of an episode, so legged robots are landing or about to fall and hands still hold their "
-    "block. On a GPU a task refreshes all worlds once more in every step, for those that begin anew; that is not in "
-    "it.",
+    "block. On a GPU a task refreshes all environments once more in every step, for new episodes, which is not "
+    "included.",
     compared=False,
 )

@@ -1,4 +1,4 @@
-"""How long a plan for 10,000 GPUs takes."""
+"""The time of a plan for 10,000 GPUs."""
 
 import json
 import os
@@ -17,21 +17,20 @@ from gmi_drl.errors import GmiError
 
 GPUS = 10_000
 GMIS_EACH = 4
-NODES, GPUS_EACH = 1000, 8
-"""Of the cluster."""
+NODES, GPUS_EACH = 1000, 8  # of the cluster
 LIMIT_S = 1.0
 DEADLINE_S = 120.0
 
 UNLIKE = ("A100-SXM4-40GB", "H100-SXM5-80GB", "H200", "B200")
-"""Of 10,000 unlike GPUs each eight are of the next of these models."""
+"""Models of 10,000 unlike GPUs: each eight are of the next model, again and again."""
 
 SPEEDS = {1: 200_000, 2: 115_000, GMIS_EACH: 65_000, 8: 20_000}
-"""Made up: steps per second of one GMI, by GMIs on its GPU. `GMIS_EACH` is best."""
+"""Invented steps per second of one GMI, by the number of GMIs on its GPU. `GMIS_EACH` is the best number."""
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """The scheduler, with the whole command beside it, and the limit. Quick is not other than thorough here."""
+    """The scheduler, with the whole command in the details, and the limit. `quick` makes no difference."""
     with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
         folder = Path(name)
         for name, node in nodes().items():
@@ -53,7 +52,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def profile(*models: str) -> dict[str, object]:
-    """A profile file, with points of each of these models."""
+    """The content of a profile file, with points of each of these models."""
     points = [
         {"gmis_per_gpu": gmis, "num_env": 4096, "model": model, "runnable": True, "steps_per_second": speed}
         for model in models
@@ -63,7 +62,7 @@ def profile(*models: str) -> dict[str, object]:
 
 
 def nodes() -> dict[str, dict[str, object]]:
-    """Node files by name: 10,000 GPUs that are alike, 10,000 and 1,000 that are not."""
+    """The contents of node files by name: 10,000 equal GPUs, and 10,000 and 1,000 unlike ones."""
 
     def node(name: str, gpus: object, count: int) -> dict[str, object]:
         return {"name": name, "gpus": gpus, "cpu": {"cores": 8 * count, "memory_gib": 125 * count}}
@@ -77,17 +76,17 @@ def nodes() -> dict[str, dict[str, object]]:
 
 
 def cluster() -> dict[str, object]:
-    """A cluster file of nodes that are alike, on a network on which all of them are best."""
+    """The content of a cluster file: equal nodes, on a network so fast that all of them are used."""
     gpus = {"model": "H100-SXM5-80GB", "count": GPUS_EACH}
     node = {"name": "eight", "gpus": gpus, "cpu": {"cores": 8 * GPUS_EACH, "memory_gib": 125 * GPUS_EACH}}
     return {"network": {"gbit_per_s": 1000, "round_trip_ms": 0}, "nodes": [{"count": NODES, "node": node}]}
 
 
 def plan_once(folder: Path) -> float:
-    """Seconds from the node and the profile, read anew, to the layout.
+    """Seconds of planning, from the node and the profile, read anew, to the layout.
 
     Raises:
-        GmiError: if it has another number of GMIs than is best.
+        GmiError: if the layout does not have the best number of GMIs.
     """
     from gmi_drl import scheduler
     from gmi_drl.config.run_config import default_config
@@ -97,9 +96,8 @@ def plan_once(folder: Path) -> float:
     from gmi_drl.workload import TASK_SPECS
 
     task, points = TASK_SPECS["ant"], load_profile(folder / "alike.json")
-    node = load_yaml(Node, folder / "alike.yaml").model_copy(
-        update={"name": uuid4().hex}
-    )  # nothing of it is remembered
+    node = load_yaml(Node, folder / "alike.yaml")
+    node = node.model_copy(update={"name": uuid4().hex})  # a new name, so that nothing is cached
     learner = default_config(task).learner
     start = time.perf_counter()
     grid = scheduler.profile_grid(points, node, learner.horizon)
@@ -110,12 +108,16 @@ def plan_once(folder: Path) -> float:
 
 
 def command(folder: Path, name: str, gpus: int, *where: str) -> float:
-    """Seconds of the whole command for the node file of this name, or for where else, with so many GPUs.
+    """Seconds of the whole command `gmi-drl plan`, from the start of its process to its end.
 
-    It is from the start of its process to its end, the layout file written.
+    Args:
+        folder: The folder of the files.
+        name: Name of the node file; up to its first "-" also of the profile.
+        gpus: GPUs in all, to check the layout.
+        where: Options instead of the node file.
 
     Raises:
-        GmiError: if it fails, takes longer than `DEADLINE_S`, or writes another number of GMIs than is best.
+        GmiError: if the command fails, takes longer than `DEADLINE_S`, or does not write the best number of GMIs.
     """
     where = where or ("--node", f"{name}.yaml")
     arguments = ["plan", *where, "--profile", f"{name.partition('-')[0]}.json", "-o", "layout.yaml"]
@@ -128,26 +130,26 @@ def command(folder: Path, name: str, gpus: int, *where: str) -> float:
         raise GmiError(f"gmi-drl plan has not ended after {DEADLINE_S:.0f} s") from None
     seconds = time.perf_counter() - start
     if run.returncode != 0:
-        raise GmiError(f"gmi-drl plan ended with exit code {run.returncode}: {run.stderr.strip()}")
+        raise GmiError(f"gmi-drl plan exited with code {run.returncode}: {run.stderr.strip()}")
     _check((folder / "layout.yaml").read_text().count("{id: "), gpus)
     return seconds
 
 
 def _check(count: int, gpus: int) -> None:
     if count != gpus * GMIS_EACH:
-        raise GmiError(f"the plan has {count} GMIs where {GPUS * GMIS_EACH} are best: the search is broken")
+        raise GmiError(f"the plan has {count} GMIs, but {gpus * GMIS_EACH} are best: the search is broken")
 
 
 CASE = Case(
     name="planning",
     claim="A plan for 10,000 GPUs with 4 GMIs each from a profile, against the limit of one second. `command_s` is the "
     "whole `gmi-drl plan`, with the start of Python and a file of 40,000 GMIs; `unlike_10000_s` and `unlike_1000_s` "
-    "are the same for as many GPUs of four models, `cluster_8000_s` for a cluster of 1,000 nodes of 8 GPUs, which is "
-    "to be under two seconds.",
+    "are the same for as many GPUs of four models, `cluster_8000_s` for a cluster of 1,000 nodes of 8 GPUs, which "
+    "should take less than two seconds.",
     unit="s",
     open=open_sides,
     lower_is_better=True,
-    limits="The profile is made up and has four points: measuring them is not a part of this. The time grows with the "
+    limits="The profile is invented and has four points: measuring them is not included. The time grows with the "
     "GMIs. The whole command takes longer than the limit: writing the layout takes more time than finding it.",
     repeats=7,
     guard=0.2,

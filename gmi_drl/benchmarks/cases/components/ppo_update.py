@@ -1,4 +1,4 @@
-"""One PPO update of ours against rsl_rl's, from the same rollout and weights."""
+"""One PPO update by gmi-drl against one by rsl_rl, from the same rollout and weights."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ UPDATES, QUICK_UPDATES = 3, 1
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Both with the same experience, after one update each."""
+    """Both libraries with the same experience, after one update each."""
     import torch
 
     from gmi_drl.algo.networks import ActorCritic
@@ -53,7 +53,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_env: int) -> Any:
-    """rsl_rl's PPO with our hyper-parameters and a copy of the policy's weights."""
+    """The PPO of rsl_rl with our hyper-parameters and a copy of the policy's weights."""
     import torch
     from rsl_rl.algorithms import PPO
     from rsl_rl.models import MLPModel
@@ -77,10 +77,10 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
 
 
 def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env: int) -> tuple["Rollout", "Tensor"]:
-    """Let the reference act in a made-up world, and record the same experience `[T, N]` in our rollout.
+    """Let the reference act on random observations, and record the same experience `[T, N]` in our rollout.
 
     Returns:
-        The rollout without its advantages, and the values `[N]` of the observations that follow it.
+        The rollout without advantages, and the values `[N]` of the observations after it.
     """
     import torch
     from tensordict import TensorDict
@@ -103,7 +103,7 @@ def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env
             rollout.log_prob[t] = policy.log_prob(action, rollout.mean[t])
             rollout.value[t] = policy.value(obs)
             rollout.reward[t], rollout.done[t] = reward, dones.float()
-            rollout.bootstrap[t] = rollout.value[t] * time_outs  # rsl_rl's way: `bootstrap: last_value`
+            rollout.bootstrap[t] = rollout.value[t] * time_outs  # as rsl_rl does: `bootstrap: last_value`
             empty = TensorDict({}, batch_size=[num_env])
             reference.process_env_step(empty, reward, dones, {"time_outs": time_outs.float()})
         last_obs = torch.randn(num_env, spec.num_obs)
@@ -114,13 +114,13 @@ def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env
 
 CASE = Case(
     name="ppo_update",
-    claim="One PPO update (4 epochs of 4 mini-batches over 256 worlds x 16 steps, Ant's networks) on 1 thread: ours "
-    "against rsl-rl-lib 5.5's, with the same rollout, weights and hyper-parameters.",
+    claim="One PPO update (4 epochs of 4 mini-batches over 256 environments x 16 steps, Ant's networks) on 1 thread: "
+    "ours against rsl-rl-lib 5.5's, with the same rollout, weights and hyper-parameters.",
     unit="s",
     open=open_sides,
     lower_is_better=True,
     obstacle=lambda: requirements.package("rsl_rl", "rsl-rl"),
-    limits="The CPU only; collecting the rollout is not in it.",
+    limits="On a CPU only. Collecting the rollout is not included.",
     repeats=15,
     guard=0.7,
     floor=0.003,

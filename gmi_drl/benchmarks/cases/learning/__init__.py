@@ -1,1 +1,1 @@
-"""Cases that train from nothing and compare returns."""
+"""Cases that train from scratch and compare returns."""

@@ -1,4 +1,4 @@
-"""What a training returned: the mean over its last episodes, because those of a single moment differ, and the curve."""
+"""The return of a training: the mean over its late episodes, because single ones differ much, and the curve."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from gmi_drl.run.metrics import Row
 
 LATE = 0.1
-"""The share of the steps, at the end, whose episodes count."""
+"""Share of the steps, at the end, whose episodes count."""
 
 
 class Ended(NamedTuple):
-    """The episodes that ended within one update, at least one: environment steps and seconds at its end."""
+    """The episodes that ended within one update (at least one), with environment steps and seconds at its end."""
 
     env_steps: int
     seconds: float
@@ -24,7 +24,7 @@ class Ended(NamedTuple):
 
 
 def of_rows(seed: int, rows: "list[Row]") -> Sample:
-    """That of a training of ours, by its metrics: not by their moving mean, which is of older episodes, too."""
+    """The sample of a training by gmi-drl, from its metrics (not their moving mean, which has older episodes, too)."""
     ended = [
         Ended(row["env_steps"], seconds, int(row["episodes"]), row["return_sum"] / row["episodes"])
         for row, seconds in zip(rows, wall_s(rows), strict=True)
@@ -34,12 +34,12 @@ def of_rows(seed: int, rows: "list[Row]") -> Sample:
 
 
 def summarise(ended: Sequence[Ended], env_steps: int, details: Mapping[str, object]) -> Sample:
-    """The mean return of the late episodes of so many steps, each with the same weight, and the curve of all.
+    """The sample of a training of `env_steps`: the mean return of its late episodes, and the curve of all.
 
-    A training too short for a late episode is judged by its last ones.
+    Each late episode has the same weight. If a training has none, its last ones count.
 
     Raises:
-        GmiError: no episode has ended at all.
+        GmiError: no episode has ended.
     """
     if not ended:
         raise GmiError(f"no episode ended in the {env_steps} steps of the training")

@@ -1,6 +1,6 @@
-"""Whether the tasks learn: one seed after another, each trained as `make train` does, and played before and after.
+"""Whether policies learn our tasks: for each seed a training as by `make train`, played before and after.
 
-A training has so many steps, not minutes: its returns then say nothing of the machine.
+A training has a number of steps, not of minutes, so that returns do not depend on the machine.
 """
 
 import math
@@ -25,31 +25,31 @@ if TYPE_CHECKING:
 
 NUM_ENV = 256
 QUICK_STEPS = 40_960
-WATCHED, QUICK_WATCHED = 64, 2
-"""Worlds in which a policy is played for an episode."""
+PLAYED, QUICK_PLAYED = 64, 2
+"""Environments in which a policy is played for an episode."""
 
 TUNED = "The hyper-parameters were chosen on seed 0, which is not among these, by one run for each choice."
 STEPS, SECONDS, REWARD = "environment steps", "seconds of training", "reward of a step"
 
 
 def opener(task: str, steps: int) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """One side; its seeds are 1, 2, 3 and so on."""
+    """The opener of one side, whose seeds are 1, 2, 3 and so on."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
-        asked, worlds = (QUICK_STEPS, QUICK_WATCHED) if quick else (steps, WATCHED)
+        env_steps, num_env = (QUICK_STEPS, QUICK_PLAYED) if quick else (steps, PLAYED)
         seeds = count(1)
         with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
-            yield {"gmi-drl": lambda: learn(task, asked, worlds, next(seeds), Path(folder))}
+            yield {"gmi-drl": lambda: learn(task, env_steps, num_env, next(seeds), Path(folder))}
 
     return open_sides
 
 
-def learn(task: str, steps: int, worlds: int, seed: int, folder: Path) -> Sample:
-    """One training on this machine's cores, cut evenly: what its policy earns in an episode, and what its first one.
+def learn(task: str, steps: int, played: int, seed: int, folder: Path) -> Sample:
+    """Train on this machine's cores, cut evenly, and play the last and the first policy in `played` environments.
 
-    Curves are of what a step earns: the first episodes of a training are cut short, to stagger them, which would look
-    like learning in a curve of their returns.
+    Curves show the reward of a step, not returns: the first episodes of a training are cut short to stagger them, which
+    would look like learning in a curve of returns.
     """
     from gmi_drl.config.run_config import default_config
     from gmi_drl.gmi.inventory import this_node
@@ -65,7 +65,7 @@ def learn(task: str, steps: int, worlds: int, seed: int, folder: Path) -> Sample
     run = RunFolder(folder / str(seed), stays=False)
     rows = train(layout, config, run)
     untrained, trained = (
-        play(task, agent, worlds) for agent in (initial_agent(spec, config), load_agent(run, spec, config))
+        play(task, agent, played) for agent in (initial_agent(spec, config), load_agent(run, spec, config))
     )
     curves = {
         STEPS: [row["env_steps"] for row in rows],
@@ -84,7 +84,7 @@ def learn(task: str, steps: int, worlds: int, seed: int, folder: Path) -> Sample
 
 
 def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]":
-    """One training in a new folder; its metrics."""
+    """Run one training in a new folder. Returns its metrics."""
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.training import train as launch
     from gmi_drl.run.metrics import read_metrics
@@ -96,13 +96,13 @@ def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]
     return read_metrics(run.metrics_file)
 
 
-def play(task: str, agent: "Agent", worlds: int) -> list[float]:
-    """Returns of one episode in each of so many worlds, always the same ones, by the mean of the policy."""
+def play(task: str, agent: "Agent", num_env: int) -> list[float]:
+    """Play one episode in each of `num_env` environments, always the same ones, without noise. Returns the returns."""
     from gmi_drl.gmi.inventory import allowed_cores
     from gmi_drl.roles.serving.player import Player
     from gmi_drl.tasks import make
 
-    with all_cores(), closing(make(task, num_env=worlds, threads=len(allowed_cores()))) as played:
+    with all_cores(), closing(make(task, num_env=num_env, threads=len(allowed_cores()))) as played:
         player = Player(played, agent)
         for _ in range(played.spec.episode_steps):
             player.step()
@@ -125,12 +125,12 @@ def phases_of(rows: "list[Row]") -> dict[str, float]:
 
 
 def case(task: str, name: str, steps: int, repeats: int, limits: str = TUNED) -> Case:
-    """The training of one task."""
+    """The case of one task."""
     return Case(
         name=name,
-        claim=f"{task} from nothing, {steps:,} steps of all environments for each of {repeats} seeds, with a GMI of "
-        f"{NUM_ENV} environments on each core: the mean return of whole episodes that the learnt policy plays, without "
-        f"noise, in {WATCHED} worlds. `untrained` is that of the policy before.",
+        claim=f"{task} from scratch, {steps:,} steps of all environments for each of {repeats} seeds, with a GMI of "
+        f"{NUM_ENV} environments on each core: the mean return of whole episodes that the trained policy plays, "
+        f"without noise, in {PLAYED} environments. `untrained` is that of the first policy.",
         unit="return",
         open=opener(task, steps),
         obstacle=lambda: requirements.package("mujoco", "mujoco"),
@@ -145,8 +145,8 @@ CASES = (
         "learning_ant",
         steps=1_200_000,
         repeats=5,
-        limits="The seeds (1 to 5) were fixed before the first run; the hyper-parameters were chosen on seed 0 but for "
-        "one trial on seed 5, and the staggering of first episodes was added after a first set of curves on the same "
+        limits="The seeds (1 to 5) were fixed before the first run. The hyper-parameters were chosen on seed 0, except "
+        "for one trial on seed 5. The staggering of first episodes was added after a first set of curves on the same "
         "seeds.",
     ),
     case("anymal", "learning_anymal", steps=1_600_000, repeats=3),
@@ -160,7 +160,7 @@ CASES = (
         repeats=3,
         limits="The hyper-parameters were chosen on seed 0 by one run for each choice, after 5 minutes with others had "
         "ended below the first policy on seeds 1 to 3 (172). The first policy, without noise, leaves the block where "
-        "it falls, and a few worlds earn much because it falls near its goal: `untrained_median` and `trained_median` "
-        "are of the median world. How far the block is turned is not measured.",
+        "it falls. In a few environments it falls near its goal, and the return is high: so `untrained_median` and "
+        "`trained_median` are medians over the environments. How far the block is turned is not measured.",
     ),
 )

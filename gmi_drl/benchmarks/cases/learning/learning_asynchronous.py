@@ -1,4 +1,4 @@
-"""Whether A3C with V-trace learns, beside synchronous PPO on the same cores, and what the age of policies costs it."""
+"""Whether A3C with V-trace learns, compared with synchronous PPO on the same cores, and the cost of old policies."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -23,8 +23,8 @@ LAGS = (0, 2, 8)
 Trained = Mapping[str, "tuple[Layout, RunConfig]"]
 
 
-def beside_ppo() -> "Trained":
-    """Asynchronous and synchronous training, all from their defaults."""
+def against_ppo() -> "Trained":
+    """Asynchronous and synchronous trainings with their default settings."""
     from gmi_drl.benchmarks.cases.sharing import gmis_against_solo
     from gmi_drl.config.run_config import default_config
     from gmi_drl.workload import TASK_SPECS
@@ -38,7 +38,10 @@ def beside_ppo() -> "Trained":
 
 
 def by_lag() -> "Trained":
-    """The default first. Two agents gather more than one trainer takes, so all room fills: lag is what it may be."""
+    """One training for each `max_lag`, the default first.
+
+    Two agents collect more than one trainer takes, so all buffers fill, and the lag becomes as large as it may.
+    """
     from gmi_drl.config.run_config import default_config
     from gmi_drl.layout.layout import Channels
     from gmi_drl.workload import TASK_SPECS
@@ -49,7 +52,7 @@ def by_lag() -> "Trained":
 
 
 def opener(trained: "Callable[[], Trained]") -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Each side with seeds of its own, the same ones in the same order."""
+    """The opener of these sides. Each uses the seeds 1, 2, 3 and so on."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -61,7 +64,7 @@ def opener(trained: "Callable[[], Trained]") -> Callable[[bool], AbstractContext
 
 
 def learn(layout: "Layout", config: "RunConfig", seconds: float, given: Iterator[int]) -> Sample:
-    """The mean reward of a step in the last tenth of the time."""
+    """Train with the next seed. The value is the mean reward of a step in the last tenth of the time."""
     seed = next(given)
     rows = run(layout, config.model_copy(update={"seed": seed}), seconds)
     began_s = rows[0][0]
@@ -88,20 +91,20 @@ CASES = (
         claim=f"{TASK} by A3C with V-trace for {TRAINED_S:.0f} s on two cores, {NUM_ENV} environments of each agent, "
         "and by synchronous PPO on the same cores: the mean reward of a step in the last tenth of the time.",
         unit="reward",
-        open=opener(beside_ppo),
+        open=opener(against_ppo),
         obstacle=obstacle,
-        limits="On two cores half of the machine learns, which takes a small part of its time; the hyper-parameters of "
-        "both were chosen on seed 0.",
+        limits="On two cores the trainer has half of the machine, but learning takes a small part of its time. The "
+        "hyper-parameters of both were chosen on seed 0.",
         repeats=3,
     ),
     Case(
         name="learning_lag",
-        claim="The same with two agents and one trainer, by `max_lag`: how many versions older than the policy that "
-        "learns the one that acted may be.",
+        claim="The same with two agents and one trainer, for several `max_lag`: by how many versions the policy that "
+        "acted may be older than the policy that learns.",
         unit="reward",
         open=opener(by_lag),
         obstacle=obstacle,
-        limits="Three GMIs take turns on two cores. With max_lag 0 agents and the trainer wait for each other.",
+        limits="Three GMIs share two cores. With max_lag 0 agents and the trainer wait for each other.",
         repeats=3,
     ),
 )

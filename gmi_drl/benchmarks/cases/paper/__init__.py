@@ -1,1 +1,1 @@
-"""Cases after the papers' figures and tables."""
+"""Cases that repeat the paper's figures and tables."""

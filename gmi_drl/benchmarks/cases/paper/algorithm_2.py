@@ -1,4 +1,4 @@
-"""What `gmi-drl plan` finds on this machine and what Algorithm 2 chooses, against the best of the whole grid."""
+"""The layouts that `gmi-drl plan` and Algorithm 2 choose on this machine, against the best of the whole grid."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts, training_side
-from gmi_drl.benchmarks.cases.common.shared_gpu import MPS, PLAIN, WORDS, most_gmis, one_device
+from gmi_drl.benchmarks.cases.common.shared_gpu import LABELS, MPS, PLAIN, most_gmis, one_device
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -26,21 +26,19 @@ if TYPE_CHECKING:
 
 QUICK_SIZES, QUICK_NUM_ENVS = (1, 2), (16, 32)
 PLAN_S = 60.0
-"""What `gmi-drl plan` takes on a CPU if it is not told otherwise."""
+"""Seconds of measuring that `gmi-drl plan` takes on a CPU by default."""
 
 GPU_PLAN_S = 120.0
-"""On a GPU, where a minute shall compare one GMI with two."""
+"""Seconds on a GPU, where a minute is needed to compare one GMI with two."""
 
 GPU_SIZES, GPU_NUM_ENVS = (1, 2, 4, 8), (1024, 4096, 16384)
-"""A small grid: the whole of what `gmi-drl plan` may look at on a GPU would take an hour."""
+"""A small grid: the whole grid of `gmi-drl plan` on a GPU would take an hour."""
 
 MOST_NUM_ENV = 4096
-"""On cores, where one iteration with more lasts as long as a round of all."""
+"""Most environments of a GMI on cores: an iteration with more lasts as long as a round of all the others."""
 
 PLAN, ALGORITHM_2, BEST, ONE_GMI = "gmi-drl plan", "Algorithm 2", "the best of the grid", "the best with one GMI"
-DRAWN, DRAWN_BY = 3, 0
-"""Choices at random, and the seed that they are drawn by."""
-
+RANDOM_CHOICES, RANDOM_SEED = 3, 0
 SECONDS = 3.0
 SWEEPS = 3
 DEADLINE_S = 900.0  # two iterations with 16384 environments and a large network take minutes on a slow core
@@ -48,14 +46,14 @@ DEADLINE_S = 900.0  # two iterations with 16384 environments and a large network
 
 @dataclass(frozen=True)
 class Workload:
-    """What is run, and where.
+    """What runs, and on which devices.
 
     Args:
-        task: By name.
-        purpose: Of the template.
-        hidden: Widths of the network; None for the task's.
-        keep_batch: Samples per update, should they be held.
-        gpu_backend: What cuts the first GPU; None for the cores.
+        task: The task's name.
+        purpose: Training or serving.
+        hidden: Widths of the network; None for the task's own.
+        keep_batch: Samples per update if all layouts must have the same; else None.
+        gpu_backend: The backend that cuts the first GPU; None for cores.
     """
 
     task: str = "ant"
@@ -66,21 +64,21 @@ class Workload:
 
     @cached_property
     def spec(self) -> "TaskSpec":
-        """Its sizes."""
+        """The task's sizes."""
         from gmi_drl.workload import TASK_SPECS
 
         return TASK_SPECS[self.task]
 
     @cached_property
     def template(self) -> "Template":
-        """How its roles lie on GMIs."""
+        """The template by which roles are placed on GMIs."""
         from gmi_drl.templates import template_named
 
         return template_named(self.purpose)
 
     @cached_property
     def config(self) -> "RunConfig":
-        """How it learns."""
+        """The configuration of the training."""
         from gmi_drl.config.run_config import default_config
 
         usual = default_config(self.spec)
@@ -95,7 +93,7 @@ class Workload:
         return one_device(this_node()) if self.gpu_backend else this_node().model_copy(update={"gpus": None})
 
     def grid(self, *, quick: bool) -> "Grid":
-        """What is looked at."""
+        """The layouts that are measured."""
         from gmi_drl.scheduler import grid_of, search_grid
 
         if self.gpu_backend:
@@ -109,7 +107,7 @@ class Workload:
 
 
 def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """All choices are made first, each from measurements of its own; then they run by turns, the same ones once."""
+    """The opener of the sides: all choices are made first, each from its own measurements, then measured in turn."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -118,7 +116,7 @@ def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]
         from gmi_drl.scheduler import with_caps
 
         task, template, node, grid = workload.spec, workload.template, workload.node, workload.grid(quick=quick)
-        plan = planned(workload, grid)  # measures how fast GMIs reduce, which is remembered
+        plan = planned(workload, grid)  # also measures how fast GMIs reduce, which is cached
         speeds = known_speeds(task, workload.config, node, grid, Budget(math.inf), template=template)
         cuts = {PLAN: plan, ALGORITHM_2: choice(workload, grid, speeds)}
         whole = with_caps(grid)
@@ -132,27 +130,27 @@ def opener(workload: Workload) -> Callable[[bool], AbstractContextManager[Sides]
             ranking = exhaustive(sessions, whole)
             cuts[BEST] = ranking[0]
             cuts[ONE_GMI] = next(cut for cut in ranking if cut.gmis_per_gpu == 1)
-            cuts |= {f"random choice {number}": cut for number, cut in enumerate(drawn(grid), 1)}
+            cuts |= {f"random choice {number}": cut for number, cut in enumerate(random_cuts(grid), 1)}
             sides = {cut: training_side(sessions, cut.division, cut.num_env, SECONDS) for cut in cuts.values()}
             yield {name: sides[cut] for name, cut in cuts.items()}
 
     return open_sides
 
 
-def drawn(grid: "Grid") -> "list[Cut]":
-    """What somebody would get who does not measure: cuts at random, always the same ones of a grid."""
-    return Random(DRAWN_BY).sample(list(grid), min(DRAWN, len(grid)))
+def random_cuts(grid: "Grid") -> "list[Cut]":
+    """Random cuts of the grid, as without any measurement; always the same ones of a grid."""
+    return Random(RANDOM_SEED).sample(list(grid), min(RANDOM_CHOICES, len(grid)))
 
 
 def gpu_grid(node: "Node", backend: str) -> "Grid":
-    """What is compared on a GPU: as many GMIs as have cores."""
+    """The grid on a GPU, with at most as many GMIs as have a core each."""
     from gmi_drl.scheduler import grid_of
 
     return grid_of({size: GPU_NUM_ENVS for size in GPU_SIZES if size <= most_gmis(node)}, backend)
 
 
 def planned(workload: Workload, grid: "Grid") -> "Cut":
-    """What `gmi-drl plan` writes, measured afresh. It may be one GMI with more environments than the grid has."""
+    """The cut that `gmi-drl plan` chooses, measured anew. It may be one GMI with more environments than in the grid."""
     from gmi_drl.layout.cut import Cut
     from gmi_drl.profiler.measured_plan import plan_here
 
@@ -173,7 +171,7 @@ def planned(workload: Workload, grid: "Grid") -> "Cut":
 
 
 def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut":
-    """What Algorithm 2 chooses with the paper's stop, measured afresh."""
+    """The cut that Algorithm 2 chooses with the paper's stop, measured anew."""
     from gmi_drl.profiler.budget import Budget
     from gmi_drl.profiler.cache import Cache
     from gmi_drl.profiler.points import PointMeasurer
@@ -187,9 +185,9 @@ def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut"
 
 
 def exhaustive(sessions: "Sessions[tuple[str, int]]", grid: "Grid") -> "list[Cut]":
-    """Every layout of the grid with all its GMIs, that with the highest median first.
+    """Measure every cut of the grid with all its GMIs. Returns them, the one with the highest median first.
 
-    Each is measured several times, but for those of which one iteration lasts longer than that: it tells as much.
+    Each is measured several times, except cuts whose single iteration lasts longer than all these measurements.
     """
     speeds: dict[Cut, list[float]] = {}
     slow: set[Cut] = set()
@@ -206,17 +204,18 @@ def case(name: str, what: str, workload: Workload) -> Case:
     """The case of one workload on cores."""
     return Case(
         name=name,
-        claim=f"{what}: what `gmi-drl plan` finds in a minute and what Algorithm 2 chooses with the paper's stop run "
-        f"as fast as the best of the whole grid; beside them the best with one GMI, and {DRAWN} choices at random.",
+        claim=f"{what}: the layouts that `gmi-drl plan` finds in a minute and that Algorithm 2 chooses with the "
+        "paper's stop run as fast as the best of the whole grid; also the best with one GMI, and "
+        f"{RANDOM_CHOICES} random choices.",
         unit="steps/s",
         open=opener(workload),
         obstacle=lambda: requirements.cores(2) or requirements.package("mujoco", "mujoco"),
-        reference="to be within 5 % of the best",
+        reference="aim: within 5 % of the best",
         limits="The grid is that of `gmi-drl plan`: from one GMI to one for each core, ten at most, with "
         + (
             f"as many environments as make {workload.keep_batch} samples per update."
             if workload.keep_batch
-            else f"128 to {MOST_NUM_ENV} environments each. One GMI for each core is an edge that the cores set."
+            else f"128 to {MOST_NUM_ENV} environments each. The number of cores limits the number of GMIs."
         ),
     )
 
@@ -226,12 +225,12 @@ def gpu_case(name: str, backend: str, obstacle: Callable[[], str | None]) -> Cas
     numbers = f"{', '.join(map(str, GPU_SIZES))} GMIs with {', '.join(map(str, GPU_NUM_ENVS))} environments each"
     return Case(
         name=name,
-        claim=f"Training Ant on one GPU, {WORDS[backend]}: what `gmi-drl plan` finds in two minutes and what Algorithm "
-        "2 chooses with the paper's stop run as fast as the best of the whole grid.",
+        claim=f"Training Ant on one GPU, {LABELS[backend]}: the layouts that `gmi-drl plan` finds in two minutes and "
+        "that Algorithm 2 chooses with the paper's stop run as fast as the best of the whole grid.",
         unit="steps/s",
         open=opener(Workload(gpu_backend=backend)),
         obstacle=lambda: requirements.warp_on_gpu() or obstacle(),
-        reference="to be within 5 % of the best",
+        reference="aim: within 5 % of the best",
         limits=f"The grid is {numbers}.",
     )
 
@@ -241,7 +240,7 @@ CASES = (
     case("algorithm_2_ant_serving", "Serving a policy in Ant", Workload("ant", "serving")),
     case("algorithm_2_humanoid_training", "Training Humanoid by PPO", Workload("humanoid")),
     case("algorithm_2_humanoid_serving", "Serving a policy in Humanoid", Workload("humanoid", "serving")),
-    # Each GMI steps Adam on all weights and their sum goes over the border, for few samples: some cores go to threads.
+    # Each GMI runs Adam on all weights and exchanges their gradients for few samples, so some cores go to threads.
     case(
         "algorithm_2_kept",
         "Training Ant with 512 samples per update and a network (2048, 2048)",

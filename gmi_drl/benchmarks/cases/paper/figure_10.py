@@ -1,4 +1,4 @@
-"""The paper's Figure 10: how training speed and memory of one GMI grow with its number of environments."""
+"""The paper's Figure 10: training speed and memory of one GMI by its number of environments."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SECONDS, QUICK_SECONDS = 6.0, 0.5
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """A process for each task, on the same device, one at a time; on a GPU with CUDA graphs and without."""
+    """One process per task on the same device, one working at a time; on a GPU with CUDA graphs and without."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.profiler.sessions import Sessions
@@ -40,7 +40,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def _solo(task: str, config: "RunConfig", node: "Node") -> "Session":
-    """One GMI on one device, with everything that the device has."""
+    """The session of one GMI that has a whole device."""
     from gmi_drl.layout.cut import Cut
     from gmi_drl.profiler.session import Session
     from gmi_drl.templates import TCG_EX
@@ -55,7 +55,7 @@ def _side(sessions: "Sessions[str]", name: str, quick: bool) -> Side:
     num_envs, seconds = (QUICK_NUM_ENVS, QUICK_SECONDS) if quick else (NUM_ENVS, SECONDS)
 
     def measure() -> Sample:
-        """Steps/s at the best number of environments; all of them as curves."""
+        """Steps per second at the best number of environments; the curves have all numbers."""
         measured = [sessions[name].measure(num_env, seconds) for num_env in num_envs]
         speeds = [one.steps_per_second for one in measured]
         memory_gib = [one.memory_bytes / GIB for one in measured]
@@ -70,13 +70,13 @@ def _side(sessions: "Sessions[str]", name: str, quick: bool) -> Side:
 
 CASE = Case(
     name="figure_10",
-    claim="Synchronous training of Ant and Humanoid by one GMI with a whole device, with 512 to 8192 environments: "
+    claim="Synchronous training of Ant and Humanoid by one GMI on a whole device, with 512 to 8192 environments: "
     "environment steps per second at the best number, and the peak memory of the process.",
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: requirements.package("mujoco", "mujoco"),
     reference="Figure 10 of the paper, on an A100: from 4096 to 8192 environments throughput grows slightly, memory "
     "sharply",
-    limits="On a CPU memory is that of the process, torch and MuJoCo included.",
+    limits="On a CPU the memory is that of the process, torch and MuJoCo included.",
     compared=False,
 )

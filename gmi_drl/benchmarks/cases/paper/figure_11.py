@@ -1,4 +1,4 @@
-"""Asynchronous training by GMIs and channels, against one agent and one trainer process with a queue (Figure 11)."""
+"""The paper's Figure 11: asynchronous training by GMIs and channels, against two processes with a queue."""
 
 import json
 import os
@@ -24,7 +24,7 @@ START_S = 120.0
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Both with the same worlds, networks, learner, cores, allocator and room for rollouts."""
+    """Both sides, with the same environments, networks, learner, cores, allocator and number of buffered rollouts."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.workload import TASK_SPECS
 
@@ -38,7 +38,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def through_queue(num_env: int, seconds: float, warm_up_s: float) -> Sample:
-    """The baseline, in processes of its own: predictions per second, which are all learnt from."""
+    """The baseline, in processes of its own: predictions per second, all of which are learnt from."""
     from gmi_drl.benchmarks.cases.paper.figure_11_queue import Order
     from gmi_drl.gmi.claims import claim
     from gmi_drl.layout.layout import Channels
@@ -51,8 +51,8 @@ def through_queue(num_env: int, seconds: float, warm_up_s: float) -> Sample:
         done = subprocess.run(line, capture_output=True, text=True, timeout=limit_s, env=allocator, check=False)
     if done.returncode:
         raise GmiError(f"the queue's processes failed: {done.stderr.strip().splitlines()[-1:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    return Sample(told.pop("rate"), told)
+    printed = json.loads(done.stdout.splitlines()[-1])
+    return Sample(printed.pop("rate"), printed)
 
 
 CASE = Case(
@@ -64,7 +64,7 @@ CASE = Case(
     obstacle=obstacle,
     reference="The paper, on 2 and 4 GPUs against agents and trainers without GMIs: 1.88x the predictions and 1.65x "
     "the samples learnt from per second",
-    limits="With a core for each side nothing is left to be cut, so this compares the ways between them; near 1 is "
-    "expected. What GMIs do for idle halves of a GPU it cannot show.",
+    limits="With a core each for agent and trainer nothing is left to share, so this compares only how experience is "
+    "passed on, and a ratio near 1 is expected. It cannot show how GMIs use idle parts of a GPU.",
     repeats=5,
 )

@@ -1,9 +1,8 @@
-"""One agent process and one trainer process with a queue between them: what is usual without GMIs (Figure 11).
+"""An agent process and a trainer process with a queue between them, as is usual without GMIs (Figure 11).
 
-`python -m gmi_drl.benchmarks.cases.paper.figure_11_queue ORDER`, with an `Order` as JSON.
-Simulator, policy and learner are ours;
-experience goes through a `torch.multiprocessing.Queue`, a whole rollout at a time, parameters through shared tensors
-under a lock. Prints what was done in the time after the warm-up, as JSON.
+`python -m gmi_drl.benchmarks.cases.paper.figure_11_queue ORDER`, with an `Order` as JSON. Simulator, policy and learner
+are ours. Experience goes through a `torch.multiprocessing.Queue`, a whole rollout at a time; parameters go through
+shared tensors under a lock. Prints rates and lags after the warm-up, as JSON.
 """
 
 import json
@@ -36,7 +35,7 @@ PATIENCE_S = 60.0
 
 @dataclass(frozen=True)
 class Order:
-    """What to train, for how long, on which cores; `max_lag` rollouts may wait in the queue."""
+    """The task, the seconds of training and the cores. At most `max_lag` rollouts wait in the queue."""
 
     task: str
     num_env: int
@@ -49,7 +48,7 @@ class Order:
 
 @dataclass
 class Shared:
-    """Parameters and statistics that the trainer writes and the agent reads."""
+    """Parameters and statistics in shared memory: the trainer writes them, the agent reads them."""
 
     vector: Tensor
     statistics: Tensor
@@ -58,7 +57,7 @@ class Shared:
 
 
 def main() -> None:
-    """Train, as the trainer."""
+    """Start the agent's process, and train in this one."""
     order = Order(**json.loads(sys.argv[1]))
     _take_core(order.trainer_core)
     config, spec = default_config(TASK_SPECS[order.task], "a3c"), TASK_SPECS[order.task]
@@ -84,7 +83,7 @@ def main() -> None:
 
 
 def learn(order: Order, agent: Agent, a3c: A3C, shared: Shared, queue: Any) -> dict[str, float]:
-    """Learn from what comes; rates and lags after the warm-up."""
+    """Learn from the rollouts of the queue. Returns rates and lags after the warm-up."""
     form, batch = _form(order, a3c.config.horizon), None
     counted, lags, began_s = 0, list[float](), 0.0
     first_s: float | None = None
@@ -110,7 +109,7 @@ def learn(order: Order, agent: Agent, a3c: A3C, shared: Shared, queue: Any) -> d
 
 
 def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
-    """Act with the newest parameters, a rollout after the other."""
+    """Act with the newest parameters, one rollout after another, until `ends` is set."""
     _take_core(order.agent_core)
     config = default_config(TASK_SPECS[order.task], "a3c")
     learner = a3c_of(config)

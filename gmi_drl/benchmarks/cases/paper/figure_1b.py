@@ -1,4 +1,4 @@
-"""The paper's Figure 1(b): how little of a GPU one process uses that trains by PPO."""
+"""The paper's Figure 1(b): how little of a GPU is used by one process that trains by PPO."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ SECONDS, QUICK_SECONDS = 3.0, 0.05
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """One process for each task, of which one trains at a time."""
+    """One process for each task; one trains at a time."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.profiler.session import Session
@@ -37,17 +37,17 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def activity(sessions: "Sessions[str]", task: str, quick: bool) -> Sample:
-    """Which part of the SMs had work, in percent; occupancy, bandwidth, power and speed are details."""
+    """The share of SMs that had work, in percent; details have occupancy, bandwidth, power and speed."""
     num_env, seconds = (QUICK_NUM_ENV, QUICK_SECONDS) if quick else (NUM_ENV, SECONDS)
     sample = training_side(sessions, task, num_env, seconds)()
     if "sm_util" not in sample.details:
-        raise MachineError(f"NVML told no SM activity (sm_util) while {task} was trained: is GPM supported here?")
+        raise MachineError(f"NVML gave no SM activity (sm_util) while {task} was trained: is GPM supported here?")
     return Sample(sample.details["sm_util"], {**sample.details, "steps_per_second": sample.value})
 
 
 CASE = Case(
     name="figure_1b",
-    claim=f"The part of a GPU's SMs that has work while one process trains with {NUM_ENV} environments by PPO.",
+    claim=f"The share of a GPU's SMs that have work while one process trains with {NUM_ENV} environments by PPO.",
     unit="%",
     open=open_sides,
     obstacle=lambda: requirements.warp_on_gpu() or requirements.gpm(),

@@ -1,16 +1,16 @@
-"""The paper's Figure 7 on one GPU: sharing it at its best against one process that has it alone, at its best."""
+"""The paper's Figure 7 on one GPU: the best number of GMIs, against one process that has the GPU alone."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gmi_drl.benchmarks.case import CURVES, Case, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.num_env_sweep import Sweep, sweep
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts, training_side
 from gmi_drl.benchmarks.cases.common.shared_gpu import (
+    LABELS,
     PLAIN,
-    WORDS,
     cut_by,
     measure_speeds,
     shared,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from gmi_drl.templates import Template
 
 SIZES = (1, 2, 4, 8, 3, 5, 6, 7, 9, 10)
-"""Numbers of GMIs, in the order in which they are tried: there may be no time for the last ones."""
+"""Numbers of GMIs in the order in which they are tried: the time may not suffice for the last ones."""
 TOTALS, QUICK_TOTALS = (2048, 8192, 32768, 65536), (16, 32)
 SEARCH_S, QUICK_SEARCH_S = 200.0, 0.0
 SECONDS, QUICK_SECONDS = 1.5, 0.05
@@ -41,7 +41,7 @@ PAPER = {
 
 
 def opener(task: str, purpose: Purpose) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Every number of GMIs is tried by each way; then the best ones run by turns with the exclusive process."""
+    """The opener of the sides: finds each way's best number of GMIs, then measures these in turn with one process."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -51,31 +51,31 @@ def opener(task: str, purpose: Purpose) -> Callable[[bool], AbstractContextManag
         node, config, seconds = this_node(), default_config(TASK_SPECS[task]), QUICK_SECONDS if quick else SECONDS
         if purpose == "training":
             measure_speeds(node, [cut_by(way, 2).backend for way in ways()])
-        sweeps = {way: swept(task, purpose, node, config, way, quick) for way in ways()}
+        sweeps = {way: sweep_of(task, purpose, node, config, way, quick) for way in ways()}
         alone = sweeps[PLAIN].fastest([1])
         if alone is None:
             raise MachineError(f"one process alone does not run: {sweeps[PLAIN].left_out}")
         chosen = {EXCLUSIVE: (PLAIN, 1)}
         for way, found in sweeps.items():
             if size := found.fastest(size for size in SIZES if size > 1):
-                chosen[f"{WORDS[way]} at its best"] = (way, size)
+                chosen[f"{LABELS[way]} at its best"] = (way, size)
         cuts = {name: shared(task, node, _template(purpose), size, way) for name, (way, size) in chosen.items()}
         with of_layouts(cuts, config) as sessions:
 
             def side(name: str) -> Side:
                 way, size = chosen[name]
                 num_env, found = sweeps[way].best[size].num_env, sweeps[way]
-                details = {CURVES: found.curves()} if name != EXCLUSIVE else {}
-                told = details | ({"left_out": found.left_out} if found.left_out else {})
-                return with_details(training_side(sessions, name, num_env, seconds), told)
+                details: dict[str, Any] = {CURVES: found.curves()} if name != EXCLUSIVE else {}
+                details |= {"left_out": found.left_out} if found.left_out else {}
+                return with_details(training_side(sessions, name, num_env, seconds), details)
 
             yield {name: side(name) for name in cuts}
 
     return open_sides
 
 
-def swept(task: str, purpose: Purpose, node: "Node", config: "RunConfig", way: str, quick: bool) -> Sweep:
-    """Every number of GMIs by one way, each with its best number of environments."""
+def sweep_of(task: str, purpose: Purpose, node: "Node", config: "RunConfig", way: str, quick: bool) -> Sweep:
+    """Measure every number of GMIs by one way. Returns each with its best number of environments."""
     template, budget_s = _template(purpose), (QUICK_SEARCH_S if quick else SEARCH_S) / len(ways())
     return sweep(
         lambda size: shared(task, node, template, size, way),
@@ -104,8 +104,8 @@ def case(task: str, purpose: Purpose) -> Case:
         open=opener(task, purpose),
         obstacle=requirements.warp_on_gpu,
         reference=PAPER[purpose],
-        limits="On one GPU. How many environments are best is looked for once, by short measurements; numbers of GMIs "
-        "that there was no time for are among the details of the result.",
+        limits="On one GPU. The best number of environments is searched for once, by short measurements. Numbers of "
+        "GMIs that were not measured for lack of time are in the details of the result.",
         is_baseline_first=True,
     )
 

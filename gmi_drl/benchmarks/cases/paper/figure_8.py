@@ -17,7 +17,7 @@ SIDES = {"Direct-Share": PLAIN, "MPS": MPS, "capped MPS": CAPPED_MPS}
 
 
 def opener(task: str, processes: int) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """So many serving processes, by each way."""
+    """The opener of the sides: `processes` serving processes, by each way to share the GPU."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -44,8 +44,8 @@ def case(task: str, processes: int) -> Case:
         obstacle=lambda: requirements.warp_on_gpu() or requirements.mps() or requirements.cores(processes),
         reference="Figure 8 of the paper, on an A100: MPS and MIG are always above Direct-Share, MIG above MPS for "
         "Humanoid and Ball Balance, about equal for Ant",
-        limits="Without the paper's third bar, MIG: its mode is left as it is. `gmi-drl plan --backend mig` plans for "
-        "it where it is on.",
+        limits="Without the paper's third bar, MIG, because a case does not switch the MIG mode. `gmi-drl plan "
+        "--backend mig` plans for it if it is on.",
         is_baseline_first=True,
     )
 

@@ -1,4 +1,4 @@
-"""What the paper's model foretells of dedicated GMIs, by the times that colocated ones were measured to take."""
+"""The speed of dedicated GMIs as predicted by the paper's model from the measured times of colocated ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from gmi_drl.benchmarks.case import Sample, Side, Sides
 from gmi_drl.templates.paper_model import Solution, Terms, tcg, tcg_ex, tdg, tdg_ex, throughput
 
 COPIES = 2
-"""Of a message between GMIs of cores: into shared memory, and out of it."""
+"""Copies of a message between GMIs on cores: into shared memory, and out of it."""
 
 FLOAT_BYTES = 4
 MEMORY_BYTES = 2**28
@@ -16,15 +16,15 @@ MEMORY_BYTES = 2**28
 
 @dataclass(frozen=True)
 class Model:
-    """Tables 4 and 5 for two cores, of which each role needs a whole one while it works.
+    """The model of Tables 4 and 5 for two cores; each role needs a whole core while it works.
 
     Args:
-        num_obs: Of one environment.
-        num_actions: Of one environment.
+        num_obs: Observations of one environment.
+        num_actions: Actions of one environment.
         total: Environments of every side.
-        m: Steps of each in what the times are of.
+        m: Steps of each environment in an iteration, to which the times refer.
         bandwidth: BW of messages, in bytes per second.
-        M_p: Bytes of the parameters; None where nothing is learnt (Table 4).
+        M_p: Bytes of the parameters; None if nothing is learnt (Table 4).
         sums: Reductions of gradients in an iteration.
     """
 
@@ -36,16 +36,17 @@ class Model:
     M_p: int | None = None
     sums: int = 0
 
-    def foretell(self, together: Sample, simulators: int) -> dict[str, float]:
-        """Steps per second of a side, as the paper's equation says and as its layout holds its cores.
+    def predict(self, together: Sample, simulators: int) -> dict[str, float]:
+        """Predict the steps per second of a side by the paper's equation, and with cores that GMIs hold all the time.
 
-        The paper's R of dedicated GMIs is a mean over time: a role's share counts only while it works, so that others
-        could have it meanwhile. GMIs hold theirs all the time: `held` has the same times and COM / BW, but one round of
-        all environments after the other, in which simulators work side by side, and agent and trainer on one core.
+        The paper's R of dedicated GMIs is a mean over time: a role's share counts only while it works, as if others
+        could use it meanwhile. But GMIs hold their cores all the time. So the second prediction (`held`) has the same
+        times and COM / BW, but rounds of all environments one after another: the simulators work in parallel, and
+        agent and trainer on one core.
 
         Args:
-            together: Of the colocated side, with `sim_s`, `act_s` and `learn_s` of one of its two GMIs.
-            simulators: Of the side that is foretold; 0 of the colocated one.
+            together: A sample of the colocated side, with `sim_s`, `act_s` and `learn_s` of one of its two GMIs.
+            simulators: Simulators of the predicted side; 0 for the colocated one.
         """
         terms = self._terms(together)
         dedicated, colocated = (tdg, tcg) if self.M_p is None else (tdg_ex, tcg_ex)
@@ -85,23 +86,23 @@ class Model:
         return throughput(1, self.m * self.total, iteration_s, whole.moved_bytes / terms.BW)
 
 
-def beside(sides: Sides, simulators: Mapping[str, int], model: Model) -> Sides:
-    """The same sides, each sample with what is foretold of it by the newest of the first, and the errors."""
+def with_predictions(sides: Sides, simulators: Mapping[str, int], model: Model) -> Sides:
+    """The sides, with each sample's prediction from the first side's newest sample, and its errors, in the details."""
     together: list[Sample] = []
 
     def measured(name: str, side: Side) -> Sample:
         sample = side()
         if not simulators[name]:
             together[:] = [sample]
-        told = model.foretell(together[0], simulators[name])
-        errors = {f"{way.split('_')[0]}_error": speed / sample.value - 1 for way, speed in told.items()}
-        return Sample(sample.value, {**sample.details, **told, **errors})
+        predicted = model.predict(together[0], simulators[name])
+        errors = {f"{way.split('_')[0]}_error": speed / sample.value - 1 for way, speed in predicted.items()}
+        return Sample(sample.value, {**sample.details, **predicted, **errors})
 
     return {name: partial(measured, name, side) for name, side in sides.items()}
 
 
 def message_bandwidth() -> float:
-    """Bytes per second of messages between cores: those of a large copy, over `COPIES`."""
+    """Bytes per second of messages between cores: the speed of a large copy, divided by `COPIES`."""
     import time
 
     import torch

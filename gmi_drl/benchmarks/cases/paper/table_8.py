@@ -1,4 +1,4 @@
-"""Experience by a channel for each kind against every tensor by itself (paper Table 8)."""
+"""The paper's Table 8: a channel for each kind of experience, against one queue for every tensor."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -12,7 +12,7 @@ SECONDS, QUICK_SECONDS = 12.0, 2.0
 
 
 def opener(task: str) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Both ways, with the same agent, trainer, slots and copies."""
+    """The opener of both sides, with the same agent, trainer, slots and copies."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -32,7 +32,7 @@ def opener(task: str) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 
 def case(task: str, papers: str) -> Case:
-    """Of one task."""
+    """The case of one task."""
     return Case(
         name=f"table_8_{task}",
         claim=f"Training {task} by A3C with one agent and one trainer, a core each: a channel for each kind of "
@@ -41,9 +41,9 @@ def case(task: str, papers: str) -> Case:
         open=opener(task),
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {papers}",
-        limits="On cores agents and trainers share their memory, so that a message is a record of 48 bytes; real "
-        "physics on a core gives thousands of steps a second, where the paper's GPUs give a hundred thousand. As room "
-        "is bounded and nothing dropped, predictions and samples learnt from are one number.",
+        limits="On cores agents and trainers share memory, so that a message is a record of 48 bytes. Real physics on "
+        "a core gives thousands of steps a second, the paper's GPUs give a hundred thousand. Buffers are bounded and "
+        "nothing is dropped, so predictions and samples learnt from are one number.",
         repeats=5,
     )
 

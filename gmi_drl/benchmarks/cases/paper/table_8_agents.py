@@ -1,8 +1,9 @@
-"""Agents and a trainer that take as long as the paper's for what they do, and do nothing but move it by channels.
+"""Dummy agents and a dummy trainer that move experience through channels at the paper's rates, and do nothing else.
 
-A dummy sleeps while the other's GPU would work, and then does what our agents and trainers do on their processor:
-lease, take a version, write each tensor of a step where the trainer reads it, tell of it; take a batch, publish a
-version, give the batch back. Nothing is pickled, and of the two modes neither sleeps itself.
+A dummy sleeps while a GPU would work. Then it does what our agents and trainers do on their cores. An agent leases a
+slot, reads the newest parameters, writes each tensor of a step where the trainer reads it, and sends the message. The
+trainer takes a batch, publishes parameters and gives the batch back. Nothing is pickled. The channels themselves do not
+sleep in either mode.
 """
 
 import ctypes
@@ -24,19 +25,19 @@ from gmi_drl.roles.main import die_with
 
 HANG_S = 60.0
 _PR_SET_TIMERSLACK, _SLACK_NS = 29, 1000
-_FORK = get_context("fork")  # they inherit the descriptors
+_FORK = get_context("fork")  # the children inherit the descriptors
 
 
 @dataclass(frozen=True)
 class Rates:
-    """How fast all dummies of a kind are together.
+    """The rates of the dummies.
 
     Args:
-        agents: How many act, on one core, since they mostly sleep.
-        form: Of a rollout of each.
-        predictions: Per second, of all agents; None if they have nothing else to do than to send.
-        samples: That the trainer learns from per second; None if it only takes what comes.
-        parameter_count: Of the policy that goes back.
+        agents: Number of agents, on one core, because they mostly sleep.
+        form: The form of an agent's rollout.
+        predictions: Predictions of all agents per second; None if agents only send.
+        samples: Samples that the trainer learns from per second; None if it only receives.
+        parameter_count: Parameters of the policy, which goes back to the agents.
     """
 
     agents: int
@@ -47,28 +48,28 @@ class Rates:
 
     @property
     def step_s(self) -> float:
-        """Simulating and acting of one step of an agent's worlds."""
+        """Seconds of simulation and acting for one step of an agent's environments."""
         return self.agents * self.form.num_env / self.predictions if self.predictions else 0.0
 
     @property
     def samples_of_update(self) -> int:
-        """A rollout from each agent."""
+        """Samples of a rollout from each agent."""
         return self.agents * self.form.horizon * self.form.num_env
 
     @property
     def learn_s(self) -> float:
-        """Of an update."""
+        """Seconds of learning in an update."""
         return self.samples_of_update / self.samples if self.samples else 0.0
 
 
 class Dummies:
-    """Agents in processes of their own, which go on as long as there is room, and the trainer in this one.
+    """Agents in processes of their own, which send while there are free slots, and the trainer in this process.
 
     Args:
-        rates: Of all of them.
-        mode: Of the channels: MCC or UCC.
-        core: Of the agents.
-        first: What the first agent does instead of `act_on`, as when somebody watches it.
+        rates: The rates of the dummies.
+        mode: Mode of the channels: MCC or UCC.
+        core: The agents' core.
+        first: What the first agent runs instead of `act_on`, to profile it for example.
     """
 
     def __init__(
@@ -91,11 +92,11 @@ class Dummies:
         precise_sleep()
 
     def measure(self, warm_up_s: float, seconds: float) -> Sample:
-        """Samples that were trained on per second, which are as many as were predicted: room is bounded.
+        """Samples that were trained on per second. As buffers are bounded, as many were predicted.
 
         Args:
-            warm_up_s: Seconds that are not counted, until room is as full as it stays.
-            seconds: That are.
+            warm_up_s: Seconds that are not counted, until the buffers are as full as they stay.
+            seconds: Seconds that are counted.
         """
         self.learn(warm_up_s)
         waited_s, began, began_cpu = self.end.wait_s, time.perf_counter(), time.process_time()
@@ -109,7 +110,7 @@ class Dummies:
         return Sample(updates * self.rates.samples_of_update / took_s, details)
 
     def learn(self, seconds: float) -> int:
-        """As a trainer does, but for the learning, until so many have gone by: the updates, one at least."""
+        """Do what a trainer does, without learning, for `seconds`. Returns the number of updates, at least one."""
         parameters, updates, until = self.end.parameters, 0, time.perf_counter() + seconds
         while not updates or time.perf_counter() < until:
             self.end.take()
@@ -120,7 +121,7 @@ class Dummies:
         return updates
 
     def close(self) -> None:
-        """End them all."""
+        """End all processes, and free what they share."""
         for process in self._processes:
             process.kill()
             process.join()
@@ -137,14 +138,14 @@ class Dummies:
 
 
 def act_on(end: AgentEnd, rates: Rates) -> None:
-    """Send one rollout after the other, without end."""
+    """Send one rollout after another, forever."""
     act = actor(end, rates)
     while True:
         act()
 
 
 def actor(end: AgentEnd, rates: Rates) -> Callable[[], None]:
-    """Sends one rollout in each call. A step begins when what was seen in the last one is sent, as our agents do."""
+    """A function that sends one rollout per call. Like our agents, it begins a step when the last one is sent."""
     rollout, weights = made_rollout(rates.form), [torch.zeros(rates.parameter_count)]
     version: int | None = None
 
@@ -163,5 +164,5 @@ def _work(seconds: float) -> None:
 
 
 def precise_sleep() -> None:
-    """Let sleeps of this process end in time: the kernel's usual slack is 50 us."""
+    """Let this process' sleeps end within a microsecond: the kernel's usual slack is 50 us."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, _SLACK_NS)

@@ -1,4 +1,4 @@
-"""The paper's Table 8 at the paper's rates, by dummies: what multi-channel mode gains where steps come that fast."""
+"""The paper's Table 8 at the paper's rates, by dummies: the gain of multi-channel mode with steps that fast."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,12 +19,12 @@ PPS = {"anymal": 180_001, "franka_cabinet": 102_363}
 TTOP = {"anymal": 122_676, "franka_cabinet": 50_931}
 """Table 8, 2 GPUs, MCC: predictions per second of the agents of one GPU, and samples that trainers of one learn from.
 
-Its UCC has 169,451 and 108,536 of anymal, 98,819 and 40,778 of franka_cabinet. How many GMIs, worlds and steps there
-were is not told.
+Its UCC has 169,451 and 108,536 for anymal, 98,819 and 40,778 for franka_cabinet. The paper does not give the numbers of
+GMIs, environments and steps.
 """
 
 AGENTS, NUM_ENV, HORIZON = 4, 128, 16
-"""The paper's worlds of a GMI are 128 to 16,384 (section 5.2): with the fewest, messages weigh most."""
+"""The paper's GMIs have 128 to 16,384 environments (section 5.2): with the fewest, messages cost most."""
 
 MODES = ("MCC", "UCC")
 SECONDS, WARM_UP_S = 4.0, 1.0
@@ -32,9 +32,10 @@ QUICK_PART = 0.1
 
 
 def rates_of(task: str, metric: Metric) -> "Rates":
-    """The paper's agents with a trainer that only takes what comes (PPS), or with one as the paper's (TTOP).
+    """The rates of a metric.
 
-    Or the most that channels carry: neither has anything to do beside.
+    For PPS the trainer only receives, for TTOP it learns at the paper's rate. For "most" agents only send and the
+    trainer only receives, which shows the most that channels carry.
     """
     from gmi_drl.benchmarks.cases.paper.table_8_agents import Rates
     from gmi_drl.layout.experience import RolloutForm
@@ -49,7 +50,7 @@ def rates_of(task: str, metric: Metric) -> "Rates":
 
 @contextmanager
 def open_sides(task: str, metric: Metric, quick: bool) -> Iterator[Sides]:
-    """Both modes by turns, with the same dummies, memory, places and copies: agents on one core, the trainer here."""
+    """Both modes, with the same dummies, memory, slots and copies: agents on one core, the trainer in this process."""
     import os
 
     from gmi_drl.benchmarks.cases.paper.table_8_agents import Dummies
@@ -69,24 +70,24 @@ def open_sides(task: str, metric: Metric, quick: bool) -> Iterator[Sides]:
 def _case(task: str, metric: Metric, gain: str) -> Case:
     counted = {"pps": "predictions", "ttop": "samples learnt from", "most": "steps"}[metric]
     who = {
-        "pps": f"agents act at the paper's {PPS[task]:,} predictions/s and the trainer only takes",
+        "pps": f"agents act at the paper's {PPS[task]:,} predictions/s and the trainer only receives",
         "ttop": f"agents act at the paper's {PPS[task]:,}/s, the trainer learns at {TTOP[task]:,}/s",
-        "most": "none of them has anything to do but to send and to take, so this is the most that channels carry",
+        "most": "agents only send and the trainer only receives, so this is the most that channels carry",
     }[metric]
     return Case(
         name=f"table_8_{metric}_{task}",
-        claim=f"Table 8 by dummies, {task}: {AGENTS} agents of {NUM_ENV} worlds on a core and a trainer on another; "
-        f"{who}. {counted.capitalize()} per second with a channel for each kind of experience (MCC), against every "
-        "tensor by itself on one queue (UCC). Same memory, places and copies; nothing is pickled.",
+        claim=f"Table 8 by dummies, {task}: {AGENTS} agents of {NUM_ENV} environments on a core and a trainer on "
+        f"another; {who}. {counted.capitalize()} per second with a channel for each kind of experience (MCC), against "
+        "every tensor by itself on one queue (UCC). Same memory, slots and copies; nothing is pickled.",
         unit="steps/s",
         open=partial(open_sides, task, metric),
         obstacle=obstacle,
         reference=f"The paper, on 2 GPUs: {gain}; on average of Table 8 1.06x the predictions and 1.23x the samples",
-        limits="Dummies sleep for as long as a GPU would work, so only what channels take of a processor slows them "
-        "down; the rates are those of the paper's MCC, whose own overhead is in them already. The trainer is a "
-        "dummy, too. On cores a message is a record of 48 bytes and no transfer, and with the fewest worlds of the "
-        "paper's range there are most of them. As room is bounded and nothing is dropped, predictions and samples "
-        "learnt from are one number in each case.",
+        limits="Dummies sleep for as long as a GPU would work, so only the channels' use of the CPU slows them down. "
+        "The rates are those of the paper's MCC, so they include its overhead already. The trainer is a dummy, too. On "
+        "cores a message is a record of 48 bytes and no transfer, and with the fewest environments of the paper's "
+        "range there are most messages. Buffers are bounded and nothing is dropped, so predictions and samples learnt "
+        "from are one number in each case.",
         repeats=15,
     )
 

@@ -1,4 +1,4 @@
-"""Roles that share a GMI against roles that have GMIs of their own: Tables 4 and 5 of the paper, run on two cores."""
+"""The paper's Tables 4 and 5 on two cores: roles that share GMIs, against roles with GMIs of their own."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from gmi_drl.benchmarks.case import Case, Sample, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.benchmarks.cases.learning import learning
-from gmi_drl.benchmarks.cases.paper.paper_model import Model, beside, message_bandwidth
+from gmi_drl.benchmarks.cases.paper.paper_model import Model, message_bandwidth, with_predictions
 from gmi_drl.run.phases import PHASE_NAMES
 
 if TYPE_CHECKING:
@@ -26,16 +26,17 @@ TOTAL = 512
 
 ITERATIONS, QUICK_ITERATIONS = 30, 4
 SIMULATOR = ("simulator",)
-
-WARM_UP = 2
-"""Iterations that are not timed."""
+WARM_UP = 2  # iterations that are not timed
 
 STEPS, QUICK_STEPS = 600, 20
-"""Control steps of every world in serving."""
+"""Control steps of every environment in serving."""
 
 
 def training_layouts() -> "Mapping[str, Layout]":
-    """The same environments and cores. A simulator works while agent and trainer wait, so they share its core."""
+    """Layouts with the same environments and cores.
+
+    Agent and trainer wait while a simulator works, and so share its core.
+    """
     from gmi_drl.layout.cut import Cut
     from gmi_drl.templates import TCG_EX, TDG_EX
 
@@ -47,7 +48,7 @@ def training_layouts() -> "Mapping[str, Layout]":
 
 
 def serving_layouts() -> "Mapping[str, Layout]":
-    """The same for serving: with two simulators the agent shares the core of one."""
+    """The same for serving: with two simulators the agent shares the core of one of them."""
     from gmi_drl.layout.cut import Cut
     from gmi_drl.templates import TCG, TDG
 
@@ -60,7 +61,7 @@ def serving_layouts() -> "Mapping[str, Layout]":
 
 @contextmanager
 def open_training(quick: bool) -> Iterator[Sides]:
-    """Each sample is a training of its own, whose start is not timed."""
+    """Sides of which each sample is a new training. The start is not timed."""
     from gmi_drl.workload import TASK_SPECS
 
     config, numbers = configured(QUICK_ITERATIONS if quick else ITERATIONS), count()
@@ -72,12 +73,13 @@ def open_training(quick: bool) -> Iterator[Sides]:
         layouts, learner = training_layouts(), config.learner
         sums = learner.epochs * learner.minibatches
         model = _model(learner.horizon, M_p=learner.bucket_bytes(TASK_SPECS["ant"]), sums=sums)
-        yield beside({name: partial(side, layout) for name, layout in layouts.items()}, _simulators(layouts), model)
+        sides = {name: partial(side, layout) for name, layout in layouts.items()}
+        yield with_predictions(sides, _simulators(layouts), model)
 
 
 @contextmanager
 def open_serving(quick: bool) -> Iterator[Sides]:
-    """All serve the first policy of a training; starting is not timed."""
+    """Sides that serve the first policy of a training. The start is not timed."""
     from gmi_drl.run.folder import RunFolder
 
     layouts = serving_layouts()
@@ -87,7 +89,7 @@ def open_serving(quick: bool) -> Iterator[Sides]:
         learning.train(first, configured(iterations=1), run)
         steps = QUICK_STEPS if quick else STEPS
         sides = {name: partial(serve, layout, run, steps) for name, layout in layouts.items()}
-        yield beside(sides, _simulators(layouts), _model(steps))
+        yield with_predictions(sides, _simulators(layouts), _model(steps))
 
 
 def _model(m: int, **learns: int) -> Model:
@@ -98,12 +100,12 @@ def _model(m: int, **learns: int) -> Model:
 
 
 def _simulators(layouts: "Mapping[str, Layout]") -> dict[str, int]:
-    """GMIs that only simulate, of each."""
+    """The number of GMIs that only simulate, by layout."""
     return {name: sum(gmi.roles == SIMULATOR for gmi in layout.gmis) for name, layout in layouts.items()}
 
 
 def configured(iterations: int) -> "RunConfig":
-    """How Ant is trained by default, so many iterations long, without checkpoints within."""
+    """Ant's default configuration with `iterations` iterations and a checkpoint only at the end."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.workload import TASK_SPECS
 
@@ -112,10 +114,10 @@ def configured(iterations: int) -> "RunConfig":
 
 
 def train(layout: "Layout", config: "RunConfig", folder: Path) -> Sample:
-    """Steps per second of the iterations after the warm-up, which have as many steps each, and where they go.
+    """Train. The value is the steps per second after the warm-up; details have the seconds of the phases.
 
-    These are medians of the paper's T_s, T_a and T_t, and of waiting. Where roles are apart the times are of the GMIs
-    that do them, and waiting (`sync_s`) is what borders cost.
+    The phases are medians of the paper's T_s, T_a and T_t, and of waiting. If roles have GMIs of their own, each time
+    is that of the GMIs with this role, and waiting (`sync_s`) is the cost of the exchange between them.
     """
     from gmi_drl.run.folder import RunFolder
 
@@ -125,30 +127,29 @@ def train(layout: "Layout", config: "RunConfig", folder: Path) -> Sample:
 
 
 def serve(layout: "Layout", run: "RunFolder", steps: int) -> Sample:
-    """Steps per second of all worlds, and the seconds of all steps by what they went into, means over who tells."""
+    """Serve. The value is the steps per second of all environments; details have seconds by phase, means over GMIs."""
     from gmi_drl.launch.serving import serve as launch
 
     served = launch(layout, run, steps=steps)
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
-    told = served.gmis.values()
-    phases = {name: sum(getattr(gmi, name) for gmi in told) / len(told) for name in ("sim_s", "act_s", "sync_s")}
+    gmis = served.gmis.values()
+    phases = {name: sum(getattr(gmi, name) for gmi in gmis) / len(gmis) for name in ("sim_s", "act_s", "sync_s")}
     return Sample(served.steps_per_second, {**shape(layout), **phases})
 
 
 def shape(layout: "Layout") -> dict[str, int]:
-    """How many GMIs and environments it has."""
+    """The numbers of GMIs and environments of a layout."""
     return {"gmis": len(layout.gmis), "num_env": layout.num_env}
 
 
 LIMITS = (
-    "`paper_foretells` is the paper's equation with the times of the colocated side when it ran last; `held_foretells` "
-    "the same with cores that GMIs hold all the time, as they do, where the paper's R counts a role's share only while "
-    "it works. Errors are of these to what was measured; that of the colocated side itself only says that its times "
-    "are all there. "
-    "On cores, where memory is shared: a message is two copies. The paper's ratios are of A100s, whose GMIs exchange "
-    "data by the host. With one simulator half of the cores wait by construction; with two, which take turns on them "
-    "with the others, they do not."
+    "`paper_foretells` is the prediction of the paper's equation from the times of the colocated side when it last "
+    "ran. `held_foretells` is the same with cores that GMIs hold all the time, as ours do, while the paper's R counts "
+    "a role's share only while it works. Errors are predictions relative to the measurement; the error of the "
+    "colocated side only shows that its times are complete. On cores memory is shared, and a message is two copies. "
+    "The paper's ratios are for A100s, whose GMIs exchange data through the host. With one simulator half of the cores "
+    "wait by construction; with two, which share the cores with the other roles, they do not."
 )
 
 CASES = (

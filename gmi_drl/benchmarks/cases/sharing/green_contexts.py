@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import training_side
-from gmi_drl.benchmarks.cases.common.shared_gpu import PLAIN, WORDS, shared, those_that_run, ways
+from gmi_drl.benchmarks.cases.common.shared_gpu import LABELS, PLAIN, shared, those_that_run, ways
 from gmi_drl.benchmarks.cases.sharing import green_context_split
 from gmi_drl.benchmarks.cores import PURPOSE
 
@@ -46,7 +46,7 @@ def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
     found = {name: Session(alone, config, role=f"{ROLES}:{IN_ONE_PROCESS[name]}") for name in names}
     under_mps = [way for way in ways if way != PLAIN]
     return found | {
-        f"two processes under {WORDS[way]}": Session(shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:Whole")
+        f"two processes under {LABELS[way]}": Session(shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:Whole")
         for way in under_mps
     }
 

@@ -8,8 +8,8 @@ from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts, training_side
 from gmi_drl.benchmarks.cases.common.shared_gpu import (
+    LABELS,
     PLAIN,
-    WORDS,
     cut_by,
     measure_speeds,
     shared,
@@ -45,7 +45,7 @@ def layouts(task: str, node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Lay
 def _name(size: int, way: str) -> str:
     if (size, way) == (1, PLAIN):
         return SOLO
-    return f"{size} GMI{'s' * (size > 1)}, {WORDS[way]}"
+    return f"{size} GMI{'s' * (size > 1)}, {LABELS[way]}"
 
 
 def opener(task: str, find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:

@@ -31,7 +31,7 @@ def gpus(fake_nvml):
 
 def test_a_gpu_and_its_counters(gpus, monkeypatch):
     gpus()
-    assert "NVML shows this process none" in requirements.warp_on_gpu() == requirements.gpm()
+    assert "NVML shows none to this process" in requirements.warp_on_gpu() == requirements.gpm()
     machine = gpus(FakeGpu("NVIDIA A100-SXM4-40GB"))
     assert requirements.warp_on_gpu() is None and "Hopper" in requirements.gpm()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")

@@ -66,8 +66,12 @@ def test_iterations_of_minutes_are_measured_once():
 
 def test_what_is_drawn_at_random_is_always_the_same_and_from_the_grid():
     grid = [Cut(gmis, num_env) for gmis in (1, 2, 4) for num_env in (128, 256, 512)]
-    drawn = algorithm_2.drawn(grid)
-    assert drawn == algorithm_2.drawn(grid) and len(set(drawn)) == algorithm_2.DRAWN and set(drawn) <= set(grid)
+    cuts = algorithm_2.random_cuts(grid)
+    assert (
+        cuts == algorithm_2.random_cuts(grid)
+        and len(set(cuts)) == algorithm_2.RANDOM_CHOICES
+        and set(cuts) <= set(grid)
+    )
 
 
 @two_cores
