@@ -108,7 +108,7 @@ def test_solo_is_measured_for_long_at_its_two_best_and_a_size_that_fails_costs_n
 @two_cores
 def test_a_case_of_the_bench_is_rehearsed_where_it_is_not_meant_to_run(tmp_path):
     told = rehearsed(tmp_path, "case", "green_contexts")
-    assert list(told) == ["one simulator with all worlds", "two, one after the other"]
+    assert list(told) == ["one simulator with all environments", "two, one after the other"]
     assert all(speed > 0 for speed in told.values())
 
 

@@ -1,4 +1,4 @@
-"""Learning curves of gmi-drl and rsl_rl's own runner on the same Ant, cores, worlds and hyper-parameters."""
+"""Learning curves of gmi-drl and rsl_rl's own runner with the same Ant, cores, environments and hyper-parameters."""
 
 import json
 import math
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout
     from gmi_drl.run.metrics import Row
 
-GMIS, NUM_ENV = 2, 256  # worlds of a GMI; rsl_rl has those of all
+GMIS, NUM_ENV = 2, 256  # environments of each GMI; rsl_rl has GMIS * NUM_ENV
 STEPS, QUICK_STEPS = 1_000_000, 65_536
 SEEDS = 10
 FIRST_SEED = 1  # both sides take the next one each round
 EPISODE_STEPS = GMIS * NUM_ENV * TASK_SPECS["ant"].episode_steps
-SILENCE_S = 120.0  # as long as an iteration or the start may take
+SILENCE_S = 120.0  # limit of an iteration and of the start
 LOG_LINES = 5
 MODULE = "gmi_drl.benchmarks.cases.peers.rsl_rl_runner"
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """A training per measurement, of as many steps on both sides."""
+    """Both sides. Each sample is a training of the same number of steps."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.scheduler.plan import plan
@@ -66,7 +66,7 @@ def train_ours(layout: "Layout", config: "RunConfig", seed: int, folder: Path) -
 
 
 def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) -> Sample:
-    """One training by rsl_rl in a process of its own, on the cores of the layout's GMIs, summarised as ours."""
+    """One training by rsl_rl in a process of its own, on the cores of the layout's GMIs, evaluated like ours."""
     from gmi_drl.config.learners import PPOConfig
     from gmi_drl.gmi import allowed_cores, claimed
     from gmi_drl.launch.row_merger import RowMerger
@@ -80,10 +80,10 @@ def train_reference(layout: "Layout", seed: int, folder: Path, iterations: int) 
 
 
 def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:
-    """The rows of a training by rsl_rl as they come. However the reading ends, the process has ended.
+    """The rows of a training by rsl_rl as they come. The process is ended when the iteration ends, for any reason.
 
     Raises:
-        GmiError: if it fails or falls silent, with the end of its log.
+        GmiError: if the process fails or prints nothing for `SILENCE_S`, with the end of its log.
     """
     with log.open("wb") as errors:
         process = subprocess.Popen(
@@ -92,8 +92,8 @@ def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=errors,
-            bufsize=0,  # so that `select` sees every line that has come
-            process_group=0,  # the terminal's Ctrl-C is for us, who end it
+            bufsize=0,  # so that `select` sees every line
+            process_group=0,  # Ctrl-C in the terminal reaches only this process, which ends the other
         )
     with process:
         try:
@@ -104,7 +104,7 @@ def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:
                     break
                 yield json.loads(line)
             else:
-                raise GmiError(f"rsl_rl has not been heard of for {SILENCE_S:.0f} s{_end_of(log)}")
+                raise GmiError(f"rsl_rl has printed nothing for {SILENCE_S:.0f} s{_end_of(log)}")
             if code := process.wait(SILENCE_S):
                 raise GmiError(f"rsl_rl exited with code {code}{_end_of(log)}")
         finally:
@@ -112,7 +112,7 @@ def reported(order: dict[str, object], log: Path) -> Iterator["Row"]:
 
 
 def environment() -> dict[str, str]:
-    """That of rsl_rl's process: the allocator is set as for our GMIs; its users do not set how long OpenMP spins."""
+    """The environment of rsl_rl's process: the allocator is set as in our GMIs, GOMP_SPINCOUNT is not."""
     return KEEP_FREED_MEMORY | {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"}
 
 
@@ -123,21 +123,21 @@ def _end_of(log: Path) -> str:
 
 CASE = Case(
     name="learning_against_rsl_rl",
-    claim=f"{STEPS:,} steps of Ant from nothing, {SEEDS} seeds: the mean return of the episodes that "
-    "ended in the last 10 % of the steps, by gmi-drl (2 GMIs x 256 worlds) and by the runner of rsl-rl-lib 5.5 "
-    "(512 worlds) on the same cores, with the same networks, normalisation and hyper-parameters.",
+    claim=f"{STEPS:,} steps of Ant from scratch, {SEEDS} seeds: the mean return of the episodes that ended in the last "
+    "10 % of the steps, by gmi-drl (2 GMIs x 256 environments) and by the runner of rsl-rl-lib 5.5 (512 environments) "
+    "on the same cores, with the same networks, normalisation and hyper-parameters.",
     unit="return",
     open=open_sides,
     obstacle=lambda: (
         requirements.package("mujoco", "mujoco") or requirements.package("rsl_rl", "rsl-rl") or requirements.cores(GMIS)
     ),
     limits=f"{SEEDS} seeds show a large difference in learning, not a small one. "
-    "The hyper-parameters are gmi-drl's, tuned with gmi-drl, on a CPU. Each side begins with its "
-    "own library's weights (ours orthogonal with a small last layer of the policy, rsl_rl's PyTorch's default) and "
-    "judges time-outs its own way (ours by the last observation, rsl_rl by the value one step before). An episode "
-    f"that lasts its whole time takes {EPISODE_STEPS:,} of the steps, so that late episodes were begun by policies "
-    "of less training. rsl_rl has one process with a thread per core and the defaults of OpenMP, which busy cores "
-    "slow down most: seconds compare only on idle cores. Its allocator keeps freed memory, as ours does, which its "
-    "users do not set. gmi-drl writes checkpoints and metrics meanwhile, rsl_rl nothing.",
+    "The hyper-parameters are gmi-drl's, tuned with gmi-drl, on a CPU. Each side begins with its own library's weights "
+    "(ours are orthogonal with a small last layer of the policy, rsl_rl's are PyTorch's default) and bootstraps "
+    "time-outs in its own way (ours by the last observation, rsl_rl by the value one step before). An episode that "
+    f"lasts its whole time takes {EPISODE_STEPS:,} of the steps, so late episodes were begun by less trained policies. "
+    "rsl_rl has one process with a thread per core and the defaults of OpenMP, which busy cores slow down most: "
+    "seconds are comparable only on idle cores. Its allocator keeps freed memory, as ours does; users of rsl_rl do not "
+    "set that. gmi-drl writes checkpoints and metrics meanwhile, rsl_rl writes nothing.",
     repeats=SEEDS,
 )

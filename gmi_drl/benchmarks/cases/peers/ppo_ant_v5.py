@@ -1,4 +1,4 @@
-"""PPO on gymnasium's Ant-v5: gmi-drl against the libraries that people train it with."""
+"""PPO on gymnasium's Ant-v5: gmi-drl against the usual libraries."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 TASK = "mujoco:Ant-v5"
 ADAPTED = ("gymnasium:Ant-v5", "envpool:Ant-v5")
-"""The same task through our adapters: gmi-drl without its own physics."""
+"""The same task by our adapters, without gmi-drl's own physics."""
 
 PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool")
 SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
@@ -28,12 +28,12 @@ SWEEP_S, SECONDS, QUICK_SECONDS = 12.0, 30.0, 15.0
 WARM_UP_UPDATES = 2
 
 Setting = tuple[int, int]
-"""Environments in all, and torch threads of each process that learns."""
+"""Environments in all, and torch threads of each learning process."""
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Every side at the setting that a short sweep found best for it; each sample is a training from nothing."""
+    """All sides, each at its best setting in a short sweep. Each sample is a training from scratch."""
     seconds = QUICK_SECONDS if quick else SECONDS
     adapted = {f"gmi-drl, {task}": _our_side(task, quick, seconds) for task in ADAPTED}
     theirs = {peer: _peer_side(peer, quick, seconds) for peer in PEERS}
@@ -41,13 +41,13 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 
 def peer_threads(peer: str) -> list[int]:
-    """What a peer's sweep tries beside one thread. Sample Factory's learner has one, whatever it is told."""
+    """Numbers of threads beside one that a peer's sweep tries. Sample Factory's learner always has one."""
     cores = len(allowed_cores())
     return [] if peer == "sample_factory" or cores == 1 else [cores]
 
 
 def our_layout(task: str, num_env: int, cores: int) -> "Layout":
-    """One holistic GMI per core."""
+    """A layout with one holistic GMI on each core."""
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.layout.layout import GMI, Device, Layout
     from gmi_drl.templates import TCG_EX
@@ -85,7 +85,7 @@ def our_config(num_env: int) -> "RunConfig":
 def fastest(
     num_envs: Sequence[int], more_threads: Sequence[int], measure: Callable[[Setting], float]
 ) -> tuple[Setting, dict[str, float]]:
-    """The best number of environments with one thread, then the best of threads with it; and what each gave."""
+    """The best number of environments with one thread, then the best number of threads for it; and all speeds."""
     speeds = {(num_env, 1): measure((num_env, 1)) for num_env in num_envs}
     num_env, _ = max(speeds, key=lambda setting: speeds[setting])
     speeds |= {(num_env, threads): measure((num_env, threads)) for threads in more_threads}
@@ -94,7 +94,7 @@ def fastest(
 
 
 def _our_side(task: str, quick: bool, seconds: float) -> Side:
-    """One GMI on each core, with a thread."""
+    """The side of gmi-drl: one GMI on each core, with one thread."""
 
     def train(num_env: int, seconds: float) -> "Measured":
         with session(task, num_env) as measuring:
@@ -124,7 +124,7 @@ def _peer_side(peer: str, quick: bool, seconds: float) -> Side:
     def brief(setting: Setting) -> float:
         try:
             return peers.speed(_train(peer, setting, SWEEP_S), warm_up=1)
-        except GmiError:  # too slow for a second update, or not runnable: not the best
+        except GmiError:  # too slow for a second update, or it does not run: not the best
             return 0.0
 
     if quick:
@@ -155,14 +155,13 @@ CASE = Case(
     name="ppo_ant_v5",
     claim="PPO on gymnasium's Ant-v5 (its model, 5 substeps of RK4): environment steps per second while training, each "
     "library at its best number of environments and threads; 2048 samples an update, 4 epochs of mini-batches of 512, "
-    "separate networks of 256-128-64. gmi-drl with its own batched physics (mujoco:Ant-v5), and the same through its "
-    "adapters.",
+    "separate networks of 256-128-64. gmi-drl runs with its own batched physics (mujoco:Ant-v5), and by its adapters.",
     unit="steps/s",
     open=open_sides,
     obstacle=_obstacle,
-    limits="Physics is most of the time and has the same result for all: the gain comes from stepping it in batches, "
-    "from options that change no bit of it, and from one GMI per core. More than 1024 environments, of which "
-    "an update has 2 steps each, were not tried. "
-    "Sample Factory trains asynchronously, the rest do not. gmi-drl normalises observations, the others do not. "
-    "Returns are not compared. Ray's processes leave their parent, so they count as other processes.",
+    limits="Physics takes most of the time and has the same result for all: the gain comes from stepping it in "
+    "batches, from options that do not change it, and from one GMI per core. More than 1024 environments, with which "
+    "an update has 2 steps of each, were not tried. Sample Factory trains asynchronously, the rest do not. gmi-drl "
+    "normalises observations, the others do not. Returns are not compared. Ray's processes detach from their parent, "
+    "so they count as other processes.",
 )

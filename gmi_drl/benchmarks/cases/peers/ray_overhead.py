@@ -1,4 +1,4 @@
-"""What it costs to have Ray start the GMIs: the same ones, on the same cores, by turns under Ray and by ourselves."""
+"""The cost of starting GMIs by Ray: the same GMIs on the same cores, started by Ray and by this machine's launcher."""
 
 import time
 from collections.abc import Iterator
@@ -20,13 +20,13 @@ CORES = 2
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Both start and end everything for each sample: a cluster that is not needed would be in the way of the other."""
+    """Both sides. Each sample starts and ends everything, because an idle cluster would disturb the other side."""
     seconds = QUICK_SECONDS if quick else SECONDS
     yield {f"--launcher {name}": partial(measure, name, seconds) for name in ("ray", "local")}
 
 
 def measure(launcher: str, seconds: float) -> Sample:
-    """Steps per second, what starting and ending took, and the CPU seconds of Ray's own processes meanwhile."""
+    """Steps per second; details have the seconds of starting and ending, and CPU seconds of Ray's own processes."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.profiler.session import Session
@@ -36,9 +36,9 @@ def measure(launcher: str, seconds: float) -> Sample:
     session = Session(layout, default_config(TASK_SPECS["ant"]))
     began_s = time.monotonic()
     with ExitStack() as life:
-        laying = life.enter_context(held_by(launcher, layout))
-        laid_s = time.monotonic()
-        session.start(laying)
+        devices = life.enter_context(held_by(launcher, layout))
+        opened_s = time.monotonic()
+        session.start(devices)
         life.callback(session.close)
         started_s = time.monotonic()
         session.measure(NUM_ENV, WARM_UP_S)
@@ -49,8 +49,8 @@ def measure(launcher: str, seconds: float) -> Sample:
     return Sample(
         measured.steps_per_second,
         {
-            "cluster_and_agent_s": laid_s - began_s,
-            "start_gmis_s": started_s - laid_s,
+            "cluster_and_agent_s": opened_s - began_s,
+            "start_gmis_s": started_s - opened_s,
             "end_s": time.monotonic() - ending_s,
             "cpu_of_ray_s": cpu_s,
             "measured_s": wall_s,
@@ -60,7 +60,7 @@ def measure(launcher: str, seconds: float) -> Sample:
 
 
 def _cpu_of_ray() -> float:
-    """Of Ray's daemons, of the actor that waits for the agent, and of our process that speaks with them."""
+    """CPU seconds of Ray's daemons, of the supervisor's actor, and of our process that talks to them."""
     total = 0.0
     for process in psutil.Process().children(recursive=True):
         try:
@@ -79,13 +79,13 @@ def _obstacle() -> str | None:
 
 CASE = Case(
     name="ray_overhead",
-    claim="Training Ant by PPO on two GMIs of a core and 256 environments: started by agents on a Ray cluster of one "
+    claim="Training Ant by PPO with two GMIs of one core and 256 environments each: started on a Ray cluster of one "
     "node, against started by this machine.",
     unit="steps/s",
     open=open_sides,
     obstacle=_obstacle,
-    reference="Aimed at 0.97, or what Ray's own processes take of the cores (`share_of_cores`) explains the rest",
+    reference="Aim: 0.97, or the cores' share of Ray's own processes (`share_of_cores`) explains the rest",
     limits="One machine, and a cluster of the case's own, so nothing goes over a network. Ray's processes may also use "
-    "cores that the GMIs have not.",
+    "cores that the GMIs do not have.",
     repeats=5,
 )

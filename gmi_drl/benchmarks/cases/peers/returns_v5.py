@@ -1,4 +1,4 @@
-"""Whether PPO reaches on gymnasium's tasks, through the adapter, what Stable-Baselines3 reaches with as many steps."""
+"""Returns of PPO on gymnasium's tasks by the adapter, against Stable-Baselines3 after the same number of steps."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -20,13 +20,12 @@ if TYPE_CHECKING:
 PEER, DRIVER = "sb3", "returns_sb3"
 STEPS, QUICK_STEPS = 300_000, 8192
 SAMPLES = 2048
-NUM_ENV = 8
-"""In one process, on both sides."""
+NUM_ENV = 8  # in one process, on both sides
 PEER_SECONDS = 1800.0
 
 
 def opener(env_id: str) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """A training per measurement, of as many steps on both sides; seeds are 1, 2, 3 and so on."""
+    """The opener of both sides. Each sample is a training of the same number of steps; seeds are 1, 2, 3 and so on."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -64,14 +63,14 @@ def our_config() -> "RunConfig":
 
 
 def train_ours(env_id: str, steps: int, seed: int, folder: Path) -> Sample:
-    """One training through the adapter, by one GMI on one core."""
+    """One training by the adapter, with one GMI on one core."""
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.hardware.node import Cpu, Node
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.scheduler.plan import plan
 
-    one_core = Cpu(cores=1, memory_gib=this_node().cpu.memory_gib)  # they have one thread, too
+    one_core = Cpu(cores=1, memory_gib=this_node().cpu.memory_gib)  # Stable-Baselines3 has one thread, too
     node = Node(name="one core", cpu=one_core)
     layout = plan(task_spec(f"gymnasium:{env_id}"), node, num_env=NUM_ENV, gmis_per_gpu=1)
     config = our_config().model_copy(update={"seed": seed, "iterations": math.ceil(steps / SAMPLES)})
@@ -84,7 +83,7 @@ def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
     updates = peers.train(PEER, num_env=NUM_ENV, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
     reached = updates[-1].env_steps if updates else 0
     if reached < steps:
-        raise GmiError(f"{PEER} did {reached} of {steps} steps in {PEER_SECONDS:.0f} s: it was too slow")
+        raise GmiError(f"{PEER} did only {reached} of {steps} steps in {PEER_SECONDS:.0f} s")
     ended = [
         late_returns.Ended(update.env_steps, round(update.wall_s, 3), update.episodes, update.return_mean)
         for update in updates
@@ -99,18 +98,18 @@ def _obstacle() -> str | None:
 
 
 def case(name: str, env_id: str) -> Case:
-    """One of gymnasium's tasks."""
+    """The case of one of gymnasium's tasks."""
     return Case(
         name=name,
-        claim=f"PPO on gymnasium's {env_id}, {STEPS} steps from nothing: the mean return of the episodes that ended in "
-        "the last 10 % of the steps, by gmi-drl through its adapter and by Stable-Baselines3 as its users run it (its "
+        claim=f"PPO on gymnasium's {env_id}, {STEPS} steps from scratch: the mean return of the episodes that ended in "
+        "the last 10 % of the steps, by gmi-drl with its adapter and by Stable-Baselines3 as its users run it (its "
         "default hyper-parameters, normalised observations and rewards), 8 environments, the same networks and 2048 "
         "samples an update on both sides.",
         unit="return",
         open=opener(env_id),
         obstacle=_obstacle,
-        limits="Returns of a few seeds. Stable-Baselines3's own update would be of 2048 steps of each environment. "
-        "The two differ in more than is equal here: Stable-Baselines3 divides rewards by the running deviation of the "
+        limits="Returns of a few seeds. By default an update of Stable-Baselines3 has 2048 steps of each environment. "
+        "The two differ in many points: Stable-Baselines3 divides rewards by the running deviation of the "
         "return and clips them at 10 (gmi-drl divides by 10), normalises observations from the first step and clips "
         "them at 10 deviations (gmi-drl after the first update, without clipping), normalises advantages in each "
         "mini-batch (all of an update at once), draws new mini-batches for each epoch (the same for all) and clips the "

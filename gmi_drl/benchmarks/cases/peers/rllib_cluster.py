@@ -24,11 +24,10 @@ WARM_UP_S, WARM_UP_UPDATES = 2.0, 2
 
 
 def opener(nodes: int) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Opens the sides, each on a cluster of so many nodes."""
+    """The opener of the sides. Each sample starts and ends a cluster of `nodes` nodes."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
-        """Both start their cluster for each sample, and end it."""
         seconds = QUICK_SECONDS if quick else SECONDS
         ours = {name: partial(measure_ours, task, nodes, seconds) for name, task in OURS.items()}
         yield {**ours, "RLlib": partial(measure_rllib, nodes, seconds)}
@@ -37,7 +36,7 @@ def opener(nodes: int) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 
 def our_layout(task: str, nodes: int) -> "Layout":
-    """A GMI on each core of each node."""
+    """A layout with a GMI on each core of each node."""
     from gmi_drl.launch.launchers import layout_for
     from gmi_drl.layout.layout import GmiGroup
 
@@ -58,8 +57,8 @@ def measure_ours(task: str, nodes: int, seconds: float) -> Sample:
 
     layout = our_layout(task, nodes)
     session, each = Session(layout, ppo_ant_v5.our_config(NUM_ENV)), NUM_ENV // CORES
-    with held_by("ray", layout) as laying:
-        session.start(laying)
+    with held_by("ray", layout) as devices:
+        session.start(devices)
         try:
             session.measure(each, WARM_UP_S)
             before_s = busy_s(set(allowed_cores()))
@@ -88,19 +87,19 @@ def _obstacle() -> str | None:
 
 
 def case(name: str, nodes: int, shape: str, limits: str) -> Case:
-    """The case of a cluster of so many nodes."""
+    """The case of a cluster of `nodes` nodes."""
     return Case(
         name=name,
         claim=f"PPO on gymnasium's Ant-v5 on a Ray cluster of {shape}, 64 environments, 2048 samples an update, 4 "
         "epochs of mini-batches of 512, separate networks of 256-128-64, one thread each: two GMIs by `--launcher "
         "ray`, with our batched physics and with gymnasium's environments, against RLlib with two env runners and its "
-        "learner in the driver. `cpu_s_per_million_steps` are the seconds for which the cores were busy, of all "
-        "processes, Ray's too.",
+        "learner in the driver. `cpu_s_per_million_steps` are the seconds for which the cores were busy, with all "
+        "processes, also Ray's.",
         unit="steps/s",
         open=opener(nodes),
         obstacle=_obstacle,
-        limits=f"{limits} what RLlib is built for, many runners on many nodes, is not shown. Its environments are "
-        "stepped one after the other in each runner (`gym_env_vectorize_mode`'s default), as ours by the adapter. "
+        limits=f"{limits} RLlib is built for many runners on many nodes, which this does not show. Its environments "
+        "step one after another in each runner (the default of `gym_env_vectorize_mode`), as ours do with the adapter. "
         "gmi-drl normalises observations, RLlib does not. Returns are not compared.",
     )
 
@@ -111,7 +110,7 @@ CASES = (
         "rllib_cluster_2",
         2,
         "two nodes of one core each",
-        "Both nodes are daemons of Ray on one machine, so no network lies between them, nothing binds a process of "
-        "RLlib to its node's core, and its learner has no core of its own:",
+        "Both nodes are daemons of Ray on one machine, so there is no network between them, processes of RLlib are not "
+        "bound to their node's core, and its learner has no core of its own:",
     ),
 )

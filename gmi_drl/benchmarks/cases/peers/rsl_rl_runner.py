@@ -1,7 +1,7 @@
-"""rsl_rl's own runner on our Ant, started by a case.
+"""The process in which rsl_rl's own runner trains our Ant for a case.
 
-`python -m gmi_drl.benchmarks.cases.peers.rsl_rl_runner '{"seed": 1, ...}'` prints a line of JSON per
-iteration, with the keys of a GMI's row, so that both sides go through the same arithmetic.
+`python -m gmi_drl.benchmarks.cases.peers.rsl_rl_runner '{"seed": 1, ...}'` prints a line of JSON per iteration with the
+keys of a GMI's row, so that both sides are evaluated by the same code.
 """
 
 import json
@@ -24,7 +24,7 @@ from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 
 
 class Reporter(IterationMetrics):
-    """Reports each iteration as a row."""
+    """Passes each iteration to `report` as a row."""
 
     def __init__(self, env: RslRlEnv, horizon: int, report: Callable[[Row], None]) -> None:
         super().__init__(env)
@@ -54,7 +54,7 @@ class Reporter(IterationMetrics):
 
 
 def train(seed: int, num_env: int, iterations: int, threads: int, report: Callable[[Row], None]) -> None:
-    """Train Ant with rsl_rl, its first episodes staggered; `report` hears of every iteration."""
+    """Train Ant with rsl_rl, with staggered first episodes. `report` is called with a row per iteration."""
     from rsl_rl.runners import OnPolicyRunner
 
     torch.manual_seed(seed)
@@ -67,7 +67,7 @@ def train(seed: int, num_env: int, iterations: int, threads: int, report: Callab
 
 
 def main() -> None:
-    """Train as ordered, on the ordered CPUs with a thread each."""
+    """Train by the order in `argv[1]`, on its CPUs with a thread each."""
     order = json.loads(sys.argv[1])
     die_with(order["parent"])
     os.sched_setaffinity(0, order["cpus"])
@@ -77,7 +77,7 @@ def main() -> None:
     def report(row: Row) -> None:
         print(json.dumps(row), file=rows, flush=True)
 
-    with redirect_stdout(sys.stderr):  # the library prints too
+    with redirect_stdout(sys.stderr):  # the library prints to stdout, too
         train(order["seed"], order["num_env"], order["iterations"], threads, report)
 
 

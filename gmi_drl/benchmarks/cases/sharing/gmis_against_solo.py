@@ -1,4 +1,4 @@
-"""Synchronous PPO on Ant: one GMI per core against one process with all cores, at its best."""
+"""Synchronous PPO on Ant: one GMI per core, against one process with all cores."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -21,11 +21,11 @@ ONE_THREAD = "solo, 1 thread"
 SECONDS, QUICK_SECONDS = 6.0, 2.0
 TOTAL = 512
 TOTALS = (256, 512, 1024, 2048, 4096)
-"""Environments in all among which solo's best is looked for."""
+"""Environments in all among which the best number for one process is searched."""
 
 
 def layouts() -> "Mapping[str, Layout]":
-    """Two cores as two GMIs, and as one with 1 or 2 torch threads (the physics of all uses both cores)."""
+    """Two cores as two GMIs, and as one GMI with 1 or 2 torch threads (its physics always uses both cores)."""
     from gmi_drl.layout.cut import Cut
     from gmi_drl.templates import TCG_EX
 
@@ -36,7 +36,7 @@ def layouts() -> "Mapping[str, Layout]":
 
 
 def opener(find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Sides with `TOTAL` environments in all, or with as many as solo is fastest with."""
+    """The opener of the sides: with `TOTAL` environments in all, or with the best number for one process."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -55,15 +55,15 @@ def opener(find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
 
 
 def _solos_best(solo: "Layout", config: "RunConfig", seconds: float) -> int:
-    """The number of environments that one process is fastest with, in a process that ends with the search."""
+    """The number of environments with which one process is fastest, measured in a process of its own."""
     with of_layouts({BEST_SOLO: solo}, config) as sessions:
         speeds = {total: sessions[BEST_SOLO].measure(total, seconds).steps_per_second for total in TOTALS}
     return max(speeds, key=speeds.__getitem__)
 
 
 def _obstacle() -> str | None:
-    spins = "GOMP_SPINCOUNT is set, for all sides alike: unset it" if "GOMP_SPINCOUNT" in os.environ else None
-    return requirements.simulation_on_cores(2) or spins
+    spins = "GOMP_SPINCOUNT is set, but sides need different values: unset it"
+    return requirements.simulation_on_cores(2) or (spins if "GOMP_SPINCOUNT" in os.environ else None)
 
 
 def case(name: str, claim: str, *, find_best: bool, guard: float | None = None, floor: float | None = None) -> Case:
@@ -75,7 +75,7 @@ def case(name: str, claim: str, *, find_best: bool, guard: float | None = None, 
         open=opener(find_best),
         obstacle=_obstacle,
         reference="a bare prototype: 1.2 to 1.4x solo's defaults, 1.06 to 1.12x solo with GOMP_SPINCOUNT 20000",
-        limits="GOMP_SPINCOUNT does nothing for one thread, so that is one side. The paper's 1.86x is of A100s.",
+        limits="GOMP_SPINCOUNT has no effect on one thread, so it has one side. The paper's 1.86x is for A100s.",
         repeats=7,
         guard=guard,
         floor=floor,

@@ -1,4 +1,4 @@
-"""Roles that do nothing but simulate, by one simulator or by two at once: for the case `green_contexts`."""
+"""Roles that only simulate, with one simulator or two at once, for the case `green_contexts`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -16,10 +16,10 @@ from gmi_drl.tasks.sim import Sim
 
 
 class Lane:
-    """Where a simulator puts its work: a stream of CUDA, or wherever torch does.
+    """The CUDA stream of a simulator.
 
     Args:
-        stream: A handle of the driver's; None for torch's current stream.
+        stream: The driver's handle of the stream; None for torch's current stream.
     """
 
     def __init__(self, stream: int | None = None) -> None:
@@ -31,7 +31,7 @@ class Lane:
             self._warp = stream_at(self._torch.device, stream)
 
     def making(self) -> AbstractContextManager[Any]:
-        """For making a simulator: Warp captures its graphs on this stream."""
+        """The context in which a simulator is made: Warp captures its graphs on this stream."""
         if self._torch is None:
             return nullcontext()
         import warp as wp
@@ -39,19 +39,19 @@ class Lane:
         return wp.ScopedStream(self._warp)  # type: ignore[no-any-return]
 
     def stepping(self) -> AbstractContextManager[Any]:
-        """For everything else: graphs are launched on torch's current stream."""
+        """The context of everything else: graphs are launched on torch's current stream."""
         return nullcontext() if self._torch is None else torch.cuda.stream(self._torch)
 
 
 class Simulators:
-    """Some simulators of a task, which step in turns without waiting, each on its lane, with motors that stand still.
+    """Simulators of a task that step one after another without waiting, each on its lane, with constant actions.
 
     Args:
-        task: Its name.
-        num_env: Worlds of all together.
-        device: Of all.
-        threads: For physics on cores.
-        lanes: One for each.
+        task: The task's name.
+        num_env: Environments of all simulators together.
+        device: The device of all simulators.
+        threads: Threads of physics on cores.
+        lanes: The lane of each simulator.
     """
 
     def __init__(self, task: str, num_env: int, device: torch.device, threads: int, lanes: Sequence[Lane]) -> None:
@@ -76,25 +76,25 @@ class Simulators:
         self.wait()
 
     def step(self, actions: object = None) -> None:
-        """A control step of all worlds, without waiting; what a probe gives as actions does not matter."""
+        """Step all environments once, without waiting. `actions` has no effect."""
         for lane, sim, control in zip(self._lanes, self._sims, self._controls, strict=True):
             with lane.stepping():
                 sim.step(control)
 
     def wait(self) -> None:
-        """Until the device has done it."""
+        """Wait until the device has finished its work."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def close(self) -> None:
-        """Let go of all worlds."""
+        """Free all simulators."""
         self.wait()
         for sim in self._sims:
             sim.close()
 
 
-class Whole(Probe):
-    """One simulator with all worlds of the GMI. An iteration is `horizon` steps."""
+class OneSimulator(Probe):
+    """One simulator with all environments of the GMI. An iteration is `horizon` steps."""
 
     lanes: Callable[[torch.device], Sequence[Lane]] = staticmethod(lambda device: [Lane()])
     simulators: Simulators | None = None
@@ -131,24 +131,24 @@ class Whole(Probe):
         self.simulators = task
 
 
-class InTurns(Whole):
+class OneStream(OneSimulator):
     """Two simulators on one stream."""
 
     lanes = staticmethod(lambda device: [Lane(), Lane()])
 
 
-class OnStreams(Whole):
-    """Two simulators on a stream each, which may have all SMs."""
+class TwoStreams(OneSimulator):
+    """Two simulators on a stream each, which may use all SMs."""
 
     lanes = staticmethod(lambda device: [Lane(_stream(device)) for _ in range(2)])
 
 
-class OnParts(Whole):
+class TwoParts(OneSimulator):
     """Two simulators on disjoint halves of the SMs."""
 
     lanes = staticmethod(lambda device: [Lane(part.stream) for part in split(2)])
 
 
 def _stream(device: torch.device) -> int:
-    """One of torch's, which it keeps."""
+    """The handle of a stream of torch, which torch keeps."""
     return int(torch.cuda.Stream(device).cuda_stream)  # type: ignore[no-untyped-call]

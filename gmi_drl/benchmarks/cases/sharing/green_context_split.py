@@ -1,8 +1,8 @@
 """Disjoint parts of a GPU's SMs within one process: green contexts, each with a stream. Not yet run on a GPU.
 
-CUDA Driver API, "Green Contexts" (12.4 or newer). One call splits the SMs, because two calls would give parts that
-overlap. What is launched on a part's stream runs on its SMs; a graph keeps those of the stream that it was captured on,
-wherever it is launched, so simulators must be made on their streams, too.
+See CUDA Driver API, "Green Contexts" (12.4 or newer). One call splits the SMs, because two calls would give overlapping
+parts. Work that is launched on a part's stream runs on its SMs. A graph keeps the SMs of the stream on which it was
+captured, wherever it is launched, so simulators must be made on their streams, too.
 """
 
 from dataclasses import dataclass
@@ -13,19 +13,19 @@ from typing import Any
 from gmi_drl.errors import MachineError
 
 ALIGNED = 8
-"""SMs that parts are multiples of on Hopper and newer; smaller on older GPUs, for which this is as good."""
+"""Parts are multiples of this number of SMs on Hopper and newer; older GPUs allow smaller multiples, too."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some SMs. Its context lives as long as the process."""
+    """A number of SMs with a stream. Its context lives as long as the process."""
 
     sms: int
     stream: int
 
 
 def missing() -> str | None:
-    """What lacks to make parts, apart from a GPU; None if nothing does."""
+    """What is missing to make parts, apart from a GPU; None if nothing is."""
     try:
         version("cuda-bindings")
     except PackageNotFoundError:
@@ -35,10 +35,10 @@ def missing() -> str | None:
 
 @cache
 def split(count: int) -> tuple[Part, ...]:
-    """So many equal parts of the SMs of the first GPU; what is over is idle. Always the same ones in a process.
+    """Split the SMs of the first GPU into `count` equal parts, the same ones in every call. The rest stays idle.
 
     Raises:
-        MachineError: if GPU or driver cannot.
+        MachineError: if GPU or driver do not support it.
     """
     import torch
     from cuda.bindings import driver
@@ -60,9 +60,9 @@ def _stream(driver: Any, device: Any, part: Any) -> int:
     return int(_checked(driver.cuGreenCtxStreamCreate(context, driver.CUstream_flags.CU_STREAM_NON_BLOCKING, 0)))
 
 
-def _checked(answer: Any) -> Any:
-    """What a function of the driver returns beside its code."""
-    code, *values = answer
+def _checked(result: Any) -> Any:
+    """The values that a function of the driver returned with its code. Raises MachineError for an error code."""
+    code, *values = result
     if int(code) != 0:
-        raise MachineError(f"green contexts: the driver says {code!r}")
+        raise MachineError(f"green contexts: the driver returned {code!r}")
     return values[0] if len(values) == 1 else tuple(values)

@@ -1,6 +1,6 @@
-"""Two simulators at once on one GPU: on disjoint halves of its SMs in one process, or in two under MPS. An experiment.
+"""An experiment: two simulators at once on one GPU, on halves of its SMs in one process, or in two under MPS.
 
-Green contexts become a backend only if they win here.
+Green contexts will become a backend only if they are faster here.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,17 +24,17 @@ SECONDS, QUICK_SECONDS = 2.0, 0.05
 
 ROLES = "gmi_drl.benchmarks.cases.sharing.green_context_roles"
 IN_ONE_PROCESS = {
-    "one simulator with all worlds": "Whole",
-    "two, one after the other": "InTurns",
-    "two on ordinary streams": "OnStreams",
-    "two on green contexts": "OnParts",
+    "one simulator with all environments": "OneSimulator",
+    "two, one after the other": "OneStream",
+    "two on ordinary streams": "TwoStreams",
+    "two on green contexts": "TwoParts",
 }
-ON_CORES = ("one simulator with all worlds", "two, one after the other")
-"""What needs no streams, and so can be tried without a GPU."""
+ON_CORES = ("one simulator with all environments", "two, one after the other")
+"""Sides that need no streams, and so run without a GPU."""
 
 
 def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
-    """A process for each way, and two under MPS where it is, capped and not."""
+    """One process for each way, and two processes under MPS if it is available, capped and not."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.profiler.session import Session
     from gmi_drl.templates import TCG
@@ -46,14 +46,16 @@ def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
     found = {name: Session(alone, config, role=f"{ROLES}:{IN_ONE_PROCESS[name]}") for name in names}
     under_mps = [way for way in ways if way != PLAIN]
     return found | {
-        f"two processes under {LABELS[way]}": Session(shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:Whole")
+        f"two processes under {LABELS[way]}": Session(
+            shared(TASK, node, TCG, 2, way), config, role=f"{ROLES}:OneSimulator"
+        )
         for way in under_mps
     }
 
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Sides with as many worlds in all; those that do not run are left out."""
+    """Sides with the same number of environments in all; those that do not run are left out."""
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.profiler.sessions import Sessions
 
@@ -70,13 +72,13 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 
 CASE = Case(
     name="green_contexts",
-    claim=f"Physics of {TOTAL} worlds of Ant on one GPU: two simulators in one process on disjoint halves of the SMs "
-    "(green contexts), on ordinary streams, one after the other, and in two processes under MPS, against one simulator "
-    "with all worlds.",
+    claim=f"Physics of {TOTAL} environments of Ant on one GPU: two simulators in one process on disjoint halves of the "
+    "SMs (green contexts), on ordinary streams, one after the other, and in two processes under MPS, against one "
+    "simulator with all environments.",
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: requirements.warp_on_gpu() or green_context_split.missing(),
-    limits="An experiment, not a backend. Motors stand still, nobody observes or learns. One Python thread launches "
-    "both simulators' graphs.",
+    limits="An experiment, not a backend. Actions are constant, and nothing is observed or learnt. One Python thread "
+    "launches both simulators' graphs.",
     is_baseline_first=True,
 )

@@ -1,4 +1,4 @@
-"""Does sharing a GPU pay? GMIs of one GPU, by plain sharing and under MPS, against one that has it alone."""
+"""Whether sharing a GPU helps: several GMIs by plain sharing and under MPS, against one that has the GPU alone."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 TASKS = ("ant", "humanoid", "shadow_hand")
 SIZES = (1, 2, 4)
-"""All sides live at once: 20 processes, which take about 30 GB of a GPU."""
+"""Numbers of GMIs. All sides live at once: 20 processes, which use about 30 GB of a GPU."""
 TOTAL, QUICK_TOTAL = 8192, 16
 """Environments of all GMIs together."""
 TOTALS, QUICK_TOTALS = (2048, 8192, 32768), (16, 32)
-"""Among which solo's best is looked for."""
+"""Environments among which the best number for one GMI is searched."""
 SECONDS, QUICK_SECONDS = 1.5, 0.05
 
 SOLO = "1 GMI"
 
 
 def layouts(task: str, node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Layout]":
-    """One GMI without anything, which the others are compared with, then every number of them by each way."""
+    """The baseline of one GMI without sharing, then every number of GMIs by each way."""
     from gmi_drl.templates import TCG_EX
 
     cuts = [(size, way) for way in ways for size in sizes_of(way, SIZES, node)]
@@ -49,7 +49,7 @@ def _name(size: int, way: str) -> str:
 
 
 def opener(task: str, find_best: bool) -> Callable[[bool], AbstractContextManager[Sides]]:
-    """Sides with `TOTAL` environments in all, or with as many as one GMI is fastest with."""
+    """The opener of the sides: with `TOTAL` environments in all, or with the best number for one GMI."""
 
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
@@ -85,9 +85,9 @@ def case(task: str, *, find_best: bool) -> Case:
         unit="steps/s",
         open=opener(task, find_best),
         obstacle=requirements.warp_on_gpu,
-        reference="by others, of inference: under MPS 2x on an H100, without it 1.03x or less",
-        limits="On one GPU, with physics by MuJoCo Warp; each GMI has its share of the cores. With as many samples in "
-        "all, each update learns from the same number of them.",
+        reference="others' figures for inference: under MPS 2x on an H100, without it 1.03x or less",
+        limits="On one GPU, with physics by MuJoCo Warp; each GMI has its share of the cores. All sides have the same "
+        "number of environments in all, so their updates have the same number of samples.",
         is_baseline_first=True,
     )
 

@@ -1,4 +1,4 @@
-"""Synchronous PPO on Ant over two unlike devices: cut alike, so that one waits, and each in its own way."""
+"""Synchronous PPO on Ant over two unlike devices: cut in the same way, so that one waits, or each in its own way."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,27 +14,32 @@ if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout
 
 OURS = "1 GMI and 3 GMIs, 256 environments each"
-MORE_WORLDS = "1 GMI of each device, 256 and 768 environments, 1 thread"
+MORE_ENVS = "1 GMI of each device, 256 and 768 environments, 1 thread"
 ALIKE = "1 GMI of each device, 512 environments each, 1 thread"
 ALIKE_THREADS = "the same with 3 threads on the 3 cores"
-CORES = (1, 3)
-"""Of the two devices."""
+CORES = (1, 3)  # of the two devices
 
 SECONDS, QUICK_SECONDS = 6.0, 0.5
 
 
 def layouts() -> "Mapping[str, Layout]":
-    """A device of one core and one of three, with 1024 environments in all. The physics uses all cores of a GMI."""
+    """Layouts of a device of one core and one of three, with 1024 environments in all.
+
+    The physics uses all cores of a GMI.
+    """
     return {
         OURS: layout_of([256], [256] * 3),
-        MORE_WORLDS: layout_of([256], [768], threads=1),
+        MORE_ENVS: layout_of([256], [768], threads=1),
         ALIKE: layout_of([512], [512], threads=1),
         ALIKE_THREADS: layout_of([512], [512]),
     }
 
 
 def layout_of(*devices: Sequence[int], threads: int | None = None) -> "Layout":
-    """The environments of each device's GMIs, which share its cores evenly; each with so many threads of torch."""
+    """A layout from the numbers of environments of each device's GMIs, which share the device's cores evenly.
+
+    Each GMI has `threads` threads of torch.
+    """
     from gmi_drl.layout.layout import GMI, Device, Layout
     from gmi_drl.templates import TCG_EX
 
@@ -54,7 +59,7 @@ def layout_of(*devices: Sequence[int], threads: int | None = None) -> "Layout":
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """All layouts alive, one at work at a time."""
+    """All layouts, which live at the same time and work one at a time."""
     from gmi_drl.config.run_config import default_config
     from gmi_drl.workload import TASK_SPECS
 
@@ -66,12 +71,12 @@ def open_sides(quick: bool) -> Iterator[Sides]:
 CASE = Case(
     name="uneven",
     claim="Training Ant by PPO with 1024 environments in all on two unlike devices, one core and three: each cut in "
-    "its own way, against both cut alike, where the larger waits for the smaller; these at their best number of "
-    "threads, too.",
+    "its own way, against both cut in the same way, so that the larger waits for the smaller, also with the best "
+    "number of threads.",
     unit="steps/s",
     open=open_sides,
     obstacle=lambda: requirements.simulation_on_cores(sum(CORES)),
-    limits="The devices are cores of one processor, unlike in their number alone; no unlike GPUs have been measured. "
-    "Beside other work the sides that leave cores idle lose least by it.",
+    limits="The devices are cores of one CPU and differ only in their number; unlike GPUs have not been measured. "
+    "Sides that leave cores idle lose least if other processes run.",
     repeats=7,
 )

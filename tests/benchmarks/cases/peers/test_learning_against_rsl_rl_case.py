@@ -48,7 +48,7 @@ def test_a_failure_shows_the_log_and_an_early_end_leaves_no_process(tmp_path):
 def test_silence_has_an_end(tmp_path, monkeypatch):
     monkeypatch.setattr(case, "SILENCE_S", 0.01)
     order = {"parent": os.getpid(), "cpus": [0], "seed": 1, "num_env": 16, "iterations": 1}
-    with pytest.raises(GmiError, match="not been heard of"):
+    with pytest.raises(GmiError, match="printed nothing"):
         list(case.reported(order, tmp_path / "log"))
     assert not children_of(os.getpid())
 

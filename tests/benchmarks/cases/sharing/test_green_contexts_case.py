@@ -93,10 +93,10 @@ def test_on_a_gpu_every_way_is_a_side_and_mps_has_two_processes_capped_and_not()
     found = green_contexts.sessions(node, ("process",))
     assert list(found) == list(green_contexts.IN_ONE_PROCESS)
     assert {role.partition(":")[2] for session in found.values() for role in session.roles.values()} == {
-        "Whole",
-        "InTurns",
-        "OnStreams",
-        "OnParts",
+        "OneSimulator",
+        "OneStream",
+        "TwoStreams",
+        "TwoParts",
     }
     assert all(len(session.layout.gmis) == 1 and len(session.layout.devices) == 1 for session in found.values())
     ways = (shared_gpu.PLAIN, shared_gpu.MPS, shared_gpu.CAPPED_MPS)
