@@ -141,7 +141,7 @@ def _limits(results: Results) -> str:
     texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
     names = {text: ", ".join(name for name, result in results.items() if result.case.limits == text) for text in texts}
     known = [f"- {names[text]}: {text}" for text in texts]
-    return "\n".join(["## Where gmi-drl does not help, and what the figures do not show", "", *slower, *known]) + "\n"
+    return "\n".join(["## Where gmi-drl does not help, and what the figures do not say", "", *slower, *known]) + "\n"
 
 
 def _row(*cells: str) -> str:
