@@ -23,6 +23,9 @@ from pathlib import Path
 from gmi_drl.process_signals import ENDING
 
 ROOT = Path(__file__).parent.parent
+PIDS: set[int] = set()
+"""Of all such processes that this one has started."""
+
 LOADED = (
     "torch",
     "mujoco",
@@ -105,6 +108,7 @@ class ForkServer:
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
+        PIDS.add(self._process.pid)
 
 
 class Forked:

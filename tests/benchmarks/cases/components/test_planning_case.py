@@ -16,7 +16,7 @@ def test_a_plan_and_its_command_are_timed_against_a_limit():
 
 
 def test_a_command_that_fails_is_no_measurement(tmp_path):
-    with pytest.raises(GmiError, match=r"exit code 2: .*no such file"):
+    with pytest.raises(GmiError, match=r"exited with code 2: .*no such file"):
         planning.command(tmp_path, "alike", 8)
 
 

@@ -23,7 +23,7 @@ PEERS_FOLDER = REPOSITORY / "benchmarks" / "peers"
 
 @pytest.fixture(scope="module")
 def theirs():
-    spec = importlib.util.spec_from_file_location("settings", PEERS_FOLDER / "config/settings.py")
+    spec = importlib.util.spec_from_file_location("settings", PEERS_FOLDER / "settings.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
