@@ -153,7 +153,7 @@ def _report(
 
 
 def _environment(finished: list["Episode"], running: "Episode") -> dict[str, Any]:
-    mine = [episode for episode in finished if episode.world == running.world]
+    mine = [episode for episode in finished if episode.env == running.env]
     return {
         "finished": [{"return": e.total, "length": e.length, "ended": e.ended} for e in mine],
         "running": {"return": running.total, "length": running.length},
@@ -161,10 +161,10 @@ def _environment(finished: list["Episode"], running: "Episode") -> dict[str, Any
 
 
 def _print(finished: list["Episode"], running: list["Episode"]) -> None:
-    episodes = sorted([*finished, *(episode for episode in running if episode.length)], key=lambda e: e.world)
+    episodes = sorted([*finished, *(episode for episode in running if episode.length)], key=lambda e: e.env)
     table = plain_table("environment", "return", "length", "ended")
     for episode in episodes[:SHOWN]:
-        table.add_row(str(episode.world), f"{episode.total:.1f}", str(episode.length), episode.ended)
+        table.add_row(str(episode.env), f"{episode.total:.1f}", str(episode.length), episode.ended)
     console().print(table)
     if len(episodes) > SHOWN:
         console().print(f"... and {len(episodes) - SHOWN} more: --format json shows all")

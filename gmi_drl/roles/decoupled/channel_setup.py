@@ -1,10 +1,10 @@
-"""The ends of the channels that a GMI of a decoupled layout holds."""
+"""The sizes of the channels of a pool, and which agents write into memory of their GPU."""
 
 from collections.abc import Sequence
 
 from torch import Tensor
 
-from gmi_drl.comm.channels import ChannelSizes, TrainerEnd, join_as_trainer, packed_bytes
+from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.layout.backends import BACKENDS
 from gmi_drl.layout.experience import RolloutForm
@@ -58,11 +58,3 @@ def direct_agents(layout: Layout, pool: Pool) -> tuple[tuple[int, ...], ...]:
         for trainer in pool.trainers
     )
     return direct if any(direct) else ()
-
-
-def open_trainer_end(mgr: GMI_manager, sizes: ChannelSizes) -> TrainerEnd:
-    """This trainer's end of the channels."""
-    memory = mgr.channel_memory
-    return join_as_trainer(
-        *memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.device, mgr.agents_are_restarted, keepalives=mgr.keepalives
-    )

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+from gmi_drl.comm.channels import join_as_trainer
 from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
-from gmi_drl.roles.decoupled.channel_setup import channel_sizes, open_trainer_end
+from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.startup import announce_memory, receive_task_info
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.holistic import Holistic
@@ -26,14 +27,17 @@ class Trainer(Holistic):
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`; the sizes of the task come from the first agent of the pool."""
         spec, names = receive_task_info(self)
-        device = self.mgr.device
+        mgr, device = self.mgr, self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
         a3c = make_a3c(spec, self.config, self.reduction, device)
-        sizes = channel_sizes(self.mgr, self.config, spec, len(names), published_tensors(a3c))
-        agents = [gmi.id for gmi in self.mgr.layout.with_role("agent")]
+        sizes = channel_sizes(mgr, self.config, spec, len(names), published_tensors(a3c))
+        agents = [gmi.id for gmi in mgr.layout.with_role("agent")]
+        end = join_as_trainer(
+            *mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, device, mgr.agents_are_restarted, mgr.keepalives
+        )
         self.replica = A3CReplica(
             a3c,
-            open_trainer_end(self.mgr, sizes),
+            end,
             UpdateExchange(self.reduction.group, agents),
             version=start,
             last=self.config.iterations,

@@ -25,9 +25,9 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Episode:
-    """One episode of environment `world`; `ended` tells how, "running" if it has not ended."""
+    """One episode of environment `env`; `ended` tells how, "running" if it has not ended."""
 
-    world: int
+    env: int
     total: float
     length: int
     ended: Literal["terminated", "truncated", "bad", "running"]
@@ -96,18 +96,18 @@ class Player:
         self._total += reward * info["valid"]
         self._length += info["valid"]
         ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else the step has begun an episode
-        for world in ended.nonzero().flatten().tolist():
-            how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[world] else "truncated"
-            self._end(world, "bad" if info["bad"][world] else how)
+        for env in ended.nonzero().flatten().tolist():
+            how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[env] else "truncated"
+            self._end(env, "bad" if info["bad"][env] else how)
 
     def running(self) -> list[Episode]:
         """The episodes that have not ended, one of each environment."""
         totals, lengths = self._total.tolist(), self._length.tolist()
-        return [Episode(world, total, lengths[world], "running") for world, total in enumerate(totals)]
+        return [Episode(env, total, lengths[env], "running") for env, total in enumerate(totals)]
 
-    def _end(self, world: int, how: Literal["terminated", "truncated", "bad"]) -> None:
-        self.finished.append(Episode(world, self._total[world].item(), int(self._length[world]), how))
-        self._total[world], self._length[world] = 0, 0
+    def _end(self, env: int, how: Literal["terminated", "truncated", "bad"]) -> None:
+        self.finished.append(Episode(env, self._total[env].item(), int(self._length[env]), how))
+        self._total[env], self._length[env] = 0, 0
 
 
 def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:

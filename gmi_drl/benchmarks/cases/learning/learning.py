@@ -106,7 +106,7 @@ def play(task: str, agent: "Agent", num_env: int) -> list[float]:
         player = Player(played, agent)
         for _ in range(played.spec.episode_steps):
             player.step()
-    firsts = {episode.world: episode.total for episode in reversed(player.finished)}
+    firsts = {episode.env: episode.total for episode in reversed(player.finished)}
     return list(firsts.values())
 
 
