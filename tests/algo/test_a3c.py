@@ -63,7 +63,7 @@ def test_an_action_that_has_become_likelier_or_rarer_as_asked_for_moves_the_poli
     assert policies[0] == 0 and min(policies[1:]) > 5e-5
 
 
-def test_the_kl_from_who_acted_is_about_that_of_the_distributions():
+def test_the_estimated_kl_is_about_that_of_the_distributions():
     policy = make_policy()
     with torch.no_grad():
         policy.actor[-1].bias.add_(0.1)
@@ -93,7 +93,7 @@ def test_update_improves_what_it_minimises():
     assert losses[-1]["value_loss"] < losses[0]["value_loss"] and losses[-1]["rho"] < losses[0]["rho"]
 
 
-def test_what_is_judged_in_time_comes_to_the_sample_that_it_is_of():
+def test_estimates_in_time_go_to_their_samples():
     """Whatever the order of the samples, and whichever slice they are in."""
     a3c, batch = make_a3c(CONFIG.model_copy(update={"minibatches": 4})), make_batch(make_policy())
     experience, judge = a3c._memory_for(batch)
@@ -205,7 +205,7 @@ def update_in_step(replicas, parts):
 
 
 @pytest.mark.parametrize("cuts", [(0, N // 2, N), (0, 2, N)], ids=["halves", "a quarter and the rest"])
-def test_trainers_with_a_part_of_the_worlds_each_learn_as_one_with_all(cuts):
+def test_trainers_with_parts_of_a_batch_learn_as_one_with_all(cuts):
     batch, whole = make_batch(make_behaviour()), make_a3c()
     whole.update(batch)
     slices = [slice(*ends) for ends in pairwise(cuts)]

@@ -28,7 +28,7 @@ def test_agents_of_a_seed_begin_alike():
     assert torch.equal(first.act(obs), same.act(obs)) and not torch.equal(first.act(obs), other.act(obs))
 
 
-def test_making_one_leaves_what_others_draw_alone():
+def test_making_an_agent_leaves_torchs_generator_alone():
     """Worlds of some simulators draw from torch's own generator, and those of each GMI shall differ."""
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -45,7 +45,7 @@ def test_without_noise_it_acts_by_the_mean_of_what_it_samples(agent):
     torch.testing.assert_close(mean, agent.policy.actor((obs[0] - agent.normaliser.mean) * agent.normaliser.scale))
 
 
-def test_what_it_has_evaluated_is_complete(agent):
+def test_an_evaluated_rollout_is_complete(agent):
     """Whoever learns from it needs neither the policy nor the scaling that acted."""
     generator = torch.Generator().manual_seed(0)
     rollout, obs = Rollout(T, N, SPEC.num_obs, SPEC.num_actions, CPU), torch.randn(T + 1, N, SPEC.num_obs) + 3

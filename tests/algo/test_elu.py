@@ -44,9 +44,7 @@ def test_what_it_is_given_is_overwritten_and_autograd_knows(size):
 @pytest.mark.parametrize("size", [LARGE - 1, LARGE])
 @pytest.mark.parametrize("wants_gradient", [False, True])
 @pytest.mark.parametrize("records", [False, True])
-def test_only_where_a_gradient_of_many_numbers_is_asked_for_the_way_back_is_ours(
-    size, wants_gradient, records, monkeypatch
-):
+def test_our_backward_pass_is_only_for_large_gradients(size, wants_gradient, records, monkeypatch):
     ours, given = [], torch.zeros(size, requires_grad=wants_gradient) * 1
     monkeypatch.setattr(module, "_LargeElu", SimpleNamespace(apply=lambda x: ours.append(x)))
     with torch.set_grad_enabled(records):

@@ -25,7 +25,7 @@ def test_it_stands_still_until_merged_and_a_constant_does_not_explode():
     assert normaliser(obs).abs().max() == 0 and normaliser(obs + 1).abs().max() <= 100
 
 
-def test_what_scales_stays_in_its_place():
+def test_the_scaling_stays_in_the_same_tensors():
     normaliser, obs = Normaliser(3, torch.device("cpu")), torch.randn(50, 3) * 4 + 7
     mean, scale = normaliser.mean, normaliser.scale  # a graph reads these for good
     assert mean.tolist() == [0, 0, 0] and scale.tolist() == [1, 1, 1]

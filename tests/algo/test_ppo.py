@@ -13,7 +13,7 @@ from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
 from gmi_drl.config.learners import PPOConfig
 
 
-def test_learning_rate_entropy_and_noise_are_told():
+def test_metrics_have_learning_rate_entropy_and_noise():
     policy = make_policy()
     with torch.no_grad():
         policy.log_std.copy_(torch.linspace(-1, 0, len(policy.log_std)))
@@ -145,7 +145,7 @@ def halves(rollout):
     return parts
 
 
-def test_two_gmis_with_half_the_worlds_learn_the_same():
+def test_two_gmis_with_half_the_environments_learn_the_same():
     """Issue: 2 GMIs x n/2 environments agree with 1 GMI x n within 1e-5 for one update with pooled normalisation."""
     config, minibatches = PPOConfig(epochs=2), 4
     policy = make_policy()

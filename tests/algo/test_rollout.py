@@ -45,7 +45,7 @@ def test_advantages_follow_the_definition():
     torch.testing.assert_close(rollout.returns, rollout.advantage + rollout.value)
 
 
-def test_a_world_that_went_wrong_teaches_nothing():
+def test_an_environment_that_went_wrong_changes_no_parameters():
     rollout, last_value = make()
     rollout.done[3, 0], rollout.valid[3, 0], rollout.reward[3, 0] = 1, 0, 0
     rollout.advantages(last_value, CONFIG)

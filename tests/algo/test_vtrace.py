@@ -66,7 +66,7 @@ def test_with_ratios_of_1_vtrace_is_n_step_returns_bit_for_bit(shape, seed, clip
 
 
 @pytest.mark.parametrize("worlds", [1000, 4096 + 3])
-def test_so_it_is_with_many_worlds(worlds):
+def test_with_ratios_of_1_it_is_n_step_returns_in_many_environments(worlds):
     steps = steps_of(2, 16, worlds, seed=0)
     for corrected, plain in zip(vtrace(steps, torch.ones(2, 16, worlds)), n_step_returns(steps), strict=True):
         assert torch.equal(corrected, plain)
@@ -98,7 +98,7 @@ def test_returns_of_three_steps_by_what_the_second_does(second, expected):
     assert n_step_returns(steps).target.flatten().tolist() == expected
 
 
-def test_the_less_a_policy_would_have_acted_so_the_less_it_is_taught():
+def test_unlikely_actions_have_less_weight():
     steps = steps_of(1, 5, 4, seed=1, wrong=0)
     never = vtrace(steps, torch.zeros(1, 5, 4))
     assert torch.equal(never.target, steps.value)
@@ -106,7 +106,7 @@ def test_the_less_a_policy_would_have_acted_so_the_less_it_is_taught():
     assert torch.equal(always.target, n_step_returns(steps).target), "ratios are clipped at 1"
 
 
-def test_what_went_wrong_teaches_nothing_whatever_it_holds():
+def test_invalid_transitions_change_nothing():
     steps = steps_of(1, 5, 4, seed=1, wrong=0)
     steps.valid[0, 2, 1] = 0
     for judged in (vtrace(steps, torch.full((1, 5, 4), 0.5)), n_step_returns(steps)):

@@ -31,7 +31,7 @@ def test_a_role_that_cannot_be_loaded_is_named(location):
         load_role(location)
 
 
-def test_errors_become_words():
+def test_errors_become_messages():
     assert describe(MachineError("full")) == Failed("full", exit_code=4, blames_peer=False)
     assert describe(PeerDiedError("rank 1")).blames_peer
     assert describe(ZeroDivisionError("oops")).message == "ZeroDivisionError: oops"

@@ -40,7 +40,7 @@ def seeing(*groups):
     return RunConfig(learner=RslRlConfig(runner=runner | {"obs_groups": {"actor": list(groups)}}))
 
 
-def test_worlds_offer_their_observations_and_all_groups_of_the_simulator(made):
+def test_a_task_has_its_observations_and_all_groups_of_the_simulator(made):
     mgr = manager()
     for config in (RunConfig(), seeing("policy"), seeing("policy", "camera")):
         task = open_tasks.open_task(mgr, config, 2, seed=0)
@@ -48,14 +48,14 @@ def test_worlds_offer_their_observations_and_all_groups_of_the_simulator(made):
     assert mgr.tasks == made, "the process closes them"
 
 
-def test_worlds_that_lack_what_the_learner_needs_are_refused_and_closed(made):
+def test_a_task_without_the_learners_observations_is_refused_and_closed(made):
     mgr = manager()
     with pytest.raises(UsageError, match="no group lidar, only camera, policy"):
         open_tasks.open_task(mgr, seeing("policy", "lidar"), 2, seed=0)
     assert open_tasks.close_tasks(mgr.tasks) == "" and [task.is_closed for task in made] == [True]
 
 
-def test_all_worlds_are_closed_once_whichever_fails():
+def test_all_tasks_are_closed_once_even_if_one_fails():
     closed = []
 
     def broken():
@@ -70,7 +70,7 @@ def test_all_worlds_are_closed_once_whichever_fails():
     assert sorted(closed) == ["broken", "well"] and made == []
 
 
-def test_no_role_makes_worlds_that_its_process_does_not_close():
+def test_only_open_tasks_makes_tasks():
     roles = Path(open_tasks.__file__).parent
     makers = [
         path.name for path in roles.rglob("*.py") if re.search(r"\bmake\(|import make\b|tasks\.make", path.read_text())

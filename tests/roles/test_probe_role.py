@@ -29,7 +29,7 @@ def test_a_measurement_has_as_many_iterations_as_it_was_given():
     assert [probe._decide() for _ in range(3)] == [Decision.GO_ON, Decision.GO_ON, Decision.STOP]
 
 
-def test_a_learners_replica_is_made_with_its_worlds_and_goes_with_them():
+def test_a_replica_is_made_and_released_with_its_task():
     probe, first, second = object.__new__(AnyProbe), Worlds(), Worlds()
     probe.detach_task()  # there are none yet
     probe.attach_task(first)
@@ -54,7 +54,7 @@ class Order(ReplicaProbe):
         self.said.append("left")
 
 
-def test_worlds_are_closed_before_others_are_made():
+def test_a_task_is_closed_before_the_next_is_made():
     probe = Order()
 
     def make_task(num_env, seed):
@@ -69,7 +69,7 @@ def test_worlds_are_closed_before_others_are_made():
     assert probe.said == ["closed", "left", "made"]
 
 
-def test_a_probe_ends_when_it_is_told_to_stop():
+def test_a_probe_ends_at_stop():
     orders = Order(Measure(2, 0.0), Measure(4, 0.0), Stop(), Measure(8, 0.0))._orders()
     assert [order.num_env for order in orders] == [2, 4]
 

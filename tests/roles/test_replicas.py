@@ -129,7 +129,7 @@ def test_a_replica_goes_on_with_the_learner_of_another():
     assert torch.equal(second.learner.agent.act(obs), first.learner.agent.act(obs))
 
 
-def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
+def test_detaching_a_task_frees_all_that_was_made_for_it():
     replica = PPOReplica(
         TASK_SPECS["ant"], tiny_config(), NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0
     )
@@ -142,7 +142,7 @@ def test_worlds_that_are_left_take_along_all_that_was_made_for_them():
         assert [reference() for reference in left] == [None] * 5
 
 
-def test_worlds_that_are_left_take_along_all_that_was_captured(monkeypatch):
+def test_detaching_a_task_frees_its_graphs(monkeypatch):
     """A graph that stayed, Adam's say, would keep the memory that all graphs share."""
     made, init = [], Captured.__init__
     monkeypatch.setattr(

@@ -36,7 +36,7 @@ def test_a_run_that_goes_on_learns_otherwise_by_each_setting_that_counts(kind, p
 
 
 @pytest.mark.parametrize(("kind", "place", "text"), live("ppo"))
-def test_so_does_a_run_whose_roles_have_gmis_of_their_own(kind, place, text):
+def test_settings_are_read_by_a_run_with_dedicated_gmis(kind, place, text):
     config = apply_settings(base_of(kind), [f"{place}={text}"])
     assert learnt(base_of(kind), config, goes_on=True, template="TDG_EX") != unchanged(kind, "TDG_EX")
 

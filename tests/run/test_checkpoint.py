@@ -131,7 +131,7 @@ def test_a_checkpoint_of_an_earlier_version_whose_index_has_no_digest_is_read(tm
     assert checkpoint.read_index(saved)["env_steps"] == 64
 
 
-def test_a_disk_without_room_is_told_with_the_numbers(tmp_path, monkeypatch):
+def test_a_disk_without_room_is_an_error_with_the_numbers(tmp_path, monkeypatch):
     saved = save(tmp_path, 0)
     checkpoint.require_room(saved, 3)
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
@@ -144,7 +144,7 @@ def test_a_folder_that_lost_its_index_is_written_over(tmp_path):
     assert checkpoint.read_index(save(tmp_path, 1))["iteration"] == 1
 
 
-def test_a_disk_that_refuses_is_told(tmp_path, monkeypatch):
+def test_a_disk_that_refuses_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("os.fsync", lambda fd: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(MachineError, match="cannot be written: No space left"):
         save(tmp_path, 1)

@@ -4,7 +4,7 @@ from gmi_drl.run import checkpoint
 from gmi_drl.run.checkpoint_store import CheckpointStore
 
 
-def test_a_home_that_is_seen_concludes_checkpoints_itself(tmp_path):
+def test_a_local_store_commits_checkpoints_itself(tmp_path):
     home = CheckpointStore(tmp_path)
     for iteration in (1, 2, 3):
         home.keep(checkpoint.write_part(checkpoint.draft(tmp_path, iteration), "learner", {"w": torch.ones(2)}))

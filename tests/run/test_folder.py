@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_locked_is_refused(tmp_path):
             pass
 
 
-def test_a_run_of_another_host_is_not_judged_by_the_processes_of_this_one(tmp_path):
+def test_a_run_of_another_host_has_not_died_by_the_processes_of_this_one(tmp_path):
     folder, file = RunFolder(tmp_path), tmp_path / "state.json"
     folder.write_state("running")
     here = json.loads(file.read_text())

@@ -26,7 +26,7 @@ def put_a_file_above(folder):
 
 
 @pytest.mark.parametrize("harm", [remove, replace, put_a_file_above])
-def test_what_lost_its_name_is_not_there(folder, harm):
+def test_a_file_that_lost_its_name_is_not_there(folder, harm):
     with Presence(folder) as home:
         home.require()
         harm(folder)

@@ -2,7 +2,7 @@ import torch
 from blocks import random_experience, transitions
 
 
-def test_what_followed_is_exact_at_ends_and_at_the_last_step():
+def test_next_observations_are_exact_at_ends_and_at_the_last_step():
     block = random_experience(5, 4, seed=0)
     assert len(block.final_obs) > 2 and not block.valid.all()
     assert torch.equal(block.next_obs()[block.valid], torch.stack([one["next_obs"] for one in transitions(block)]))

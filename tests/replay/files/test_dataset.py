@@ -130,7 +130,7 @@ def test_the_index_is_checked_whole(written, change, message):
         ExperienceDataset(folder)
 
 
-def test_an_index_of_other_sizes_is_told_by_the_file(written):
+def test_a_shard_of_other_sizes_is_refused_by_its_name(written):
     folder, _ = written
     index = json.loads((folder / "index.json").read_text())
     index["num_obs"] = 4
@@ -147,7 +147,7 @@ def test_what_is_no_experience_is_refused(tmp_path):
         ExperienceDataset(str(tmp_path))
 
 
-def test_last_observations_that_nobody_tells_are_told_as_such(tmp_path):
+def test_unknown_last_observations_are_marked(tmp_path):
     told = []
     sink = ShardFiles(tmp_path, 0, told.append)
     sink.take(random_experience(3, WORLDS, seed=0, knows=False))

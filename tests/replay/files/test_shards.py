@@ -12,7 +12,7 @@ from gmi_drl.replay.files.block import TENSORS
 from gmi_drl.replay.files.shards import ShardFiles
 
 
-def test_every_block_becomes_a_file_that_is_told_of_in_order(tmp_path):
+def test_every_block_becomes_a_shard_reported_in_order(tmp_path):
     told, blocks = [], [random_experience(steps, 4, seed=steps) for steps in (3, 1, 5)]
     sink = ShardFiles(tmp_path, 2, told.append)
     for block in blocks:
@@ -32,7 +32,7 @@ def test_every_block_becomes_a_file_that_is_told_of_in_order(tmp_path):
         assert shard.bytes == path.stat().st_size
 
 
-def test_what_is_written_over_after_take_is_what_it_was(tmp_path):
+def test_a_block_may_be_overwritten_after_take(tmp_path):
     block = random_experience(3, 4, seed=0)
     obs, told = block.obs.clone(), []
     sink = ShardFiles(tmp_path, 0, told.append)
@@ -59,7 +59,7 @@ def test_a_disk_that_takes_nothing_more_is_an_error_that_names_the_folder(tmp_pa
     assert len(told) == 1
 
 
-def test_a_disk_that_is_slow_makes_who_plays_wait(tmp_path, monkeypatch):
+def test_a_slow_disk_makes_take_wait(tmp_path, monkeypatch):
     may_write, took = threading.Event(), []
     write = shards.write_atomically
     monkeypatch.setattr(shards, "write_atomically", lambda *args: (may_write.wait(60), write(*args)))

@@ -24,7 +24,7 @@ def enter(folder, need_bytes=0):
 
 
 @pytest.mark.parametrize("state", ["done", "stopped"])
-def test_the_index_comes_last_and_has_what_was_told(tmp_path, state):
+def test_the_index_comes_last_and_has_the_reported_shards(tmp_path, state):
     folder = tmp_path / "new" / "experience"
     with write_experience(folder, FACTS, GMIS, 0) as current:
         write_a_shard(folder, 1, current)
@@ -44,7 +44,7 @@ def test_nothing_seen_is_a_dataset_of_nothing(tmp_path):
     assert len(read) == 0 and list(read.blocks(0)) == []
 
 
-def test_what_was_whole_when_a_gmi_failed_is_kept(tmp_path):
+def test_complete_shards_are_kept_when_a_gmi_fails(tmp_path):
     folder = tmp_path / "experience"
     with pytest.raises(GmiError, match="GMI 0 died"), write_experience(folder, FACTS, GMIS, 0) as current:
         write_a_shard(folder, 1, current)
@@ -80,7 +80,7 @@ def test_two_do_not_write_into_one_folder(tmp_path):
     assert len(ExperienceDataset(tmp_path)) == 0
 
 
-def test_a_lack_of_room_is_told_beforehand(tmp_path, monkeypatch):
+def test_a_lack_of_room_is_an_error_at_the_start(tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: type("Usage", (), {"free": 2**20})())
     folder = tmp_path / "experience"
     with pytest.raises(MachineError, match=r"experience: 1\.0 MiB are free, the experience needs 2\.0 MiB: fewer"):

@@ -51,7 +51,7 @@ def send(agent):
     place.commit()
 
 
-def test_what_is_under_way_at_the_end_is_in_the_last_row(run):
+def test_rollouts_under_way_at_the_end_are_in_the_last_row(run):
     replica, agent = run
     send(agent)
     stats = replica.iterate(lambda: Decision.GO_ON)
@@ -63,7 +63,7 @@ def test_what_is_under_way_at_the_end_is_in_the_last_row(run):
     assert replica.version == 2
 
 
-def test_also_where_it_is_told_to_stop_before(run):
+def test_rollouts_under_way_are_counted_after_stop(run):
     replica, agent = run
     for _ in range(2):
         send(agent)

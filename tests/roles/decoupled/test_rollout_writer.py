@@ -74,7 +74,7 @@ def test_elsewhere_a_step_is_sent_as_it_is_produced_under_ucc_alone(ends):
     assert type(recording) is {"MCC": WholeWriter, "UCC": StepWriter}[ends.sizes.channels.mode]
 
 
-def test_copies_are_waited_for_together_and_before_they_are_told_of(ends, monkeypatch):
+def test_copies_are_awaited_together_before_the_commit(ends, monkeypatch):
     recording, ring, told = StepWriter(ends.sizes, CPU), ends.agent._rings[0], []
     monkeypatch.setattr("gmi_drl.roles.decoupled.rollout_writer.await_stream", lambda device: told.append(ring._count))
     place = ends.agent.lease()

@@ -52,7 +52,7 @@ class Pair(SingleRankGroup):
         return torch.stack((values, other))
 
 
-def test_rank_0s_word_counts_and_the_largest_lag_of_all():
+def test_rank_0s_decision_counts_and_the_largest_lag_of_all():
     stats = UpdateExchange(Pair(), (0, 2)).exchange(
         Decision.GO_ON, batch_of(), 5, dropped={"GMI 0 ended": 1}, publish_s=0.25
     )

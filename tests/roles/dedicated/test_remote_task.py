@@ -27,7 +27,7 @@ def actions(task, steps=STEPS):
     return [2 * torch.rand(task.num_env, task.spec.num_actions, generator=generator) - 1 for _ in range(steps)]
 
 
-def test_every_step_is_that_of_the_worlds_themselves():
+def test_every_step_is_that_of_the_tasks_themselves():
     own = worlds()
     with remote(*worlds()) as (task, _):
         assert (task.num_env, task.spec, task.counts_by_itself) == (8, TASK_SPECS["ball_balance"], False)
@@ -52,7 +52,7 @@ def test_every_step_is_that_of_the_worlds_themselves():
         assert 8 <= ended < STEPS, "some steps end an episode, and some end none"
 
 
-def test_episodes_that_are_staggered_before_the_first_step_are_so_in_the_worlds():
+def test_staggered_episodes_are_staggered_on_the_simulators():
     tasks = worlds()
     with remote(*tasks) as (task, _):
         late = TASK_SPECS["ball_balance"].episode_steps - 1
@@ -65,7 +65,7 @@ def test_episodes_that_are_staggered_before_the_first_step_are_so_in_the_worlds(
         assert not truncated.any()
 
 
-def test_the_state_of_all_worlds_is_saved_and_goes_on_elsewhere():
+def test_the_state_of_all_simulators_is_saved_and_restored():
     with remote(*worlds()) as (task, _):
         for action in actions(task, 5):
             task.step(action)
@@ -88,7 +88,7 @@ def test_terms_of_the_reward_are_summed_over_all_simulators():
         assert terms_of(task) is None
 
 
-def test_a_step_carries_the_bytes_that_the_template_tells():
+def test_a_step_carries_the_bytes_that_the_template_predicts():
     with remote(make("ant", num_env=4)) as (task, mails):
         task.step(torch.zeros(4, 8))  # the first one tells of episodes, too
         before = sum(mail.nbytes for mail in mails)
@@ -97,7 +97,7 @@ def test_a_step_carries_the_bytes_that_the_template_tells():
         assert sum(mail.nbytes for mail in mails) - before == 4 * step_bytes(TASK_SPECS["ant"])
 
 
-def test_what_simulators_took_is_told_and_actions_of_another_shape_are_refused():
+def test_simulated_seconds_are_reported_and_actions_of_another_shape_refused():
     with remote(*worlds()) as (task, _):
         assert task.simulated_s == 0
         task.step(actions(task, 1)[0])
@@ -106,7 +106,7 @@ def test_what_simulators_took_is_told_and_actions_of_another_shape_are_refused()
             task.step(torch.zeros(7, task.spec.num_actions))
 
 
-def test_who_may_wait_for_others_is_waited_for_longer_and_who_says_nothing_at_all_is_named():
+def test_a_peer_that_waits_gets_more_time_and_a_silent_one_is_named():
     mailboxes = create_mailboxes(range(2))
     mail, other = (Mail(mailboxes, gmi_id, hang_s=0.2) for gmi_id in range(2))
     with pytest.raises(PeerSilentError, match=r"GMI 1 .* has not sent a message"):

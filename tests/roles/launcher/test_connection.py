@@ -42,7 +42,7 @@ def test_messages_are_read_without_waiting(ends):
     assert launcher.messages() == sent and launcher.messages() == []
 
 
-def test_what_comes_before_the_proof_is_kept(ends):
+def test_messages_before_the_proof_are_kept(ends):
     ours, launcher = ends
     for message in (Stop(), Proved(), Measure(8, 0.5)):
         ours.send(encode(message))
@@ -89,7 +89,7 @@ def test_a_gmi_leaves_when_its_launcher_is_gone():
     assert run.returncode == 1 and run.stdout == b"" and run.stderr == b""
 
 
-def test_that_it_waits_is_told_once_in_a_while(ends, monkeypatch):
+def test_waiting_is_reported_once_in_a_while(ends, monkeypatch):
     ours, launcher = ends
     for _ in range(3):
         launcher.renew()

@@ -48,7 +48,7 @@ def test_paths_are_within_the_run_folder_and_commands_are_sent(remote, tmp_path)
     ]
 
 
-def test_the_disk_of_its_own_host_is_asked_here(remote):
+def test_room_on_its_own_host_is_checked_there(remote):
     store, received = remote
     store.require_own_room(1)
     with pytest.raises(MachineError, match=r"are free, the parts of a checkpoint .* need 1048576.0 TiB"):

@@ -10,7 +10,7 @@ from gmi_drl.workload import TASK_SPECS
 SPEC = TASK_SPECS["humanoid"]
 
 
-def test_what_is_made_up_could_be_experience():
+def test_random_experience_is_like_experience():
     """Or products of gradients would be of subnormal numbers, and an update take longer than it does."""
     config = A3CConfig.for_task(SPEC)
     agent = make_agent(SPEC, config, torch.device("cpu"), seed=0)

@@ -34,7 +34,7 @@ def digest(replica):
     return tensor_digest(*replica.learner_state().values())
 
 
-def test_an_iteration_learns_and_tells_what_a_row_needs(tmp_path):
+def test_an_iteration_learns_and_gives_the_entries_of_a_row(tmp_path):
     replica = make_replica(tmp_path)
     before = digest(replica)
     stats = replica.iterate(lambda: Decision.STOP)

@@ -37,7 +37,7 @@ def test_episodes_go_on_over_iterations_and_bad_ones_do_not_count():
     assert ledger.running_episodes[1].tolist() == [0, 0, 2, 2]
 
 
-def test_the_logger_hears_of_everything_and_counts_the_whole_run():
+def test_the_logger_gets_everything_and_counts_the_whole_run():
     log = Log()
     ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), log, iterations=10)
     ledger.process_env_step(torch.zeros(N), NONE, {"bad": NONE, "valid": ~NONE})
@@ -58,7 +58,7 @@ class Broken(Log):
         raise AssertionError("told once too often")
 
 
-def test_a_logger_that_fails_is_let_go_with_a_warning(capsys):
+def test_a_logger_that_fails_is_dropped_with_a_warning(capsys):
     ledger = IterationMetrics(RslRlEnv(make("ant", num_env=N), SCALE), Broken())
     for it in (1, 2):
         ledger.process_env_step(torch.ones(N), NONE, {"bad": NONE, "valid": ~NONE})
@@ -88,7 +88,7 @@ def test_a_logger_that_does_not_come_to_its_end_is_not_waited_for_for_ever(monke
     forever.set()
 
 
-def test_a_writer_that_cannot_be_closed_is_told_of():
+def test_a_writer_that_cannot_be_closed_gives_a_warning():
     def close():
         raise OSError("the disk is full")
 

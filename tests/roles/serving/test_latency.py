@@ -35,7 +35,7 @@ def test_what_is_out_of_bounds_is_counted_at_them():
     assert latencies.quantile(0.5) == pytest.approx(1e-6, rel=0.0101) and latencies.milliseconds()["max"] == 5e6
 
 
-def test_parts_are_joined_also_over_the_line():
+def test_histograms_are_joined_also_after_json():
     seconds = np.random.default_rng(1).exponential(0.01, size=300)
     parts = [of(seconds[:100]), of(seconds[100:]), of([])]
     carried = [Latencies.from_json(json.loads(json.dumps(part.to_json()))) for part in parts]

@@ -36,7 +36,7 @@ def save(folder, replica, iteration=3, **changes):
     return checkpoint.commit(folder.checkpoints, iteration, facts, kept=2)
 
 
-def test_what_was_learnt_is_what_acts(replica, tmp_path):
+def test_the_loaded_agent_acts_as_the_trained_one(replica, tmp_path):
     folder = RunFolder(tmp_path)
     save(folder, replica)
     agent = load_agent(folder, SPEC, CONFIG)
@@ -92,7 +92,7 @@ class Script:
         return self.obs, reward, terminated, truncated, {"final_obs": self.obs, "bad": bad, "valid": valid}
 
 
-def test_episodes_are_kept_by_world_and_end():
+def test_episodes_have_their_environment_and_end():
     going, fall = (1.0, 0, 0, 0, 1), (2.0, 1, 0, 0, 1)
     timed_out, broken, begins = (3.0, 0, 1, 0, 1), (0.0, 0, 1, 1, 0), (9.0, 0, 1, 0, 0)
     steps = [(going, going), (fall, going), (begins, timed_out), (going, broken), (going, going)]

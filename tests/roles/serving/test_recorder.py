@@ -47,7 +47,7 @@ def seen(task, agent, steps, noise):
     return [torch.stack(column) for column in zip(*rows, strict=True)], task.obs.clone()
 
 
-def test_blocks_are_what_was_seen_and_go_on_where_the_last_ended():
+def test_blocks_have_all_steps_and_continue_each_other():
     sink, (task, agent) = Kept(), worlds()
     recorder = Recorder(task, 60, sink)
     service = Service(task, agent, torch.Generator().manual_seed(5), recorder=recorder)
@@ -102,7 +102,7 @@ def test_nothing_to_hand_over_is_not_handed_over():
 
 
 @pytest.mark.parametrize("computes", [False, True])
-def test_a_simulator_says_whether_it_tells_last_observations(computes):
+def test_blocks_know_whether_last_observations_are_known(computes):
     env, sink = fake_isaaclab_env(), Kept()
     env.gives_final_obs, env.cfg = computes, SimpleNamespace(compute_final_obs=computes)
     task = TorchEnvTask(env, "lab:fake")

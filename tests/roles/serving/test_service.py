@@ -20,7 +20,7 @@ def noise(seed):
     return torch.Generator().manual_seed(seed)
 
 
-def test_acting_is_what_the_agent_does():
+def test_a_policy_step_gives_the_agents_actions():
     task, agent = worlds()
     act = PolicyStep(task, agent)
     act(torch.zeros(6, 3))
@@ -61,7 +61,7 @@ class Accidents:
         return self.obs, torch.full((4,), 2.0), terminated, truncated, {"bad": bad, "valid": valid}
 
 
-def test_what_went_wrong_is_counted_apart_and_what_is_no_step_not_at_all():
+def test_wrong_episodes_are_counted_apart_and_first_steps_not_at_all():
     task = Accidents()
     service = Service(task, make_agent(task.spec, PPOConfig(), CPU, seed=0))
     service.play(3)

@@ -35,7 +35,7 @@ def collect(actor, slot=None):
     return slot.rollout, clock.read()
 
 
-def test_a_rollout_holds_what_was_seen_and_done():
+def test_a_rollout_has_observations_and_actions():
     actor = make_actor()
     first = actor.task.obs.clone()
     rollout, phases = collect(actor)
@@ -78,7 +78,7 @@ def make_actor_by(config):
     return Actor(task, agent, config, torch.Generator().manual_seed(0))
 
 
-def test_slots_by_turns_hold_what_one_slot_would_hold():
+def test_two_slots_in_turn_get_the_rollouts_of_one():
     one, two = make_actor(), make_actor()
     slot, slots = one.make_slot(), [two.make_slot(), two.make_slot()]
     for turn in range(4):
@@ -128,7 +128,7 @@ def test_rsl_rls_time_out_uses_the_value_one_step_earlier():
     assert rollout.bootstrap[0].abs().max() == 0
 
 
-def test_a_world_that_goes_wrong_is_counted_and_not_learnt_from():
+def test_an_environment_that_goes_wrong_is_counted_and_not_learnt_from():
     actor = make_actor()
     act = actor.agent.policy.act
 
@@ -172,7 +172,7 @@ def test_steps_that_begin_episodes_are_not_learnt_from_and_not_counted():
     torch.testing.assert_close(actor.running_episodes, torch.stack((rollout.reward[4], torch.ones(N))))
 
 
-def test_worlds_that_give_no_state_begin_anew_when_a_run_goes_on():
+def test_tasks_without_a_state_begin_anew_when_a_run_goes_on():
     first, second = make_actor(task=pendulums(steps=100)), make_actor(task=pendulums(steps=100))
     for actor in (first, second):
         collect(actor)

@@ -67,7 +67,7 @@ def make_checkpointer(tmp_path, exported):
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_host_is_asked_for_what_its_gmis_write_at_once(make_checkpointer, tmp_path, monkeypatch, rank):
+def test_room_is_required_for_all_parts_of_a_host(make_checkpointer, tmp_path, monkeypatch, rank):
     asked = []
     monkeypatch.setattr(CheckpointStore, "require_own_room", lambda self, need: asked.append(need))
     group = Second() if rank else SingleRankGroup()
@@ -82,7 +82,7 @@ def test_checkpoints_are_due_now_and_then_and_at_the_end(make_checkpointer):
     assert [iteration for iteration in range(1, 8) if checkpointer.is_due(iteration)] == [3, 6, 7]
 
 
-def test_a_gmi_writes_its_worlds_and_rank_0_also_the_learner_and_the_facts(make_checkpointer, tmp_path, exported):
+def test_each_gmi_writes_its_part_and_rank_0_the_learner_and_the_index(make_checkpointer, tmp_path, exported):
     make_checkpointer(1, Second()).save(Held(1.0), 3, 96)
     assert list_checkpoints(tmp_path / "checkpoints") == [] and exported == []
     make_checkpointer(0).save(Held(1.0), 3, 96)
@@ -94,7 +94,7 @@ def test_a_gmi_writes_its_worlds_and_rank_0_also_the_learner_and_the_facts(make_
 
 
 @pytest.mark.parametrize(("gmis", "worlds"), [(2, 20.0), (1, 50.0)], ids=["same layout", "another one"])
-def test_worlds_come_back_on_the_same_layout_and_the_learner_on_any(make_checkpointer, tmp_path, gmis, worlds):
+def test_tasks_are_restored_on_the_same_layout_and_the_learner_on_any(make_checkpointer, tmp_path, gmis, worlds):
     make_checkpointer().save(Held(2.0), 3, 96)
     (saved,) = list_checkpoints(tmp_path / "checkpoints")
     replica = Held(5.0)

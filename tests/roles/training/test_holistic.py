@@ -91,7 +91,7 @@ def test_gmis_of_unlike_size_on_unlike_devices_learn_what_one_of_sixteen_does(fo
     assert advantage.mean().item() == pytest.approx(0, abs=1e-6) and advantage.std().item() == pytest.approx(1)
 
 
-def test_a_gmi_alone_saves_the_learner_and_its_worlds(folder, train_by):
+def test_a_single_gmi_saves_the_learner_and_its_task(folder, train_by):
     outcome = train_by("Recorder", tiny_layout(1), tiny_config(iterations=1))
     assert sorted(part.name for part in outcome.checkpoint.glob("*.safetensors")) == [
         "gmi-0.safetensors",
@@ -100,7 +100,7 @@ def test_a_gmi_alone_saves_the_learner_and_its_worlds(folder, train_by):
 
 
 @two_cores
-def test_gmis_begin_with_worlds_and_noise_of_their_own_and_replicas_that_part_are_noticed(folder, train_by):
+def test_gmis_have_seeds_of_their_own_and_learners_that_differ_are_noticed(folder, train_by):
     with pytest.raises(GmiError, match="iteration 2: the learners of the GMIs differ"):
         train_by("Parted", tiny_layout(2), tiny_config(checkpoint_every=2))
     (first,) = list_checkpoints(folder.checkpoints)  # from before the first iteration
@@ -152,7 +152,7 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
 @pytest.mark.parametrize(
     ("words", "expected"), [([], Decision.GO_ON), ([Stop()], Decision.STOP), ([Reduce("none")], Decision.GO_ON)]
 )
-def test_a_run_stops_when_it_is_told_to(make_role, launcher, words, expected):
+def test_a_run_stops_at_stop(make_role, launcher, words, expected):
     role = make_role(Holistic, tiny_config())
     for word in words:
         launcher.send(encode(word))
@@ -170,7 +170,7 @@ def rsl_rl(network, minibatches):
 @pytest.mark.parametrize(
     ("network", "minibatches", "share"), [("MLPModel", 5, 2 / 12), ("RNNModel", 3, 1 / 5), ("RNNModel", 1, 3 / 16)]
 )
-def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network, minibatches, share):
+def test_rsl_rl_divides_transitions_or_with_a_memory_environments(make_role, network, minibatches, share):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     from gmi_drl.roles.rsl_rl.role import RslRl
 
@@ -178,7 +178,7 @@ def test_rsl_rl_deals_out_transitions_or_with_a_memory_worlds(make_role, network
     assert role.sample_share == share
 
 
-def test_fewer_worlds_than_mini_batches_are_refused_where_there_is_a_memory(make_role):
+def test_fewer_environments_than_mini_batches_are_refused_with_a_memory(make_role):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     from gmi_drl.roles.rsl_rl.role import RslRl
 

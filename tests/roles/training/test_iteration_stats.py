@@ -22,7 +22,7 @@ def message(word, sums, advantages, delta):
     return torch.cat((torch.tensor([float(word)], dtype=torch.float64), sums, advantages, delta))
 
 
-def test_the_word_is_rank_0s_sums_add_and_advantages_pool():
+def test_the_decision_is_rank_0s_sums_add_and_advantages_pool():
     advantages = torch.randn(20, dtype=torch.float64)
     parts = [moments(advantages[:5, None]), moments(advantages[5:, None])]
     sums = torch.arange(5, dtype=torch.float64)

@@ -68,7 +68,7 @@ def test_the_order_of_samples_is_its_own(actor):
     assert first == same != other
 
 
-def test_what_all_have_seen_scales_the_next_observations(actor):
+def test_merged_deltas_scale_the_next_observations(actor):
     learner, obs = make_learner(), torch.randn(N, SPEC.num_obs)
     before = learner.agent.normaliser(obs)
     actor.collect(slot := actor.make_slot(), PhaseClock(CPU))

@@ -39,7 +39,7 @@ def test_rows_come_in_order_and_then_the_end():
 
 
 @pytest.mark.parametrize("method", ["write", "close"])
-def test_whatever_a_writer_raises_is_told(monkeypatch, method):
+def test_any_error_of_a_writer_is_its_failure(monkeypatch, method):
     def fail(*_):
         raise ConnectionError("no way to the service")
 
@@ -57,7 +57,7 @@ def test_whatever_a_writer_raises_is_told(monkeypatch, method):
         (SystemExit(3), "failed: SystemExit: 3"),
     ],
 )
-def test_one_that_cannot_start_is_told(error, told):
+def test_a_writer_that_cannot_start_has_failed(error, told):
     def fail():
         raise error
 

@@ -81,7 +81,7 @@ def test_configuration_numbers_and_an_end(make, monkeypatch, folder, project):
     assert wandb.calls == [(7, scalars(ROW)), "finish"]
 
 
-def test_without_an_account_nobody_is_asked(make):
+def test_without_an_account_it_fails_without_asking(make):
     with pytest.raises(MachineError, match=r"`wandb login` once, or set WANDB_MODE=offline"):
         make(StandIn(has_account=False))
     make(StandIn(mode="offline"))
