@@ -18,7 +18,7 @@ STARTS = (
     "gmi_drl.launch.training:stop_on_signals",
     "gmi_drl.launch.serving:serve",
     "gmi_drl.launch.task_info:_ask",
-    "gmi_drl.launch.ray.client:driven_agents",
+    "gmi_drl.launch.ray.client:ray_client",
     "gmi_drl.launch.ray.describe:described_cluster",
     "gmi_drl.launch.ray.cluster:connected",
     "gmi_drl.profiler.measured_plan:plan_here",

@@ -1,7 +1,7 @@
 """What GMIs read of their run's configuration: by real launchers, up to where a GMI's process would start.
 
 There what the process would read is read, and it is dead. With one restart all start twice. Agents of nodes are
-threads; their order passes through the class of Ray's actors (`AgentHost`), as it does on a cluster.
+threads; their order passes through the class of Ray's actors (`SupervisorActor`), as it does on a cluster.
 """
 
 import json
@@ -32,7 +32,7 @@ from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
 from gmi_drl.launch.nodes.accept import introduction
 from gmi_drl.launch.nodes.supervisor import NodeSupervisor
 from gmi_drl.launch.nodes.versions import versions_here
-from gmi_drl.launch.ray.actor import AgentHost
+from gmi_drl.launch.ray.actor import SupervisorActor
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.manager import GMI_manager
@@ -75,7 +75,7 @@ class Recorder:
 
 
 class Dead:
-    """A GMI that was killed at once. See `StartedGMI`."""
+    """A GMI that was killed at once. See `GMIHandle`."""
 
     pid, where, log = 0, "", Path("log")
 
@@ -83,20 +83,20 @@ class Dead:
         self.line_fd, self.exit_fd = (os.eventfd(1) for _ in range(2))
 
     def receive(self) -> bytes:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return b""
 
     def exit_code(self, wait_s: float) -> int:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return -signal.SIGKILL
 
     def close(self) -> None:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         os.close(self.line_fd)
         os.close(self.exit_fd)
 
     def last_words(self, most: int) -> list[str]:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return []
 
     def nothing(self, *given: object) -> None:
@@ -106,33 +106,33 @@ class Dead:
 
 
 class Agents:
-    """Starts agents of nodes as threads. See `AgentStarter`."""
+    """Starts agents of nodes as threads. See `SupervisorStarter`."""
 
     address = "127.0.0.1"
 
-    def start(self, node: str, order: bytes) -> "ThreadAgent":
+    def start(self, node: str, order: bytes) -> "ThreadSupervisor":
         """Pass the order on as Ray's actor does, and obey."""
-        _, (line,) = AgentHost().run(["-c", PASS_ON], order)
+        _, (line,) = SupervisorActor().run(["-c", PASS_ON], order)
         told = json.loads(line)
         connection = socket.create_connection(told["launcher"])
         cpus = sorted(os.sched_getaffinity(0))
         connection.sendall(introduction(told["token"], node, "machine", cpus, versions_here()))
-        return ThreadAgent(NodeSupervisor(node, connection))
+        return ThreadSupervisor(NodeSupervisor(node, connection))
 
 
-class ThreadAgent:
-    """See `StartedAgent`."""
+class ThreadSupervisor:
+    """See `SupervisorHandle`."""
 
     def __init__(self, agent: NodeSupervisor) -> None:
         self._thread = threading.Thread(target=agent.obey, daemon=True)
         self._thread.start()
 
-    def why_gone(self) -> str | None:
-        """See `StartedAgent`."""
+    def why_ended(self) -> str | None:
+        """See `SupervisorHandle`."""
         return None if self._thread.is_alive() else "it has ended"
 
     def end(self, wait_s: float = 0.0) -> None:
-        """See `StartedAgent`: it ends with its connection."""
+        """See `SupervisorHandle`: it ends with its connection."""
 
 
 def two_nodes(layout: Layout, kind: str) -> Layout:

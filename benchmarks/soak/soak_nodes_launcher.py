@@ -26,11 +26,11 @@ EVERY = 5
 @contextmanager
 def agents_of(how: str, layout: "Layout") -> "Iterator[SupervisorStarter | None]":
     """By Ray, or as processes in the namespaces."""
-    from gmi_drl.launch.launchers import agents_by
+    from gmi_drl.launch.launchers import supervisors_for
     from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 
     if how == RAY:
-        with agents_by(RAY, layout) as agents:
+        with supervisors_for(RAY, layout) as agents:
             yield agents
         return
     address, *spaces = how.split(",")

@@ -74,7 +74,7 @@ def serve(
     """
     from gmi_drl.cli.train.checks import warn_physics
     from gmi_drl.gmi.inventory import this_node
-    from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
+    from gmi_drl.launch.launchers import LOCAL, layout_for, supervisors_for
     from gmi_drl.launch.serving import require_one_machine
     from gmi_drl.launch.serving import serve as launch
     from gmi_drl.launch.signals import EndedAtOnce
@@ -101,7 +101,7 @@ def serve(
         require_room(chosen, config, task_spec(task), this_node(), tell=say)
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
-        with agents_by(launcher, chosen) as agents:
+        with supervisors_for(launcher, chosen) as agents:
             served = launch(chosen, folder, supervisors=agents, experience=experience, on_start=announce, **options)
     except EndedAtOnce:
         say("gmi-drl: ended at once")

@@ -29,7 +29,7 @@ def layout_for(launcher: str, layout: Layout) -> Layout:
 
 
 @contextmanager
-def agents_by(launcher: str, layout: Layout) -> Iterator[SupervisorStarter | None]:
+def supervisors_for(launcher: str, layout: Layout) -> Iterator[SupervisorStarter | None]:
     """What starts agents on the nodes of a layout, for the time of a `with` block; None for this machine's own.
 
     Args:
@@ -42,7 +42,7 @@ def agents_by(launcher: str, layout: Layout) -> Iterator[SupervisorStarter | Non
     if launcher == LOCAL:
         yield None
         return
-    from gmi_drl.launch.ray.client import driven_agents
+    from gmi_drl.launch.ray.client import ray_client
 
-    with driven_agents(layout) as agents:
+    with ray_client(layout) as agents:
         yield agents

@@ -10,7 +10,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import Job
-from gmi_drl.launch.launchers import LOCAL, agents_by, layout_for
+from gmi_drl.launch.launchers import LOCAL, layout_for, supervisors_for
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
@@ -52,7 +52,7 @@ def run_role(
     )
     roles, config = {gmi.id: role for gmi in chosen.gmis}, RunConfig(hang_s=hang_s)
     params = _as_json(params or {}, role)
-    with agents_by(launcher, chosen) as agents:
+    with supervisors_for(launcher, chosen) as agents:
         folder.create()
         with (
             folder.lock(),

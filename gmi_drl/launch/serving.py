@@ -220,13 +220,13 @@ def _supervise(
             if isinstance(event, GMIMessage) and isinstance(event.word, Ready):
                 waiting.discard(event.gmi_id)
                 for leader in () if waiting or is_asked else leaders:
-                    processes.say(leader, Start())
+                    processes.send(leader, Start())
             if isinstance(event, GMIMessage) and isinstance(event.word, Wrote) and written:
                 written.add(event.gmi_id, event.word.shard)
             if request.signal is not None and not is_asked:
                 is_asked = True
                 for leader in leaders:
-                    processes.say(leader, Stop())
+                    processes.send(leader, Stop())
     finally:
         request.settle()  # however they ended, nobody is disturbed while the processes end
 

@@ -174,7 +174,7 @@ class Supervisor:
             if not is_asked and (self.request.signal is not None or self._is_late()):
                 is_asked, by_signal = True, not self._is_late()
                 for leader in leaders:
-                    processes.say(leader, Stop())
+                    processes.send(leader, Stop())
             if isinstance(event, GMIMessage) and isinstance(event.word, Report):
                 for row in merger.add(event.gmi_id, event.word.row):
                     self._tell(row, writers)

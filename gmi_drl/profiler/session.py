@@ -134,7 +134,7 @@ class Session:
     def _stop(self) -> None:
         """Tell all GMIs to stop, and wait at most `STOP_S` seconds for their end."""
         for gmi in self.layout.gmis:
-            self._processes.say(gmi.id, Stop())
+            self._processes.send(gmi.id, Stop())
         deadline = time.monotonic() + STOP_S
         with suppress(GmiError):  # the measurements are complete
             for _ in self._processes.events():
@@ -160,7 +160,7 @@ class Session:
         self._sampler.forget(time.monotonic())
         with self._watching_memory():
             for gmi_id, count in environments.items():
-                self._processes.say(gmi_id, Measure(count, seconds, count / total))
+                self._processes.send(gmi_id, Measure(count, seconds, count / total))
             rows = [report.row for report in self._receive(Report, limit_s)]
         self._is_idle = True
         iteration_s = max(row["iteration_s"] for row in rows)

@@ -3,7 +3,7 @@
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.launch.launchers import ONLY_NODE, agents_by, layout_for
+from gmi_drl.launch.launchers import ONLY_NODE, layout_for, supervisors_for
 from tests.launch.nodes.on_two import over
 
 
@@ -19,5 +19,5 @@ def test_a_launcher_that_is_none_is_refused():
 
 
 def test_on_this_machine_nobody_starts_agents():
-    with agents_by("local", over(None)) as agents:
+    with supervisors_for("local", over(None)) as agents:
         assert agents is None

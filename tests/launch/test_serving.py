@@ -67,14 +67,14 @@ def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, gmis, stoch
 
 
 def test_a_signal_ends_it_with_what_was_done(served_run, monkeypatch):
-    say = serving.GMIProcesses.say
+    say = serving.GMIProcesses.send
 
     def say_and_interrupt(processes, gmi_id, word):
         say(processes, gmi_id, word)
         if word == serving.Start():
             threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
 
-    monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
+    monkeypatch.setattr(serving.GMIProcesses, "send", say_and_interrupt)
     served = serve(layout(1), served_run, steps=10**8)
     assert served.signal is signal.SIGINT and 0 < served.gmis[0].steps < 10**8
     assert not children_of(os.getpid())

@@ -49,7 +49,7 @@ def test_two_simulators_share_an_agent(served_run):
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_killed_gmi_is_named(served_run, monkeypatch, victim):
-    say = serving.GMIProcesses.say
+    say = serving.GMIProcesses.send
 
     def say_and_kill(processes, gmi_id, word):
         say(processes, gmi_id, word)
@@ -58,7 +58,7 @@ def test_a_killed_gmi_is_named(served_run, monkeypatch, victim):
                 if re.match(rf"GMI {victim} of ", child.cmdline()[-1]):
                     child.send_signal(signal.SIGKILL)
 
-    monkeypatch.setattr(serving.GMIProcesses, "say", say_and_kill)
+    monkeypatch.setattr(serving.GMIProcesses, "send", say_and_kill)
     with pytest.raises(GmiDiedError, match=rf"GMI {victim} \(process \d+\) was killed by SIGKILL"):
         serve(layout(TDG, 2), served_run, steps=10**8)
     assert not children_of(os.getpid())

@@ -77,14 +77,14 @@ def test_what_is_read_back_is_what_the_physics_does(served_run, tmp_path, stocha
 
 
 def test_ctrl_c_keeps_what_was_done(served_run, tmp_path, monkeypatch):
-    say = serving.GMIProcesses.say
+    say = serving.GMIProcesses.send
 
     def say_and_interrupt(processes, gmi_id, word):
         say(processes, gmi_id, word)
         if word == serving.Start():
             threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
 
-    monkeypatch.setattr(serving.GMIProcesses, "say", say_and_interrupt)
+    monkeypatch.setattr(serving.GMIProcesses, "send", say_and_interrupt)
     served = serve(layout(1), served_run, steps=10**6, experience=tmp_path / "experience")
     read = ExperienceDataset(tmp_path / "experience")
     assert served.signal is signal.SIGINT and read.index.state == "stopped"

@@ -148,7 +148,7 @@ def test_a_run_whose_time_is_over_is_not_started_again(monkeypatch):
 
 
 def test_a_node_that_is_found_dead_while_a_run_starts_again_takes_another_restart(monkeypatch):
-    missing = MissingNodeError("node b has not come: its agent has ended with code 1", ["b"])
+    missing = MissingNodeError("node b has not connected: its supervisor has ended with code 1", ["b"])
     lost = GmiDiedError("GMI 0 was lost with its node", 0, LOST)
     run = Scripted(monkeypatch, holds=[[], [missing], []], trains=[[lost]])
     assert run.run(over("a", "b", "c")) is DONE
@@ -160,7 +160,7 @@ def test_a_node_that_is_found_dead_while_a_run_starts_again_takes_another_restar
 
 
 def test_a_node_that_does_not_come_at_first_ends_the_run(monkeypatch):
-    missing = MissingNodeError("node b has not come", ["b"])
+    missing = MissingNodeError("node b has not connected", ["b"])
     with pytest.raises(MissingNodeError):
         Scripted(monkeypatch, holds=[[missing]]).run(over("a", "b"), resume=Path("000004"))
 
@@ -176,7 +176,7 @@ class Ticking:
     def events(self, silence_s):
         return iter(["tick"] * 3)
 
-    def say(self, number, word):
+    def send(self, number, word):
         self.said.append((number, word))
 
 

@@ -12,7 +12,7 @@ from conftest import children_of, tiny_config, tiny_layout, two_cores
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import resolve
-from gmi_drl.launch.nodes.remote_hosts import RemoteNode
+from gmi_drl.launch.nodes.remote_node import RemoteNode
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.training import train
@@ -121,25 +121,27 @@ class Remembering(SubprocessSupervisors):
 
 @two_cores
 def test_a_node_that_is_lost_while_its_gmis_are_started_is_left_out(tmp_path, monkeypatch):
-    folder, told, agents, ask = started(tmp_path / "run"), [], {}, RemoteNode.ask
+    folder, told, agents, ask = started(tmp_path / "run"), [], {}, RemoteNode.request
     begun = train(
         resolve(over("a", "b"), CONFIG.model_copy(update={"iterations": 2}), folder),
         supervisors=SubprocessSupervisors(),
     )
 
     def ask_after_its_death(node, message):
-        if message["say"] == "start" and node.name == "b":
+        if message["type"] == "start" and node.name == "b":
             agents["b"].process.kill()
         ask(node, message)
 
-    monkeypatch.setattr(RemoteNode, "ask", ask_after_its_death)
+    monkeypatch.setattr(RemoteNode, "request", ask_after_its_death)
     config = CONFIG.model_copy(update={"iterations": 3})
     starter, resume = Remembering(agents), begun.checkpoint
     outcome = train(
         resolve(over("a", "b"), config, folder), restarts=1, on_restart=told.append, resume=resume, supervisors=starter
     )
     assert outcome.state == "done" and load_yaml(Layout, folder.layout_file).nodes == ("a",)
-    assert told[0].startswith("GMI 2 (node b: its agent ") and "was lost with its node: going on from iter" in told[0]
+    assert (
+        told[0].startswith("GMI 2 (node b: its supervisor ") and "was lost with its node: going on from iter" in told[0]
+    )
 
 
 @two_cores

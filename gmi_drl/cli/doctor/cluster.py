@@ -40,7 +40,7 @@ def _seen(report: "NodeReport") -> str:
 
     node = report.node
     gpus = f", {counted(node.gpus, 'GPU')}{f' ({node.gpu_model})' if node.gpu_model else ''}" if node.gpus else ""
-    versions = ", ".join(f"{name} {has or 'not installed'}" for name, has in report.versions.items())
+    versions = ", ".join(f"{name} {'not installed' if has == '-' else has}" for name, has in report.versions.items())
     return f"{node.address}, {counted(node.cpus, 'CPU')}{gpus}; {versions}"
 
 
@@ -53,6 +53,6 @@ def _remedy(report: "NodeReport", first: "NodeReport") -> str:
     if node.cpus > report.cores:
         return f"Ray offers {node.cpus} CPUs but may use only {report.cores} cores: ray start --num-cpus {report.cores}"
     if others := [name for name, has in report.versions.items() if has != first.versions.get(name, has)]:
-        wanted = ", ".join(f"{name} {first.versions[name] or '(none)'}" for name in others)
+        wanted = ", ".join(f"{name} {first.versions[name].replace('-', '(none)')}" for name in others)
         return f"install what {first.node.name} has: {wanted}"
     return ""

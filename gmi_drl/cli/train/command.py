@@ -80,7 +80,7 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
     """
     from gmi_drl.cli.live import TrainingView
-    from gmi_drl.launch.launchers import agents_by
+    from gmi_drl.launch.launchers import supervisors_for
     from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.launch.training import train as launch
 
@@ -90,7 +90,7 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     job, checkpoint = _begin(options) if options.resume is None else resume_run(options.resume, options)
     folder = job.folder
     with (
-        agents_by(options.launcher, job.layout) as agents,
+        supervisors_for(options.launcher, job.layout) as agents,
         TrainingView(job.layout, job.config, folder, quiet=format == "json") as view,
     ):
         if checkpoint is None:

@@ -1,5 +1,5 @@
-"""GMIs on several machines: on each an agent of ours opens its part of a layout, and obeys one launcher.
+"""GMIs on several hosts. On each a supervisor opens its part of a layout for one launcher.
 
-An agent does on its host what `launch.opened` does here: it claims and cuts its devices, makes what its GMIs share,
-starts them, proves them, and carries their words. How agents get there is the affair of an `AgentStarter`.
+On its host a supervisor does what `open_layout.opened` does here: it claims and cuts the devices, makes what its GMIs
+share, starts them, checks their shares, and forwards their messages. A `SupervisorStarter` starts supervisors.
 """

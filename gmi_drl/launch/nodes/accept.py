@@ -1,4 +1,4 @@
-"""Agents as they come: each says first who it is."""
+"""Accepts the connections of supervisors, which first send their node and host."""
 
 import json
 import socket
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 
 from gmi_drl.comm.links.token_listener import Client, TokenListener, greeting
 from gmi_drl.errors import MissingNodeError
-from gmi_drl.launch.nodes.starters import StartedAgent
+from gmi_drl.launch.nodes.starters import SupervisorHandle
 
 ARRIVE_S = 120.0
-"""Until all agents must have come: Ray starts a process on each node, and that an interpreter which imports torch."""
+"""Deadline for all supervisors: Ray starts a process on each node, and that an interpreter which imports torch."""
 
-_MOST_BYTES = 2**16  # of what an agent says of its host
+_MOST_BYTES = 2**16  # of an introduction
 _LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
 class Arrival:
-    """An agent that has come: its node, its connection, and what it says of its host."""
+    """A supervisor that has connected: its node, its connection, and the data of its host."""
 
     node: str
     connection: socket.socket
@@ -29,41 +29,48 @@ class Arrival:
     versions: dict[str, str]
 
 
-def arrivals(listener: socket.socket, token: str, agents: Mapping[str, StartedAgent]) -> Iterator[Arrival]:
-    """Each agent once, until all are there. Strangers are turned away; nobody can connect after the last one.
+def accept_supervisors(
+    listener: socket.socket, token: str, supervisors: Mapping[str, SupervisorHandle]
+) -> Iterator[Arrival]:
+    """Yield each supervisor once, until all have connected. Closes other connections, and the listener at the end.
+
+    Args:
+        listener: The launcher's listening socket.
+        token: What each supervisor must send first.
+        supervisors: The started supervisors, by node.
 
     Raises:
-        MissingNodeError: naming an agent that has ended, or those that have not come in time.
+        MissingNodeError: if a supervisor has ended, or some have not connected in time; the message names their nodes.
     """
-    missing, deadline = set(agents), time.monotonic() + ARRIVE_S
-    with closing(TokenListener(listener, token, _MOST_BYTES, len(agents))) as door:
+    missing, deadline = set(supervisors), time.monotonic() + ARRIVE_S
+    with closing(TokenListener(listener, token, _MOST_BYTES, len(supervisors))) as token_listener:
         while missing:
-            for guest in door.poll(_LOOK_S):
-                arrival = _arrival(guest)
+            for client in token_listener.poll(_LOOK_S):
+                arrival = _arrival(client)
                 if arrival is not None and arrival.node in missing:
                     missing.remove(arrival.node)
                     yield arrival
                 else:
-                    guest.connection.close()
+                    client.connection.close()
             for name in sorted(missing):
-                if why := agents[name].why_gone():
-                    raise MissingNodeError(f"node {name} has not come: {why}", [name])
+                if why := supervisors[name].why_ended():
+                    raise MissingNodeError(f"node {name} has not connected: {why}", [name])
             if missing and time.monotonic() > deadline:
                 nodes = ", ".join(sorted(missing))
                 remedy = "do they reach this one, at any port (`gmi-drl doctor --cluster ray`)?"
-                raise MissingNodeError(f"not come within {ARRIVE_S:.0f} s: node {nodes}: {remedy}", missing)
+                raise MissingNodeError(f"not connected within {ARRIVE_S:.0f} s: node {nodes}: {remedy}", missing)
 
 
 def introduction(token: str, node: str, machine: str, cpus: Sequence[int], versions: Mapping[str, str]) -> bytes:
-    """What an agent says first, of its host; see `Arrival`."""
-    told = {"node": node, "machine": machine, "cpus": list(cpus), "versions": dict(versions)}
-    return greeting(token, json.dumps(told).encode())
+    """The first bytes that a supervisor sends: the token, and the data of its host as in `Arrival`."""
+    data = {"node": node, "machine": machine, "cpus": list(cpus), "versions": dict(versions)}
+    return greeting(token, json.dumps(data).encode())
 
 
-def _arrival(guest: Client) -> Arrival | None:
-    """Who it is; None if it does not say that."""
+def _arrival(client: Client) -> Arrival | None:
+    """The supervisor that a client introduces itself as; None if its introduction is malformed."""
     try:
-        told = json.loads(guest.payload)
-        return Arrival(told["node"], guest.connection, told["machine"], told["cpus"], told["versions"])
+        data = json.loads(client.payload)
+        return Arrival(data["node"], client.connection, data["machine"], data["cpus"], data["versions"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None

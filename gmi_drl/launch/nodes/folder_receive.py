@@ -1,4 +1,4 @@
-"""The launcher's end of the mirrors of its run folder: takes what they carry, and concludes checkpoints for them."""
+"""Receives files and checkpoints for the run folder from hosts that do not see it."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from gmi_drl.run.folder import RunFolder
 
 
 class FolderReceiver:
-    """Writes into a run folder what GMIs of other hosts have for it.
+    """Writes what GMIs on other hosts send into the run folder.
 
     Args:
         folder: The run folder.
@@ -21,27 +21,27 @@ class FolderReceiver:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        home = CheckpointStore(folder.checkpoints)
+        store = CheckpointStore(folder.checkpoints)
         self._does: Mapping[str, Callable[..., None]] = {
-            "require_room": home.require_room,
-            "commit": home.commit,
-            "drop_drafts": home.drop_drafts,
+            "require_room": store.require_room,
+            "commit": store.commit,
+            "drop_drafts": store.drop_drafts,
         }
 
     def files(self) -> Iterator[Path]:
-        """What a mirror needs at first, within the run folder: the setup, and the newest checkpoint."""
+        """Yield the files that a copy of the run folder needs at first: the setup and the newest checkpoint."""
         for file in (self._folder.layout_file, self._folder.config_file, *self._newest()):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
-        """Bytes of the newest checkpoint; the setup, which may not be written yet, is small."""
+        """The size in bytes of the newest checkpoint. The setup is small, and perhaps not written yet."""
         return sum(file.stat().st_size for file in self._newest())
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
-        """Add a piece to a file, which gets its name with the last one.
+        """Append a piece to a draft of a file. The last piece renames it to `file`.
 
         Raises:
-            MachineError: if it is none of the run folder, or the disk does not take it.
+            MachineError: if the file is outside of the run folder, or cannot be written.
         """
         within = Path(file)
         if within.is_absolute() or ".." in within.parts:
@@ -61,22 +61,22 @@ class FolderReceiver:
             raise MachineError(f"{target} cannot be written: {error.strerror}") from None
 
     def do(self, what: str, given: Mapping[str, Any]) -> None:
-        """Do with the draft of a checkpoint what rank 0 asks for; see `CheckpointStore`.
+        """Execute a command of rank 0 on the draft of a checkpoint; see `CheckpointStore`.
 
         Raises:
-            GmiError: if it cannot be done.
+            GmiError: if there is no such command, or it fails.
         """
         if what not in self._does:
             raise GmiError(f"expected one of {', '.join(self._does)}, got {what!r}")
         self._does[what](**given)
 
     def _newest(self) -> Iterator[Path]:
-        """Files of the newest checkpoint."""
+        """The files of the newest checkpoint."""
         for one in list_checkpoints(self._folder.checkpoints)[-1:]:
             yield from one.iterdir()
 
     def pieces(self) -> Iterator[tuple[str, bytes]]:
-        """`files`, each in pieces for one message."""
+        """Yield `files` in pieces that fit into a message, each with its file."""
         for file in self.files():
             for _, data, _ in chunks(self._folder.path / file):
                 yield str(file), data

@@ -1,4 +1,4 @@
-"""A run folder of a host that does not see that of its launcher: what is written here is carried there."""
+"""A local copy of the run folder, for a host that does not see the launcher's: what is written here is sent there."""
 
 import shutil
 import threading
@@ -14,99 +14,99 @@ from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.folder import RunFolder
 
 CHUNK_BYTES = 2**20
-"""Of a file in one message: a second on a link of 10 Mbit/s, so that nobody seems to be silent meanwhile."""
+"""Bytes of a file in one message: a second at 10 Mbit/s, so that heartbeats are not delayed for long."""
 
 LOG_S = 0.5
-"""Between two looks for what GMIs have printed."""
+"""Period at which logs are sent."""
 
-Say = Callable[[Message, bytes], None]
+Send = Callable[[Message, bytes], None]
 
 
 class FolderUpload:
-    """Has the paths of the launcher's run folder, elsewhere, for the time of a `with` block.
+    """A temporary folder in place of the launcher's run folder, for the time of a `with` block.
 
     Args:
         home: The launcher's run folder.
-        say: Tells the launcher.
-        begins_with: Bytes of the checkpoint that it will be given.
+        send: Sends a message to the launcher.
+        begins_with: The size in bytes of the checkpoint that it will get.
 
     Raises:
-        MachineError: on entry, if this host has no room for these.
+        MachineError: on entry, if this host has no room for the checkpoint.
     """
 
-    def __init__(self, home: Path, say: Say, begins_with: int = 0) -> None:
-        self._home, self._say, self._begins_with = home, say, begins_with
-        self._logs: dict[int, int] = {}  # bytes that were carried
-        self._carrying, self._over = threading.Lock(), threading.Event()
-        self._teller = threading.Thread(target=self._tell_logs, daemon=True)
+    def __init__(self, home: Path, send: Send, begins_with: int = 0) -> None:
+        self._home, self._send, self._begins_with = home, send, begins_with
+        self._logs: dict[int, int] = {}  # bytes that were sent
+        self._sending_logs, self._over = threading.Lock(), threading.Event()
+        self._log_thread = threading.Thread(target=self._send_logs, daemon=True)
 
     def __enter__(self) -> Self:
         require_free(Path(gettempdir()), self._begins_with, "what the run goes on from needs")
         self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
-        self._guard = Reaper()
-        self._guard.watch_folder(self.path)
+        self._reaper = Reaper()
+        self._reaper.watch_folder(self.path)
         folder = RunFolder(self.path)
         folder.create()
         folder.meeting.mkdir()
-        self._teller.start()
+        self._log_thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._over.set()
-        self._teller.join()
+        self._log_thread.join()
         for gmi_id in list(self._logs):
-            self.carry_log(gmi_id)
+            self.send_log(gmi_id)
         shutil.rmtree(self.path, ignore_errors=True)
-        self._guard.close()
+        self._reaper.close()
 
     def here(self, path: str) -> Path:
-        """Where a path within the launcher's run folder is on this host."""
+        """The local path for a path within the launcher's run folder."""
         return self.path / Path(path).relative_to(self._home)
 
     def take(self, file: str, data: bytes) -> None:
-        """Add to a file what the launcher has of it."""
+        """Append a piece to a file, as the launcher sends it."""
         target = self.path / file
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("ab") as output:
             output.write(data)
 
-    def carry(self, gmi_id: int, file: str) -> None:
-        """Send a file, and remove it here."""
-        path, told = self.path / file, {"say": "file", "gmi": gmi_id, "file": file}
+    def send_file(self, gmi_id: int, file: str) -> None:
+        """Send a file that a GMI has written, and remove it here."""
+        path, message = self.path / file, {"type": "file", "gmi": gmi_id, "file": file}
         for offset, data, is_last in chunks(path):
-            self._say({**told, "offset": offset, "is_last": is_last}, data)
+            self._send({**message, "offset": offset, "is_last": is_last}, data)
         path.unlink()
 
     def watch_log(self, gmi_id: int) -> None:
-        """Carry from now on what a GMI prints."""
+        """Send the log of a GMI from now on."""
         self._logs[gmi_id] = 0
 
-    def carry_log(self, gmi_id: int) -> None:
-        """Send what a GMI has printed since the last time. What cannot be read is told in the log instead, once."""
-        with self._carrying:
+    def send_log(self, gmi_id: int) -> None:
+        """Send what a GMI has printed since the last call. If the log cannot be read, send that instead, once."""
+        with self._sending_logs:
             if gmi_id not in self._logs:
                 return
             try:
                 with RunFolder(self.path).log_file(gmi_id).open("rb") as log:
                     log.seek(self._logs[gmi_id])
                     while data := log.read(CHUNK_BYTES):
-                        self._say({"say": "log", "gmi": gmi_id}, data)
+                        self._send({"type": "log", "gmi": gmi_id}, data)
                         self._logs[gmi_id] += len(data)
             except OSError as error:
                 del self._logs[gmi_id]
-                told = f"[the rest of this log cannot be read on its node: {error}]\n"
-                self._say({"say": "log", "gmi": gmi_id}, told.encode())
+                note = f"[the rest of this log cannot be read on its node: {error}]\n"
+                self._send({"type": "log", "gmi": gmi_id}, note.encode())
 
-    def _tell_logs(self) -> None:
+    def _send_logs(self) -> None:
         while not self._over.wait(LOG_S):
             for gmi_id in list(self._logs):
-                self.carry_log(gmi_id)
+                self.send_log(gmi_id)
 
 
 def chunks(file: Path) -> Iterator[tuple[int, bytes, bool]]:
-    """What is in a file, in pieces for one message each: from which byte on, and whether it is the last."""
+    """Yield the content of a file in pieces that fit into a message: (offset, data, whether it is the last)."""
     size = file.stat().st_size
     with file.open("rb") as content:
         for offset in range(0, max(1, size), CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""GMIs of another node, as those who supervise GMIs have them."""
+"""GMIs on another host, with the interface of local ones."""
 
 import os
 import threading
@@ -16,58 +16,58 @@ from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import is_proxy
 
 GONE_S = 15.0
-"""Until a node must have ended a GMI that it was told to end."""
+"""Deadline for a node to end a GMI and its process group."""
 
-Say = Callable[..., None]
+Send = Callable[..., None]
 
 
 class RemoteGMI:
-    """See `StartedGMI`. What the node says of it comes from the thread that reads the node's wire.
+    """See `GMIHandle`. The thread that reads the node's connection calls `add_…`, `set_…` and `store`.
 
     Args:
-        gmi_id: Its id in the layout, or the number of who stands in for one.
-        node: Where it runs.
-        pid: Of its process there.
-        log: Its log, in the launcher's run folder.
-        say: Tells the node.
+        number: The id of the GMI, or the number of a proxy.
+        node: The node on which it runs.
+        pid: Its process id there.
+        log: Its log in the launcher's run folder.
+        send: Sends a message to the node.
     """
 
-    def __init__(self, gmi_id: int, node: str, pid: int, log: Path, say: Say) -> None:
+    def __init__(self, number: int, node: str, pid: int, log: Path, send: Send) -> None:
         self.pid, self.log, self.where = pid, log, f", node {node}"
-        self._id, self._say = gmi_id, say
-        self._words = deque[bytes]()
+        self._number, self._send = number, send
+        self._messages = deque[bytes]()
         self._code: int | None = None
         self.line_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
         self.exit_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended, self._gone, self._closed = threading.Event(), threading.Event(), threading.Lock()
         self._is_closed = False
 
-    def said(self, data: bytes) -> None:
-        """A message has come; an empty one says that the line has ended."""
+    def add_message(self, data: bytes) -> None:
+        """Add a message for `receive`; an empty one means that the connection has ended."""
         with self._closed:
             if not self._is_closed:
-                self._words.append(data)
+                self._messages.append(data)
                 os.eventfd_write(self.line_fd, 1)
 
-    def printed(self, data: bytes) -> None:
-        """Something for its log, which its node does not see."""
+    def add_output(self, data: bytes) -> None:
+        """Append output to the log, which its node does not see."""
         with suppress(OSError), self.log.open("ab") as log:
             log.write(data)
 
-    def kept(self, keep: Callable[[], None], *, tells: bool = True) -> None:
-        """Do what it asks the keeper of the run folder for, and tell it; where that fails the GMI does."""
+    def store(self, write: Callable[[], None], *, notifies: bool = True) -> None:
+        """Write into the run folder for the GMI and notify it. If that fails, the GMI counts as failed."""
         try:
-            keep()
+            write()
         except Exception as error:
             ours = error if isinstance(error, GmiError) else GmiError(f"{type(error).__name__}: {error}")
-            self.said(encode(Failed(str(ours), ours.exit_code, blames_peer=False)))
-            self.said(b"")  # it waits for an answer, so it says no last word itself
+            self.add_message(encode(Failed(str(ours), ours.exit_code, blames_peer=False)))
+            self.add_message(b"")  # it waits for the notification, so it sends nothing more
         else:
-            if tells:
-                self.say(encode(Stored()))
+            if notifies:
+                self.send(encode(Stored()))
 
-    def has_ended(self, code: int) -> None:
-        """The node has seen its end."""
+    def set_ended(self, code: int) -> None:
+        """Store the exit code that the node has reported."""
         with self._closed:
             if not self._ended.is_set():
                 self._code = code
@@ -75,51 +75,51 @@ class RemoteGMI:
                 if not self._is_closed:
                     os.eventfd_write(self.exit_fd, 1)
 
-    def was_lost(self, why: str) -> None:
-        """Its node is lost, and it with that."""
+    def set_lost(self, why: str) -> None:
+        """Note that the GMI is lost with its node."""
         self.where += f": {why}"
         self._gone.set()
-        if is_proxy(self._id):  # the GMIs of that node tell of it; the layout has this one's on another
+        if is_proxy(self._number):  # the GMIs of that node report the loss; this one's GMI is on another node
             self._code = LOST
             self._ended.set()
             return
-        self.said(b"")
-        self.has_ended(LOST)
+        self.add_message(b"")
+        self.set_ended(LOST)
 
-    def is_gone(self) -> None:
-        """The node has ended it, with all that it has started."""
+    def set_gone(self) -> None:
+        """Note that the node has ended the GMI with its process group."""
         self._gone.set()
 
-    def say(self, message: bytes) -> None:
-        """See `StartedGMI`."""
-        self._say({"say": "word", "gmi": self._id}, message)
+    def send(self, message: bytes) -> None:
+        """See `GMIHandle`."""
+        self._send({"type": "word", "gmi": self._number}, message)
 
     def receive(self) -> bytes | None:
-        """See `StartedGMI`."""
-        if not self._words:
+        """See `GMIHandle`."""
+        if not self._messages:
             return None
-        if not self._words[0]:
-            return b""  # the line has ended, and stays so
+        if not self._messages[0]:
+            return b""  # the connection has ended, and this stays the answer
         os.eventfd_read(self.line_fd)
-        return self._words.popleft()
+        return self._messages.popleft()
 
     def exit_code(self, wait_s: float) -> int | None:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return self._code if self._ended.wait(max(0.0, wait_s)) else None
 
     def ask_to_end(self) -> None:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         if not self._ended.is_set():
-            self._say({"say": "ask_to_end", "gmi": self._id})
+            self._send({"type": "ask_to_end", "gmi": self._number})
 
     def end(self) -> None:
-        """See `StartedGMI`: the node kills its group."""
+        """See `GMIHandle`: the node kills its group."""
         if not self._gone.is_set():
-            self._say({"say": "end", "gmi": self._id})
+            self._send({"type": "end", "gmi": self._number})
             self._gone.wait(GONE_S)
 
     def close(self) -> None:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         with self._closed:
             if not self._is_closed:
                 self._is_closed = True
@@ -127,30 +127,30 @@ class RemoteGMI:
                 os.close(self.exit_fd)
 
     def last_words(self, most: int) -> list[str]:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return end_of(self.log, most)
 
 
 class RemoteInstances:
-    """See `Instances`: the nodes make, prove and release theirs by themselves.
+    """See `Instances`: each node makes, proves and releases its own.
 
     Args:
-        drains: Whether those of a node do.
-        release: Tells the nodes of GMIs that are to be released, by their processes.
+        drains: Whether those of any node drain.
+        release: Makes the nodes release GMIs, given by their process ids.
     """
 
     def __init__(self, drains: bool, release: Callable[[Sequence[int]], None]) -> None:
         self.drains, self._release = drains, release
 
     def environment(self, gmi_id: int) -> dict[str, str]:
-        """Nothing is known of it here."""
+        """Empty: the node adds its variables."""
         return {}
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
-        """Its node has."""
+        """Do nothing: the node has checked it."""
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
-        """Its node has."""
+        """Do nothing: the node has checked it."""
 
     def release(self, groups: Sequence[int]) -> None:
         """See `Instances`."""
@@ -158,5 +158,5 @@ class RemoteInstances:
 
 
 def nothing_shared(gmi_ids: Sequence[int]) -> Mapping[int, Resources]:
-    """What GMIs share is made on their nodes."""
+    """Empty resources for each GMI: the shared ones are made on the nodes."""
     return dict.fromkeys(gmi_ids, Resources())

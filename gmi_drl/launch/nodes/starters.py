@@ -1,4 +1,4 @@
-"""How agents come to run on their nodes, and the way that needs nobody: as processes of this machine."""
+"""How supervisors of nodes are started: the interface, and the way as processes of this machine."""
 
 import os
 import subprocess
@@ -10,58 +10,57 @@ from typing import Protocol
 from gmi_drl.process_signals import held_back
 
 MODULE = "gmi_drl.launch.nodes.supervisor"
-"""What is run on a node, `python -P -m`. Its order is a line of JSON on its standard input, which stays open for as
-long as whoever started it wants it to live."""
-
+"""The module that is run on a node by `python -P -m`. It reads a line of JSON from its standard input, and ends when
+that is closed."""
 
 END_S = 20.0
-"""Until an agent has ended its GMIs, a backend's drain included."""
+"""Deadline for a supervisor to end its GMIs, including a backend's drain."""
 
 
-class StartedAgent(Protocol):
-    """An agent that runs somewhere."""
+class SupervisorHandle(Protocol):
+    """A started supervisor."""
 
-    def why_gone(self) -> str | None:
-        """How it ended, as far as that is known; None while it runs."""
+    def why_ended(self) -> str | None:
+        """How the supervisor ended, if known; None while it runs."""
 
     def end(self, wait_s: float = END_S) -> None:
-        """End it, if it still runs: it is asked to, and killed after `wait_s`. May be called twice."""
+        """Make the supervisor end, and kill it after `wait_s`. May be called twice."""
 
 
 class SupervisorStarter(Protocol):
-    """A way to start agents."""
+    """Starts supervisors."""
 
     @property
     def address(self) -> str:
-        """Of this machine, by which the nodes reach it."""
+        """The address by which the nodes reach this machine."""
 
-    def start(self, node: str, order: bytes) -> StartedAgent:
-        """Have the agent of a node of the layout start, without waiting for it: many are started at once.
+    def start(self, node: str, order: bytes) -> SupervisorHandle:
+        """Start the supervisor of a node without waiting until it runs: many are started at once.
 
         Args:
-            node: By its name.
-            order: A line of JSON, to be its first input.
+            node: The node's name in the layout.
+            order: A line of JSON, the supervisor's first input.
         """
 
 
 class SubprocessSupervisors:
-    """Agents on this machine: for layouts over described nodes, and for tests.
+    """Starts supervisors as processes of this machine, for layouts over described nodes and for tests.
 
     Args:
-        prefixes: What is put before the command of a node's agent, e.g. `["ip", "netns", "exec", "a"]`.
+        prefixes: Arguments before the command of a node's supervisor, e.g. `["ip", "netns", "exec", "a"]`.
         address: See `SupervisorStarter`.
     """
 
     def __init__(self, prefixes: Mapping[str, Sequence[str]] | None = None, address: str = "127.0.0.1") -> None:
         self.prefixes, self.address = prefixes or {}, address
 
-    def start(self, node: str, order: bytes) -> "SubprocessAgent":
+    def start(self, node: str, order: bytes) -> "SubprocessSupervisor":
         """See `SupervisorStarter`."""
-        return SubprocessAgent([*self.prefixes.get(node, ()), sys.executable, "-P", "-m", MODULE, node], order)
+        return SubprocessSupervisor([*self.prefixes.get(node, ()), sys.executable, "-P", "-m", MODULE, node], order)
 
 
-class SubprocessAgent:
-    """See `StartedAgent`. It leads a process group of its own, out of reach of the terminal."""
+class SubprocessSupervisor:
+    """See `SupervisorHandle`. It leads a process group of its own, so the terminal's signals do not reach it."""
 
     def __init__(self, command: Sequence[str], order: bytes) -> None:
         with held_back():
@@ -73,13 +72,13 @@ class SubprocessAgent:
             self.process.stdin.write(order)
             self.process.stdin.flush()
 
-    def why_gone(self) -> str | None:
-        """See `StartedAgent`."""
+    def why_ended(self) -> str | None:
+        """See `SupervisorHandle`."""
         code = self.process.poll()
-        return None if code is None else f"its agent (process {self.process.pid}) has ended with code {code}"
+        return None if code is None else f"its supervisor (process {self.process.pid}) has ended with code {code}"
 
     def end(self, wait_s: float = END_S) -> None:
-        """See `StartedAgent`."""
+        """See `SupervisorHandle`."""
         assert self.process.stdin is not None
         with suppress(OSError):
             self.process.stdin.close()

@@ -1,7 +1,7 @@
-"""The agent of a node: `python -m gmi_drl.launch.nodes.supervisor NAME`, started by an `AgentStarter` and nobody else.
+"""The supervisor of a node: `python -m gmi_drl.launch.nodes.supervisor NAME`, run by a `SupervisorStarter` only.
 
-Its order is the first line of its standard input, `{"launcher": [HOST, PORT], "token": …}`. It ends with all that it
-has started when its input ends, the launcher has gone, or nothing was heard of it for `PATIENCE_S`.
+It reads its order from the first line of its standard input, `{"launcher": [HOST, PORT], "token": …}`. It ends, with
+all that it has started, when its input is closed, or the launcher has gone or was silent for `PATIENCE_S`.
 """
 
 import json
@@ -24,15 +24,15 @@ from gmi_drl.process_signals import leave_to_launcher
 
 CONNECT_S = 30.0
 PATIENCE_S = 30.0
-"""Of silence of the launcher, which its user may have stopped for a moment."""
+"""How long the launcher may be silent: its user may have suspended it for a moment."""
 
 
 def main() -> int:
-    """Obey one launcher until the end."""
+    """Work for one launcher until the end. Returns the exit code."""
     leave_to_launcher()
     order = json.loads(sys.stdin.buffer.readline() or b"{}")
     if not order:
-        return 1  # whoever started it has gone
+        return 1  # the starter has gone
     node, (host, port) = sys.argv[1], order["launcher"]
     try:
         connection = socket.create_connection((host, port), timeout=CONNECT_S)
@@ -42,46 +42,46 @@ def main() -> int:
         remedy = "nodes must reach it at any port (`gmi-drl doctor --cluster ray`)"
         sys.exit(f"the launcher at {host}, port {port}, cannot be reached from here: {error}: {remedy}")
     connection.settimeout(None)
-    NodeSupervisor(node, connection).obey()
+    NodeSupervisor(node, connection).run()
     return 0
 
 
 class NodeSupervisor:
-    """Carries words between the launcher and what it has on this host.
+    """Executes the launcher's messages on this host, and reports what becomes of the GMIs.
 
     Args:
-        node: Its name in the layout.
-        connection: To the launcher, which knows already who this is.
+        node: The node's name in the layout.
+        connection: The connection to the launcher, on which the introduction was sent.
     """
 
     def __init__(self, node: str, connection: socket.socket) -> None:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wire = ControlConnection(connection, self._hear, lambda why: self.leave(), patience_s=PATIENCE_S)
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._wire = ControlConnection(connection, self._on_message, lambda why: self.leave(), patience_s=PATIENCE_S)
         self._selector = selectors.DefaultSelector()
         self._host = Host(node, self._address, self._selector, self._wire.send)
 
-    def obey(self) -> None:
-        """Do as the launcher says, and tell it what becomes of the GMIs, until the end."""
-        self._selector.register(self._bell, selectors.EVENT_READ, None)
+    def run(self) -> None:
+        """Execute messages until the launcher or the input ends, then end everything on this host."""
+        self._selector.register(self._wakeup, selectors.EVENT_READ, None)
         threading.Thread(target=self._watch_input, daemon=True).start()
         self._wire.start()
         try:
-            while self._look():
+            while self._step():
                 pass
         finally:
             self._host.close()
             self._wire.close()
 
     def leave(self) -> None:
-        """End as soon as may be."""
+        """Make `run` end as soon as possible. Called from any thread."""
         self._orders.put(None)
-        os.eventfd_write(self._bell, 1)
+        os.eventfd_write(self._wakeup, 1)
 
-    def _hear(self, message: Message, data: bytes) -> None:
+    def _on_message(self, message: Message, data: bytes) -> None:
         self._orders.put((message, data))
-        os.eventfd_write(self._bell, 1)
+        os.eventfd_write(self._wakeup, 1)
 
     def _watch_input(self) -> None:
         with suppress(OSError):
@@ -89,12 +89,13 @@ class NodeSupervisor:
                 pass
         self.leave()
 
-    def _look(self) -> bool:
+    def _step(self) -> bool:
+        """Wait for events and handle them. Returns False when it is time to end."""
         for key, _ in self._selector.select():
             if key.data is not None:
-                self._host.look(*key.data)
+                self._host.forward(*key.data)
         with suppress(BlockingIOError):
-            os.eventfd_read(self._bell)
+            os.eventfd_read(self._wakeup)
         while True:
             try:
                 order = self._orders.get_nowait()
@@ -108,15 +109,15 @@ class NodeSupervisor:
         try:
             answer = self._host.do(message, data)
         except GmiError as error:
-            answer = {"say": "refused", "message": str(error), "exit_code": error.exit_code}
-        except Exception as error:  # the launcher tells it to its user
-            answer = {"say": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
+            answer = {"type": "refused", "message": str(error), "exit_code": error.exit_code}
+        except Exception as error:  # the launcher reports it
+            answer = {"type": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
         if answer is not None:
             self._wire.send(answer)
 
 
 def _machine() -> str:
-    """What agents of one machine have in common and those of others have not: containers of it, too."""
+    """An id of this machine, the same in all of its containers."""
     boot: Any = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return str(boot)
 

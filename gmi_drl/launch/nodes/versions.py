@@ -8,7 +8,7 @@ COMPARED = ("gmi-drl", "torch", "numpy", "mujoco")
 
 
 def versions_here() -> dict[str, str]:
-    """Of this process: Python's minor version, as pickles and code differ with that alone, and packages'."""
+    """The versions of packages here (`-`: not installed), and of Python without its patch level."""
     found = {"python": ".".join(platform.python_version_tuple()[:2])}
     for package in COMPARED:
         try:
@@ -19,7 +19,7 @@ def versions_here() -> dict[str, str]:
 
 
 def differing(by_node: Mapping[str, Mapping[str, str]]) -> str:
-    """A table of the versions that are not the same everywhere; empty if all are."""
+    """A table of the versions that differ between nodes; empty if none does."""
     names = list(dict.fromkeys(name for versions in by_node.values() for name in versions))
     unlike = [name for name in names if len({versions.get(name, "-") for versions in by_node.values()}) > 1]
     if not unlike:

@@ -39,7 +39,7 @@ class GMIHandle(Protocol):
     def exit_fd(self) -> int:
         """Readable when the GMI has ended."""
 
-    def say(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         """Send a message, without waiting; one that has ended does not hear it."""
 
     def receive(self) -> bytes | None:

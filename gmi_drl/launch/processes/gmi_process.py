@@ -22,7 +22,7 @@ CHILD = "gmi_drl.roles.main"
 
 
 class GMIProcess(GroupLeader):
-    """See `StartedGMI`.
+    """See `GMIHandle`.
 
     Args:
         order: What `roles.child` reads, but for the line, the resources and the launcher.
@@ -72,7 +72,7 @@ class GMIProcess(GroupLeader):
         """Readable when a message has come, or the line has ended."""
         return self._line.fileno()
 
-    def say(self, message: bytes) -> None:
+    def send(self, message: bytes) -> None:
         """Send a message; one that has ended does not hear it."""
         with suppress(OSError):
             self._line.send(message)
@@ -87,7 +87,7 @@ class GMIProcess(GroupLeader):
             return b""
 
     def ask_to_end(self) -> None:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.exit_fd, DRAIN if self._drains else signal.SIGKILL)
 
@@ -102,7 +102,7 @@ class GMIProcess(GroupLeader):
         super().close()
 
     def last_words(self, most: int) -> list[str]:
-        """See `StartedGMI`."""
+        """See `GMIHandle`."""
         return end_of(self.log, most)
 
 

@@ -127,9 +127,9 @@ class GMIProcesses:
         """What the roles have returned, by the ids of the GMIs that are done."""
         return {number: result for number, result in self._results.items() if not is_proxy(number)}
 
-    def say(self, number: int, word: MessageToGMI) -> None:
+    def send(self, number: int, word: MessageToGMI) -> None:
         """Send a word to one GMI; one that has ended does not hear it."""
-        self._children[number].say(encode(word))
+        self._children[number].send(encode(word))
 
     def events(self, silence_s: float = math.inf) -> Iterator[Event]:
         """What roles say as it comes, until all GMIs are done, and a tick at least every `TICK_S`.
@@ -268,7 +268,7 @@ class GMIProcesses:
                 self._starting = {other: WaitClock() for other in self._starting}  # a slow machine is slow for all
             case OnDevice():
                 self.instances.prove_on_device(number, child.pid)
-                self.say(number, Proved())
+                self.send(number, Proved())
             case Done(result):
                 self._results[number] = result
             case Warned(message):

@@ -1,4 +1,4 @@
-"""Agents of our own on the nodes of a Ray cluster (https://docs.ray.io): Ray places and starts them, and no more.
+"""Supervisors on the nodes of a Ray cluster (https://docs.ray.io). Ray places and starts them, and does nothing else.
 
-Everything between launcher and GMIs goes over connections of our own, so nothing of Ray is in the way of a step.
+Launcher and GMIs communicate over connections of our own, so Ray does not slow a step down.
 """

@@ -1,4 +1,4 @@
-"""What runs within Ray on each node: an actor that starts our agent there and waits for its end."""
+"""The actor that Ray runs on each node: it starts the node's supervisor and waits for its end."""
 
 import os
 import signal
@@ -11,35 +11,35 @@ from contextlib import suppress
 MOST_LINES = 20
 TAIL_BYTES = 16_384
 RAYS_OWN = ("RAY_", "OMP_NUM_THREADS", "PYTHONBREAKPOINT")
-"""Beginnings of variables that Ray sets for its workers, and which are not for GMIs."""
+"""Prefixes of variables that Ray sets for its workers and GMIs must not inherit."""
 
 
-class AgentHost:
-    """Holds a bundle of a placement group. Its one agent ends when its standard input does: with this process."""
+class SupervisorActor:
+    """Occupies a bundle of a placement group. The supervisor ends with this process, which holds its standard input."""
 
     def __init__(self) -> None:
-        self._agent: subprocess.Popen[bytes] | None = None
+        self._supervisor: subprocess.Popen[bytes] | None = None
 
     def ready(self) -> int:
-        """That it has started: its process."""
+        """The process id, as a sign that the actor has started."""
         return os.getpid()
 
     def run(self, arguments: Sequence[str], order: bytes) -> tuple[int, list[str]]:
-        """Start the agent, and wait until it has ended.
+        """Start the supervisor and wait until it has ended.
 
-        The thread that starts it waits for it, too: the agent may have the kernel end it with this process
-        (PR_SET_PDEATHSIG follows threads).
+        One thread does both, as the supervisor may ask the kernel to be killed with its parent: PR_SET_PDEATHSIG reacts
+        to the end of the thread.
 
         Args:
-            arguments: Of the interpreter of this node.
-            order: A line, its first input, after which that stays open. Not an argument, since it holds a secret.
+            arguments: Arguments for the node's interpreter.
+            order: The first line of the supervisor's input, which then stays open. Not an argument: it has a secret.
 
         Returns:
-            The exit code, as `subprocess` has it, and the last lines that it printed.
+            The exit code as in `subprocess`, and the last lines of the output.
         """
         signal.pthread_sigmask(signal.SIG_SETMASK, [])  # Ray starts its workers with SIGINT blocked
         with tempfile.TemporaryFile() as output:
-            self._agent = subprocess.Popen(
+            self._supervisor = subprocess.Popen(
                 [sys.executable, *arguments],
                 env={name: value for name, value in os.environ.items() if not name.startswith(RAYS_OWN)},
                 stdin=subprocess.PIPE,
@@ -47,16 +47,16 @@ class AgentHost:
                 stderr=subprocess.STDOUT,
                 process_group=0,  # Ray ends the groups of its workers
             )
-            assert self._agent.stdin is not None
+            assert self._supervisor.stdin is not None
             with suppress(BrokenPipeError):  # it has ended already, and its output says why
-                self._agent.stdin.write(order)
-                self._agent.stdin.flush()
-            code = self._agent.wait()
+                self._supervisor.stdin.write(order)
+                self._supervisor.stdin.flush()
+            code = self._supervisor.wait()
             output.seek(max(0, output.seek(0, os.SEEK_END) - TAIL_BYTES))
             return code, output.read().decode(errors="replace").splitlines()[-MOST_LINES:]
 
     def close_input(self) -> None:
-        """Ask the agent to end."""
-        if self._agent is not None and self._agent.stdin is not None:
+        """Make the supervisor end."""
+        if self._supervisor is not None and self._supervisor.stdin is not None:
             with suppress(OSError):
-                self._agent.stdin.close()
+                self._supervisor.stdin.close()

@@ -1,4 +1,4 @@
-"""A launcher's end of the process that speaks with Ray for it (`driver.py`)."""
+"""The launcher's end of the process that uses Ray for it (`process.py`)."""
 
 import json
 import queue
@@ -18,53 +18,56 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.process_signals import held_back
 
 READY_S = 180.0
-"""Until there must be room for a layout: the cluster is started or joined, nodes and what others use are waited for."""
+"""Deadline for room for a layout: a cluster is started or joined, and nodes and resources in use are waited for."""
 TAKEN_S = 30.0
-"""Until an agent must be on its way; that it has come is awaited elsewhere."""
+"""Deadline for Ray to accept a supervisor; `accept.py` waits until it has connected."""
 MORE_S = 2.0
-"""For an answer, beside what it is about."""
+"""Additional time for a response to arrive."""
 LEFT_S = 5.0
-"""Until the driver must have let the cluster go, which may be one of its own. It cannot while Ray's head is gone."""
+"""Deadline for the driver to leave or shut down its cluster, which it cannot while Ray's head is gone."""
 
 
 class RaySupervisorHandle:
-    """An agent on a node of the cluster, see `StartedAgent`."""
+    """A supervisor on a node of the cluster. See `SupervisorHandle`."""
 
     def __init__(self, driver: "RayClient", number: int) -> None:
         self._driver, self._number = driver, number
 
-    def why_gone(self) -> str | None:
-        """How it ended, with the last lines that it printed; None while it runs, as far as Ray knows.
+    def why_ended(self) -> str | None:
+        """How the supervisor ended, with its last lines of output; None while it runs.
 
-        Ray tells late of a node that has died (8 to 22 s).
+        Ray reports the death of a node after 8 to 22 s.
         """
-        return self._driver.gone.get(self._number) or self._driver.why_ended()
+        return self._driver.ended.get(self._number) or self._driver.why_ended()
 
     def end(self, wait_s: float = END_S) -> None:
-        """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
-        with suppress(GmiError):  # with the driver its actors end
-            self._driver.ask({"say": "end", "agent": self._number, "wait_s": wait_s}, "ended", wait_s + MORE_S)
+        """Make the supervisor end, and kill it with its actor after `wait_s`. May be called twice."""
+        with suppress(GmiError):  # a driver that has ended has taken its actors along
+            self._driver.request(
+                {"type": "end", "supervisor": self._number, "wait_s": wait_s}, "ended", wait_s + MORE_S
+            )
 
 
 class RayClient:
-    """The process, and the words to and from it. Starts agents, see `AgentStarter`.
+    """Starts the process that uses Ray, and sends it requests. See `SupervisorStarter`.
 
     Args:
-        layout: Its nodes are found and kept by `ray_agents`.
+        layout: The layout for which `ray_supervisors` reserves nodes.
 
     Attributes:
-        address: The launcher's, as the nodes of the cluster see it.
-        gone: How agents have ended, by the number of the word that started them: a node may have one after another.
+        address: The launcher's address, as the nodes of the cluster see it.
+        ended: How supervisors have ended, by the number of the request that started them: a node may have several in
+            turn.
 
     Raises:
-        MachineError: if there is no Ray, it cannot be reached, or others use what the layout takes.
-        LayoutMismatchError: if the cluster's nodes are too few or too small for it.
+        MachineError: if Ray is not installed or cannot be reached, or the resources of the layout are in use.
+        LayoutMismatchError: if the cluster's nodes are too few or too small for the layout.
     """
 
     def __init__(self, layout: Layout) -> None:
-        self.address, self.gone = "", dict[int, str]()
-        self._asked, self._answers = 0, queue.SimpleQueue[dict[str, Any] | None]()
-        self._guard = Reaper()
+        self.address, self.ended = "", dict[int, str]()
+        self._sent, self._responses = 0, queue.SimpleQueue[dict[str, Any] | None]()
+        self._reaper = Reaper()
         with held_back():
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gmi_drl.launch.ray.process"],
@@ -73,26 +76,26 @@ class RayClient:
                 stderr=subprocess.DEVNULL,
                 process_group=0,
             )
-            self._guard.watch(self._process.pid)
-        threading.Thread(target=self._hear, daemon=True).start()
+            self._reaper.watch(self._process.pid)
+        threading.Thread(target=self._receive, daemon=True).start()
         try:
-            self.address = self.ask({"layout": layout.model_dump_json()}, "ready", READY_S)["address"]
+            self.address = self.request({"layout": layout.model_dump_json()}, "ready", READY_S)["address"]
         except BaseException:
             self.close()
             raise
 
     def start(self, node: str, order: bytes) -> RaySupervisorHandle:
-        """See `AgentStarter`."""
-        answer = self.ask({"say": "start", "node": node, "order": order.decode()}, "started", TAKEN_S)
-        return RaySupervisorHandle(self, answer["number"])
+        """See `SupervisorStarter`."""
+        response = self.request({"type": "start", "node": node, "order": order.decode()}, "started", TAKEN_S)
+        return RaySupervisorHandle(self, response["number"])
 
     def why_ended(self) -> str | None:
-        """How the driver itself ended; None while it runs."""
+        """How the driver process ended; None while it runs."""
         code = self._process.poll()
-        return None if code is None else f"the process that speaks with Ray ({self._process.pid}) {how_it_ended(code)}"
+        return None if code is None else f"the process that uses Ray ({self._process.pid}) {how_it_ended(code)}"
 
     def close(self) -> None:
-        """Have it let the cluster go, and end it."""
+        """Make the driver leave the cluster and end; kill it after `LEFT_S`."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -101,64 +104,64 @@ class RayClient:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-        self._guard.close()
+        self._reaper.close()
 
-    def ask(self, word: dict[str, Any], wanted: str, wait_s: float) -> dict[str, Any]:
-        """Say a word and wait for its answer.
+    def request(self, message: dict[str, Any], wanted: str, wait_s: float) -> dict[str, Any]:
+        """Send a message and wait for its response.
 
         Raises:
-            GmiError: as the driver tells, with its exit code.
-            MachineError: if it has ended, or does not answer in time.
+            GmiError: the driver's error, with its exit code.
+            MachineError: if the driver has ended, or does not respond in time.
         """
         assert self._process.stdin is not None
-        self._asked += 1
-        with suppress(OSError):  # its end is heard, too
-            self._process.stdin.write(f"{json.dumps({**word, 'number': self._asked})}\n".encode())
+        self._sent += 1
+        with suppress(OSError):  # `_receive` sees its end
+            self._process.stdin.write(f"{json.dumps({**message, 'number': self._sent})}\n".encode())
             self._process.stdin.flush()
-        answer = self._answer(wanted, wait_s)
-        if answer["say"] != wanted:
-            error = GmiError(answer["message"])
-            error.exit_code = answer["exit_code"]
+        response = self._response(wanted, wait_s)
+        if response["type"] != wanted:
+            error = GmiError(response["message"])
+            error.exit_code = response["exit_code"]
             raise error
-        return answer
+        return response
 
-    def _answer(self, wanted: str, wait_s: float) -> dict[str, Any]:
-        """To what was asked last: one that was not waited for may come late."""
+    def _response(self, wanted: str, wait_s: float) -> dict[str, Any]:
+        """The response to the last request. Late ones to earlier requests are dropped."""
         deadline = time.monotonic() + wait_s
         while True:
             try:
-                answer = self._answers.get(timeout=max(0.0, deadline - time.monotonic()))
+                response = self._responses.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
                 raise MachineError(f"Ray has not {wanted} within {wait_s:.0f} s: is its head gone?") from None
-            if answer is None:
-                self._answers.put(None)  # for whoever asks next
+            if response is None:
+                self._responses.put(None)  # for the next request
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(MORE_S)
                 raise MachineError(str(self.why_ended()))
-            if answer["number"] == self._asked:
-                return answer
+            if response["number"] == self._sent:
+                return response
 
-    def _hear(self) -> None:
-        """Hear all that the driver says. One that says what is no word, as if killed half-way, is ended."""
+    def _receive(self) -> None:
+        """Read all messages of the driver. Kill it if one is malformed, as after a crash while it wrote."""
         assert self._process.stdout is not None
         try:
             for line in self._process.stdout:
-                word = json.loads(line)
-                if word["say"] == "gone":
-                    self.gone[word["agent"]] = word["why"]
+                message = json.loads(line)
+                if message["type"] == "ended_by_itself":
+                    self.ended[message["supervisor"]] = message["why"]
                 else:
-                    self._answers.put(word)
+                    self._responses.put(message)
         except (ValueError, KeyError, TypeError):
             self._process.kill()
         finally:
-            self._answers.put(None)
+            self._responses.put(None)
 
 
 @contextmanager
-def driven_agents(layout: Layout) -> Iterator[RayClient]:
-    """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block."""
-    driver = RayClient(layout)
+def ray_client(layout: Layout) -> Iterator[RayClient]:
+    """Reserve nodes of a cluster for a layout for the time of a `with` block. Yields what starts supervisors there."""
+    client = RayClient(layout)
     try:
-        yield driver
+        yield client
     finally:
-        driver.close()
+        client.close()

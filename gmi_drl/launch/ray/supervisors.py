@@ -1,4 +1,4 @@
-"""Agents started through Ray: one actor per node, which starts ours and goes with it."""
+"""Starts supervisors through Ray: one actor per node, which starts the supervisor and ends with it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
-from gmi_drl.launch.ray.actor import AgentHost
+from gmi_drl.launch.ray.actor import SupervisorActor
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
 from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, placed, shares_of
 from gmi_drl.layout.layout import Layout
@@ -17,57 +17,59 @@ if TYPE_CHECKING:
 
 
 def arguments_of(node: LayoutNode) -> list[str]:
-    """What the interpreter of a node is given to run its agent."""
+    """The arguments of the interpreter that runs the supervisor of a node."""
     return ["-P", "-m", "gmi_drl.launch.nodes.supervisor", node or ""]
 
 
-class RayAgent:
-    """An agent that was started on a node of the cluster."""
+class RaySupervisor:
+    """A supervisor that was started on a node of the cluster."""
 
-    def __init__(self, node: RayNode, host: "ActorHandle[AgentHost]", arguments: Sequence[str], order: bytes) -> None:
-        self.node, self._host = node, host
-        self._ready = host.ready.remote()
-        self._end = host.run.remote(list(arguments), order)
+    def __init__(
+        self, node: RayNode, actor: "ActorHandle[SupervisorActor]", arguments: Sequence[str], order: bytes
+    ) -> None:
+        self.node, self._actor = node, actor
+        self._ready = actor.ready.remote()
+        self._end = actor.run.remote(list(arguments), order)
 
     def how_it_ended(self) -> str:
-        """Wait for its end, and tell how it came, with the last lines that it printed.
+        """Wait for the end of the supervisor. Returns how it ended, with its last lines of output.
 
-        Ray tells late of a node that has died (8 to 22 s).
+        Ray reports the death of a node after 8 to 22 s.
         """
         import ray
 
         try:
             ray.get(self._ready)
         except ray.exceptions.RayError as error:
-            why = f"Ray started no agent on {self.node.name} ({self.node.address}): {last_line(error)}"
+            why = f"Ray started no supervisor on {self.node.name} ({self.node.address}): {last_line(error)}"
             return f"{why}. gmi-drl must be installed there as it is here, see `gmi-drl doctor --cluster ray`"
         try:
             code, lines = ray.get(self._end)
         except ray.exceptions.RayError as error:
-            return f"Ray lost the agent on {self.node.name}: {str(error).splitlines()[0]}"
-        return "\n".join((f"the agent on {self.node.name} {how_it_ended(code)}", *(f"  {line}" for line in lines)))
+            return f"Ray lost the supervisor on {self.node.name}: {str(error).splitlines()[0]}"
+        return "\n".join((f"the supervisor on {self.node.name} {how_it_ended(code)}", *(f"  {line}" for line in lines)))
 
     def end(self, wait_s: float = END_S) -> None:
-        """Ask it to end, and kill its actor, with which it ends, after `wait_s` at the latest. May be called twice."""
+        """Make the supervisor end, and kill it with its actor after `wait_s`. May be called twice."""
         import ray
 
         with suppress(ray.exceptions.RayError):
-            self._host.close_input.remote()
+            self._actor.close_input.remote()
             ray.wait([self._end], timeout=wait_s)
-            ray.kill(self._host)
+            ray.kill(self._actor)
 
 
 class RaySupervisors:
-    """Starts agents where a placement group keeps room for them.
+    """Starts supervisors in the bundles of a placement group.
 
     Args:
-        group: A bundle for each share, in order.
-        shares: What each node of the layout takes.
-        on: Which node of the cluster each one is.
-        arguments: Of the agent of a node.
+        group: The placement group, with a bundle for each share, in order.
+        shares: The resources for each node of the layout.
+        on: The node of the cluster for each node of the layout.
+        arguments: The arguments of the interpreter for a node's supervisor.
 
     Attributes:
-        address: The launcher's, as the nodes of the cluster see it.
+        address: The launcher's address, as the nodes of the cluster see it.
     """
 
     def __init__(
@@ -82,36 +84,36 @@ class RaySupervisors:
         self._group, self._shares, self._on, self._arguments = group, shares, on, arguments
         self.address: str = ray.util.get_node_ip_address()
 
-    def start(self, node: LayoutNode, order: bytes) -> RayAgent:
-        """Have the agent of a node of the layout start; see `AgentStarter`."""
+    def start(self, node: LayoutNode, order: bytes) -> RaySupervisor:
+        """Start the supervisor of a node of the layout; see `SupervisorStarter`."""
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
         share = self._shares[node]
-        hosts = ray.remote(AgentHost).options(
+        actors = ray.remote(SupervisorActor).options(
             num_cpus=share.cpus,
             num_gpus=share.gpus,
             max_restarts=0,
-            max_concurrency=2,  # waiting, and being asked to end
+            max_concurrency=2,  # `run` waits while `close_input` is called
             scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
         )
-        return RayAgent(self._on[node], hosts.remote(), self._arguments(node), order)
+        return RaySupervisor(self._on[node], actors.remote(), self._arguments(node), order)
 
 
 def last_line(error: Exception) -> str:
-    """Of what Ray says, which ends with the cause; its kind where it says nothing."""
+    """The last line of an error of Ray, which names the cause; the error's type if there is no text."""
     return (str(error).strip() or type(error).__name__).splitlines()[-1]
 
 
 @contextmanager
-def ray_agents(
+def ray_supervisors(
     layout: Layout, arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of
 ) -> Iterator[RaySupervisors]:
-    """Room for a layout on a cluster, and what starts agents there, for the time of a `with` block.
+    """Reserve nodes of a cluster for a layout, for the time of a `with` block. Yields what starts supervisors there.
 
     Raises:
-        MachineError: if there is no Ray, it cannot be reached, or others use what the layout takes.
-        LayoutMismatchError: if the cluster's nodes are too few or too small for it.
+        MachineError: if Ray is not installed or cannot be reached, or the resources of the layout are in use.
+        LayoutMismatchError: if the cluster's nodes are too few or too small for the layout.
     """
     with connected():
         shares = shares_of(layout)

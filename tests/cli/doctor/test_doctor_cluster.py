@@ -4,7 +4,7 @@ from gmi_drl.cli.doctor.cluster import rows_of
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.ray.report import NodeReport
 
-VERSIONS = {"python": "3.11.9", "torch": "2.13.0", "mujoco": ""}
+VERSIONS = {"python": "3.11.9", "torch": "2.13.0", "mujoco": "-"}
 
 
 def report(name="a", *, cpus=4, gpus=0, model=None, versions=VERSIONS, cores=4, reaches=True, fault=""):

@@ -8,9 +8,9 @@ import pytest
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes import accept as module
-from gmi_drl.launch.nodes.accept import arrivals, introduction
+from gmi_drl.launch.nodes.accept import accept_supervisors, introduction
 
-LIVES = SimpleNamespace(why_gone=lambda: None)
+LIVES = SimpleNamespace(why_ended=lambda: None)
 RIGHT, WRONG = secrets.token_hex(16), secrets.token_hex(16)
 
 
@@ -43,7 +43,7 @@ def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
         )
     ]
     with dial(listener, hello(RIGHT)):
-        (arrival,) = arrivals(listener, RIGHT, {"a": LIVES})
+        (arrival,) = accept_supervisors(listener, RIGHT, {"a": LIVES})
     assert (arrival.node, arrival.machine, arrival.cpus) == ("a", "m", [0])
     for stranger in strangers:
         with suppress(ConnectionResetError):  # what it had said was not read to its end
@@ -54,8 +54,8 @@ def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
 
 def test_who_does_not_come_in_time_is_named(listener, monkeypatch):
     monkeypatch.setattr(module, "ARRIVE_S", 0.3)
-    with pytest.raises(MachineError, match="not come within 0 s: node a, b: do they reach"):
-        list(arrivals(listener, RIGHT, {"a": LIVES, "b": LIVES}))
+    with pytest.raises(MachineError, match="not connected within 0 s: node a, b: do they reach"):
+        list(accept_supervisors(listener, RIGHT, {"a": LIVES, "b": LIVES}))
 
 
 def test_silent_strangers_delay_nobody_and_nobody_can_connect_after_the_last(listener):
@@ -63,7 +63,10 @@ def test_silent_strangers_delay_nobody_and_nobody_can_connect_after_the_last(lis
         for _ in range(100):
             life.enter_context(socket.create_connection(listener.getsockname()))
         agents = [life.enter_context(dial(listener, hello(RIGHT, node))) for node in "ab"]
-        came = [life.enter_context(one.connection) for one in arrivals(listener, RIGHT, dict.fromkeys("ab", LIVES))]
+        came = [
+            life.enter_context(one.connection)
+            for one in accept_supervisors(listener, RIGHT, dict.fromkeys("ab", LIVES))
+        ]
         assert {one.getpeername() for one in came} == {one.getsockname() for one in agents}
         with pytest.raises(ConnectionRefusedError):
             dial(listener, hello(RIGHT))

@@ -15,7 +15,7 @@ from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.job import resolve
-from gmi_drl.launch.nodes.node_host import STAND_IN
+from gmi_drl.launch.nodes.node_host import PROXY_MODULE
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 from gmi_drl.launch.shared_resources import PROXY_BYTES
 from gmi_drl.launch.training import train
@@ -163,7 +163,7 @@ def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_se
 
 def standing_in():
     """Who stands in for agents of runs of this process."""
-    return [one for one in psutil.Process().children(recursive=True) if STAND_IN in " ".join(one.cmdline())]
+    return [one for one in psutil.Process().children(recursive=True) if PROXY_MODULE in " ".join(one.cmdline())]
 
 
 class Watched(SubprocessSupervisors):

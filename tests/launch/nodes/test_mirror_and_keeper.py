@@ -32,7 +32,7 @@ def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monk
         written = made.here(str(folder.path / file))
         written.parent.mkdir(parents=True)
         written.write_bytes(bytes(range(size)))
-        made.carry(0, file)
+        made.send_file(0, file)
         assert not written.exists()
     assert (folder.path / file).read_bytes() == bytes(range(size)) and not stale.exists()
     assert not any(seen) and len(seen) == max(1, -(-size // 4)) and not made.path.exists()
@@ -81,8 +81,8 @@ def test_what_is_printed_is_carried_once_and_in_order(folder):
         log = RunFolder(made.path).log_file(7)
         log.write_text("one")
         made.watch_log(7)
-        made.carry_log(7)
-        made.carry_log(7)
+        made.send_log(7)
+        made.send_log(7)
         log.write_text("one two")
     assert b"".join(data for _, data in said) == b"one two" and {gmi for gmi, _ in said} == {7}
 
@@ -96,5 +96,5 @@ def test_a_log_that_cannot_be_read_is_told_once_and_others_are_carried_on(folder
         log = RunFolder(made.path).log_file(2)
         log.write_text("two")
         told = dict(said.get(timeout=30) for _ in range(2))
-        made.carry_log(1)
+        made.send_log(1)
     assert b"cannot be read on its node: [Errno 2]" in told[1] and told[2] == b"two" and said.empty()

@@ -1,4 +1,4 @@
-"""What an agent tells of the GMIs on its host."""
+"""What a supervisor reports about the GMIs on its host."""
 
 import errno
 from types import SimpleNamespace
@@ -22,13 +22,13 @@ def test_a_gmi_whose_node_fails_in_its_place_is_not_waited_for_and_asked_to_end(
     monkeypatch.setattr(closing, "CLOSE_S", 0.2)
     monkeypatch.setattr(closing, "EXIT_S", 0.1)
     to_node = []
-    gmi = RemoteGMI(3, "a", 7, tmp_path / "log", lambda message: to_node.append(message["say"]))
-    hears = {"said": gmi.said, "line_ended": gmi.said}
-    host = Host("a", "127.0.0.1", None, lambda message, data=b"": hears[message["say"]](data))
-    host._mirror = SimpleNamespace(carry=_full)
-    host._carry(3, None, encode(StoreFile("shard")))  # the GMI waits for `Stored` now
+    gmi = RemoteGMI(3, "a", 7, tmp_path / "log", lambda message: to_node.append(message["type"]))
+    hears = {"said": gmi.add_message, "line_ended": gmi.add_message}
+    host = Host("a", "127.0.0.1", None, lambda message, data=b"": hears[message["type"]](data))
+    host._copy = SimpleNamespace(send_file=_full)
+    host._forward_one(3, None, encode(StoreFile("shard")))  # the GMI waits for `Stored` now
     word = parse_message_to_launcher(decode(gmi.receive()))
-    assert word == Failed("it cannot be carried: [Errno 28] no space left", 4, blames_peer=False)
+    assert word == Failed("its file cannot be sent: [Errno 28] no space left", 4, blames_peer=False)
     Closing("ant").wait({3: gmi})
     assert to_node == ["ask_to_end"]
     gmi.close()

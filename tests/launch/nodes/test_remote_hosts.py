@@ -53,7 +53,7 @@ def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_o
     said = []
     processes = [RemoteGMI(number, "a", 7, tmp_path / "log", said.append) for number in (0, proxy_of(2))]
     for process in processes:
-        process.was_lost("its agent was killed")
+        process.set_lost("its supervisor was killed")
         process.end()
     fds = [fd for process in processes for fd in (process.line_fd, process.exit_fd)]
     assert select.select(fds, [], [], 0)[0] == fds[:2]

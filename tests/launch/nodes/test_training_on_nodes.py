@@ -35,7 +35,7 @@ def learner(outcome):
 
 
 def processes_of(path):
-    """All that works for a run: its agents, GMIs and guards, whoever their parent is."""
+    """All that works for a run: its supervisors, GMIs and guards, whoever their parent is."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -97,7 +97,7 @@ class Watched(SubprocessSupervisors):
 
 
 @two_cores
-@pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "has ended with code -9"), (signal.SIGSTOP, "heard")])
+@pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "has ended with code -9"), (signal.SIGSTOP, "silent")])
 def test_a_node_that_is_lost_is_named_and_nothing_is_left(tmp_path, number, said):
     starter, told, of_b = Watched(), [], []
 
@@ -122,12 +122,13 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from on_two import config, over
 from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 folder.create()
-agents, tell = SubprocessSupervisors(), lambda row: print("row", flush=True)
-train(over("a", "b"), config(iterations=10**6), folder, agents=agents, on_row=tell)
+tell = lambda row: print("row", flush=True)
+train(resolve(over("a", "b"), config(iterations=10**6), folder), supervisors=SubprocessSupervisors(), on_row=tell)
 """
 
 
@@ -152,7 +153,9 @@ def test_nothing_is_left_of_a_launcher_that_is_killed_and_a_signal_stops_in_orde
 
 def test_an_agent_that_does_not_come_is_named(tmp_path):
     broken = SubprocessSupervisors(prefixes={"b": ["false"]})
-    with pytest.raises(MachineError, match=r"node b has not come: its agent \(process \d+\) has ended with code 1"):
+    with pytest.raises(
+        MachineError, match=r"node b has not connected: its supervisor \(process \d+\) has ended with code 1"
+    ):
         trained(tmp_path / "run", over("a", "b"), broken)
     assert not children_of(os.getpid())
 
@@ -171,6 +174,6 @@ def test_what_a_node_refuses_is_told_with_its_name(tmp_path):
 
 def test_nodes_with_unlike_versions_are_refused_with_a_table(tmp_path, monkeypatch):
     monkeypatch.setattr(remote_hosts, "differing", lambda by_node: f"torch of {', '.join(by_node)}")
-    with pytest.raises(MachineError, match="unlike versions: install the same on all\ntorch of a, b"):
+    with pytest.raises(MachineError, match="different versions: install the same on all\ntorch of a, b"):
         trained(tmp_path / "run", over("a", "b"), SubprocessSupervisors())
     assert not children_of(os.getpid())

@@ -102,7 +102,7 @@ def test_an_agent_that_is_killed_leaves_no_folder(tmp_path, tmp_path_factory, mo
             killed[0].kill()
 
     monkeypatch.setenv("TMPDIR", str(mirrors))
-    with pytest.raises(GmiDiedError, match=r"node b: its agent .* was lost with its node"):
+    with pytest.raises(GmiDiedError, match=r"node b: its supervisor .* was lost with its node"):
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=10**6), on_row=kill)
     assert empty_soon(mirrors)
 

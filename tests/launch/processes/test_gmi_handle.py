@@ -40,7 +40,7 @@ SCRIPT = 'exec "$0" -P -m gmi_drl.roles.main 0 <"$1"'
 
 
 class ByShell:
-    """See `StartedGMI`."""
+    """See `GMIHandle`."""
 
     where = ""
 
@@ -60,7 +60,7 @@ class ByShell:
             )
         self.pid, self.exit_fd, self.line_fd = self.process.pid, os.pidfd_open(self.process.pid), self.line.fileno()
 
-    def say(self, message):
+    def send(self, message):
         with suppress(OSError):
             self.line.send(message)
 

@@ -24,7 +24,7 @@ AGENT, TRAINER = 0, 1
 
 
 class Pretended:
-    """A `StartedGMI` without a process: a test says what it says, and ends it."""
+    """A `GMIHandle` without a process: a test says what it says, and ends it."""
 
     where, log = "", Path("nowhere")
 
@@ -55,7 +55,7 @@ class Pretended:
         except BlockingIOError:
             return None
 
-    def say(self, message):
+    def send(self, message):
         pass
 
     def exit_code(self, wait_s):
@@ -132,7 +132,7 @@ def test_another_process_is_told_how_many_were_before_it(launch):
             run.newest(AGENT).die()
             assert run.heard() == []
             assert run.newest(AGENT).order["predecessors"] == predecessors
-        assert len(run.started) == 4 and run.started[0].is_ended and run.newest(TRAINER).order["agents_are_succeeded"]
+        assert len(run.started) == 4 and run.started[0].is_ended and run.newest(TRAINER).order["agents_are_restarted"]
         assert [line.rpartition("again alone, ")[2] for line in run.told] == ["1 restart left", "0 restarts left"]
         run.newest(AGENT).tell(Attached()).die()
         with pytest.raises(GmiDiedError, match=r"GMI 0 .* SIGKILL"):

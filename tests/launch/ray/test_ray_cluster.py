@@ -19,13 +19,13 @@ from conftest import children_of, environment, two_cores
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.ray import report, supervisors
-from gmi_drl.launch.ray.actor import AgentHost
-from gmi_drl.launch.ray.client import driven_agents
+from gmi_drl.launch.ray.actor import SupervisorActor
+from gmi_drl.launch.ray.client import ray_client
 from gmi_drl.launch.ray.cluster import connected, nodes
 from gmi_drl.launch.ray.describe import ASSUMED, described_cluster
 from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.launch.ray.placement import Share, assigned_in_time, placed
-from gmi_drl.launch.ray.supervisors import ray_agents
+from gmi_drl.launch.ray.supervisors import ray_supervisors
 from gmi_drl.launch.run_role import run_role
 from gmi_drl.layout.layout import GMI, Device, Layout
 from tests.launch.nodes.on_two import over
@@ -117,7 +117,7 @@ def waited_until_free(count):
 
 
 def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
-    with ray_agents(layout_over("a", "b"), arguments_of) as starter:
+    with ray_supervisors(layout_over("a", "b"), arguments_of) as starter:
         started = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b")}
         facts = {name: json.loads(waited_for(tmp_path / name)) for name in started}
         assert len({agent.node.id for agent in started.values()}) == 2
@@ -126,7 +126,7 @@ def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
         os.kill(facts["a"]["ppid"], signal.SIGKILL)  # the actor: its pipe to the agent closes
         assert has_gone(facts["a"]["pid"])
         started["a"].end()
-        assert "Ray lost the agent" in started["a"].how_it_ended()
+        assert "Ray lost the supervisor" in started["a"].how_it_ended()
         started["b"].end()
         started["b"].end()
         assert "exited with code 0" in started["b"].how_it_ended()
@@ -135,7 +135,7 @@ def test_an_agent_runs_on_each_node_and_ends_with_its_actor(joined, tmp_path):
 
 
 def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
-    with ray_agents(layout_over(None), arguments_of) as starter:
+    with ray_supervisors(layout_over(None), arguments_of) as starter:
         agent = starter.start(None, line({"exit": 3}))
         agent.end()
         ended, words = agent.how_it_ended().splitlines()
@@ -143,19 +143,19 @@ def test_an_agent_that_ends_tells_its_code_and_last_words(joined):
 
 
 def test_a_node_without_what_it_takes_tells_why_no_agent_started(joined, monkeypatch):
-    class Absent(AgentHost):
+    class Absent(SupervisorActor):
         """Of a module that workers cannot import."""
 
     Absent.__module__, Absent.__qualname__ = "only_here", "Absent"
     only_here = ModuleType("only_here")
     only_here.Absent = Absent
     monkeypatch.setitem(sys.modules, "only_here", only_here)
-    monkeypatch.setattr("gmi_drl.launch.ray.supervisors.AgentHost", Absent)
-    with ray_agents(layout_over(None), arguments_of) as starter:
+    monkeypatch.setattr("gmi_drl.launch.ray.supervisors.SupervisorActor", Absent)
+    with ray_supervisors(layout_over(None), arguments_of) as starter:
         agent = starter.start(None, line({"exit": 3}))
         why = agent.how_it_ended()
         agent.end()
-    assert why.startswith("Ray started no agent on ") and "No module named 'only_here'. gmi-drl must be" in why
+    assert why.startswith("Ray started no supervisor on ") and "No module named 'only_here'. gmi-drl must be" in why
 
 
 def test_what_others_use_is_named_after_the_deadline(joined):
@@ -249,21 +249,21 @@ def test_a_training_on_two_nodes_learns_what_it_learns_on_two_devices_here(clust
 def test_a_node_has_one_agent_after_another_and_each_its_own_end(cluster):
     """As a run that is restarted has: the next one is not taken for the one that has ended."""
     order = json.dumps({"launcher": ["127.0.0.1", 1], "token": "none"}).encode() + b"\n"  # whom nobody can reach
-    with driven_agents(over("a", "b", gmis=1)) as driver:
+    with ray_client(over("a", "b", gmis=1)) as driver:
         first = driver.start("a", order)
         assert "cannot be reached" in waited_until_gone(first)
         first.end()
         second = driver.start("a", order)
-        assert second.why_gone() is None  # it takes a while to import what it needs
+        assert second.why_ended() is None  # it takes a while to import what it needs
         assert "cannot be reached" in waited_until_gone(second)
         second.end()
 
 
 def waited_until_gone(agent):
     until = time.monotonic() + DEADLINE_S
-    while agent.why_gone() is None and time.monotonic() < until:
+    while agent.why_ended() is None and time.monotonic() < until:
         time.sleep(0.05)
-    return agent.why_gone()
+    return agent.why_ended()
 
 
 def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
@@ -279,7 +279,7 @@ def test_a_role_runs_on_the_node_that_ray_gives(joined, tmp_path):
 def test_a_layout_without_room_is_refused(joined, monkeypatch):
     monkeypatch.setattr(supervisors, "assigned_in_time", partial(assigned_in_time, wait_s=0.0))
     without_room = pytest.raises(LayoutMismatchError, match="no node of the Ray cluster is left for c")
-    with without_room, ray_agents(over("a", "b", "c")):
+    with without_room, ray_supervisors(over("a", "b", "c")):
         pass
 
 

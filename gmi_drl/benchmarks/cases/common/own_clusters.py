@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 @contextmanager
 def held_by(launcher: str, layout: "Layout") -> "Iterator[Claim | DeviceOpener]":
     """Hold the devices of a layout by this launcher, for Ray on a cluster of the case's own, for a `with` block."""
-    from gmi_drl.launch.launchers import RAY, agents_by
+    from gmi_drl.launch.launchers import RAY, supervisors_for
     from gmi_drl.launch.open_layout import hold_devices
 
     with ExitStack() as life:
         if launcher == RAY:
             life.enter_context(own_cluster(layout))
-        agents = life.enter_context(agents_by(launcher, layout))
+        agents = life.enter_context(supervisors_for(launcher, layout))
         yield life.enter_context(hold_devices(layout, PURPOSE, agents))
 
 

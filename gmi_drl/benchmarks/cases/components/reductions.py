@@ -106,7 +106,7 @@ def reduce(processes: "GMIProcesses", group: str) -> dict[str, float]:
     from gmi_drl.roles.launcher.protocol import Reduce, Report
 
     for gmi in processes.layout.gmis:
-        processes.say(gmi.id, Reduce(group))
+        processes.send(gmi.id, Reduce(group))
     for event in processes.events(silence_s=HANG_S):
         if isinstance(event, GMIMessage) and isinstance(event.word, Report):
             return event.word.row

@@ -11,9 +11,10 @@ from on_two import over
 
 from gmi_drl.comm.links.control import ControlConnection
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
-from gmi_drl.launch.nodes import remote_hosts
+from gmi_drl.launch.nodes import remote_node
 from gmi_drl.launch.nodes.accept import Arrival, introduction
-from gmi_drl.launch.nodes.remote_hosts import LOST_END_S, RemoteNode, on_nodes
+from gmi_drl.launch.nodes.remote_hosts import LOST_END_S, on_nodes
+from gmi_drl.launch.nodes.remote_node import RemoteNode
 from gmi_drl.launch.nodes.starters import END_S
 from gmi_drl.launch.processes.gmi_handle import LOST
 
@@ -28,9 +29,9 @@ class Node:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             there = socket.create_connection(listener.getsockname())
             here, _ = listener.accept()
-        self.why_gone = lambda: None
+        self.why_ended = lambda: None
         self.ours = ControlConnection(there, lambda message, data: None, lambda why: None)
-        agent = SimpleNamespace(why_gone=lambda: self.why_gone())
+        agent = SimpleNamespace(why_ended=lambda: self.why_ended())
         self.its = RemoteNode(Arrival("a", here, "m", [0], {}), agent, lambda line: None)
         self.its.first_gmi = 3
 
@@ -40,7 +41,7 @@ class Node:
 
     def error(self):
         with pytest.raises(GmiError) as caught:
-            self.its.answer("opened", WAIT_S)
+            self.its.response("opened", WAIT_S)
         return caught.value
 
 
@@ -60,24 +61,24 @@ def _until(is_so):
 
 
 def test_what_was_asked_for_is_answered(node):
-    node.ours.send({"say": "opened", "drains": True})
-    assert node.its.answer("opened", WAIT_S) == {"say": "opened", "drains": True}
+    node.ours.send({"type": "opened", "drains": True})
+    assert node.its.response("opened", WAIT_S) == {"type": "opened", "drains": True}
 
 
 def test_what_went_wrong_there_is_told_with_its_node_and_exit_code(node):
-    node.ours.send({"say": "failed", "message": "no such device", "exit_code": 4})
+    node.ours.send({"type": "failed", "message": "no such device", "exit_code": 4})
     error = node.error()
     assert (str(error), error.exit_code) == ("node a: no such device", 4)
 
 
 def test_who_does_not_answer_is_named_with_what_it_was_asked_for(node):
     with pytest.raises(GmiError, match=r"^node a has not opened within 0 s$"):
-        node.its.answer("opened", 0.1)
+        node.its.response("opened", 0.1)
 
 
 def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_answered(node, monkeypatch):
-    monkeypatch.setattr(remote_hosts, "ENDED_S", 0.1)
-    node.ours.send({"say": "opened"})
+    monkeypatch.setattr(remote_node, "ENDED_S", 0.1)
+    node.ours.send({"type": "opened"})
     node.lose()
     for _ in range(3):
         error = node.error()
@@ -87,18 +88,18 @@ def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_a
 
 def test_it_is_lost_before_it_is_known_how_its_agent_ended(node):
     is_known = threading.Event()
-    node.why_gone = lambda: is_known.wait(WAIT_S) and "its agent was killed"
+    node.why_ended = lambda: is_known.wait(WAIT_S) and "its supervisor was killed"
     node.lose()
     assert "(node a: it has closed the connection)" in str(node.error())
     is_known.set()
-    _until(lambda: "(node a: its agent was killed)" in str(node.error()))
+    _until(lambda: "(node a: its supervisor was killed)" in str(node.error()))
 
 
 def test_who_waits_for_an_answer_is_told_of_the_loss_and_why(node):
-    node.why_gone = lambda: "its agent was killed"
+    node.why_ended = lambda: "its supervisor was killed"
     losing = threading.Timer(0.2, node.ours.close)
     losing.start()
-    assert "(node a: its agent was killed)" in str(node.error())
+    assert "(node a: its supervisor was killed)" in str(node.error())
     losing.join()
 
 
@@ -117,10 +118,10 @@ class Agents:
             self.connections[node] = socket.create_connection(told["launcher"])
             self.connections[node].sendall(introduction(told["token"], node, "m", [0], {}))
 
-        def why_gone():
+        def why_ended():
             return None if node in self.connections else "it has stayed away"
 
-        return SimpleNamespace(why_gone=why_gone, end=lambda wait_s: self.ended.update({node: wait_s}))
+        return SimpleNamespace(why_ended=why_ended, end=lambda wait_s: self.ended.update({node: wait_s}))
 
 
 def test_an_agent_has_its_time_to_end_unless_its_node_is_lost():
@@ -133,7 +134,10 @@ def test_an_agent_has_its_time_to_end_unless_its_node_is_lost():
 
 def test_who_has_not_come_is_not_waited_for():
     agents = Agents("b")
-    with pytest.raises(MachineError, match="node b has not come: it has stayed away"), on_nodes(LAYOUT, "a", agents):
+    with (
+        pytest.raises(MachineError, match="node b has not connected: it has stayed away"),
+        on_nodes(LAYOUT, "a", agents),
+    ):
         pass
     assert agents.ended == {"a": END_S, "b": LOST_END_S}
 
