@@ -49,7 +49,7 @@ def test_the_time_of_cores_passes_with_work():
     assert busy_s(cores) - before >= 0.2 and busy_s(set()) == 0  # the kernel samples: it may miss a part
 
 
-def test_what_others_do_is_told_apart(monkeypatch):
+def test_the_load_of_other_processes_is_measured_alone(monkeypatch):
     """To another Watch, whose own time is that of this test alone, a child is another process."""
     monkeypatch.setattr("gmi_drl.benchmarks.machine.own_s", time.process_time)
     watch = Watch()

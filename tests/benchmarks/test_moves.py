@@ -119,7 +119,7 @@ def checkout(tmp_path):
     return Checkout(tmp_path)
 
 
-def test_a_file_that_has_moved_makes_nothing_stale_if_the_table_tells_it(checkout):
+def test_a_moved_file_makes_nothing_stale_if_it_is_in_the_table(checkout):
     (checkout.root / "gmi_drl/role.py").rename(checkout.root / "gmi_drl/part.py")
     checkout.replace({"gmi_drl.role": "gmi_drl.part"})
     assert checkout.changed() == "gmi_drl/part.py"
@@ -177,7 +177,7 @@ def test_an_import_that_leads_elsewhere_is_a_change(checkout):
     assert checkout.changed() == "gmi_drl/other.py"
 
 
-def test_a_class_that_was_renamed_is_a_change_unless_the_table_tells_it(checkout):
+def test_a_renamed_class_is_a_change_unless_it_is_in_the_table(checkout):
     checkout.move("gmi_drl/spots.py", "gmi_drl/rendezvous.py")
     assert checkout.changed() is None
     checkout.commit()
@@ -225,7 +225,7 @@ def test_names_of_groups_of_entry_points_do_not_move():
 
 
 @pytest.mark.parametrize("line", ["gmi_drl/a.py", "gmi_drl/a.py gmi_drl.b:C", "a b c"])
-def test_a_line_that_tells_no_move_is_refused(line):
+def test_a_line_that_is_no_move_is_refused(line):
     with pytest.raises(MachineError, match="is not an old and a new place"):
         moves_since({}, {TABLE: line})
 

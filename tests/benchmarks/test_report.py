@@ -21,7 +21,7 @@ def test_the_committed_page_is_what_the_results_give():
     assert page == report(results, RESULTS, marked), "benchmarks/README.md is not of these results: run `make report`"
 
 
-def test_a_page_says_what_was_measured_where_and_what_does_not_help(tmp_path):
+def test_a_page_has_measurements_machines_and_limits(tmp_path):
     (tmp_path / "toy.png").touch()
     good = run_case(toy_case(reference="the paper: 1.9x", limits="Only a toy."), repeats=3)
     bad = run_case(toy_case(name="slow", lower_is_better=True, limits="Only a toy."), repeats=3)

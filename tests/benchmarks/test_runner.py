@@ -44,7 +44,7 @@ def test_a_ratio_to_nothing_is_refused():
         run_case(toy_case({"ours": (1.0,), "theirs": (0.0,)}), repeats=1)
 
 
-def test_a_machine_that_cannot_says_why():
+def test_a_machine_that_cannot_run_a_case_gives_the_reason():
     case = toy_case(obstacle=lambda: "it needs a GPU: find one")
     with pytest.raises(MachineError, match=r"toy cannot run on this machine: it needs a GPU: find one"):
         run_case(case, repeats=1)

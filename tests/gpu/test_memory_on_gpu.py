@@ -42,7 +42,7 @@ def test_memory_of_graphs_goes_back_when_it_is_forgotten_and_others_can_be_made(
         assert reserved() <= before + 16 * MIB
 
 
-def test_worlds_that_a_probe_has_left_take_no_memory_from_the_next():
+def test_environments_that_a_probe_has_left_take_no_memory_from_the_next():
     """Native physics: all that is measured here is torch's."""
     spec, left = TASK_SPECS["ant"], []
     replica = PPOReplica(spec, default_config(spec), NoReduction(device=CUDA), sample_share=1.0, device=CUDA, seed=0)

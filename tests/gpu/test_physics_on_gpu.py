@@ -81,7 +81,7 @@ def random_actions(task, steps):
 
 
 @pytest.mark.parametrize("name", TASK_SPECS)
-def test_a_task_by_graphs_tells_what_it_tells_without(name):
+def test_a_task_returns_the_same_with_and_without_graphs(name):
     tasks = [*pair_of(name, "native", tells_terms=True)]
     for action in random_actions(tasks[0], 12):
         (*told, info), (*plain, other) = (task.step(action) for task in tasks)
@@ -91,7 +91,7 @@ def test_a_task_by_graphs_tells_what_it_tells_without(name):
 
 
 @pytest.mark.parametrize("name", TASK_SPECS)
-def test_so_does_one_on_warp_as_far_as_warp_repeats_itself(name):
+def test_a_task_on_warp_returns_the_same_with_graphs_as_far_as_warp_is_deterministic(name):
     tasks = [*pair_of(name, "warp")]
     for action in random_actions(tasks[0], 12):
         (obs, _, _, truncated, info), (plain, _, _, late, other) = (task.step(action) for task in tasks)

@@ -18,7 +18,7 @@ def test_standing_still_is_no_progress():
     assert progress(torch.full((1, 2), 7.0), torch.full((1, 2), 7.0)).item() == 0
 
 
-def test_joints_are_scaled_to_their_limits_and_the_rest_as_told():
+def test_joints_are_scaled_to_their_limits_and_the_rest_as_given():
     offset, scale = scaling([2.0, 3.0], RANGES, [0.5], torch.device("cpu"))
     low, high = torch.tensor([[1.0, 1.0, limits[0], limits[1], 4.0] for limits in zip(*RANGES, strict=True)])
     torch.testing.assert_close(offset + scale * low, torch.tensor([2.0, 3.0, -1.0, -1.0, 2.0]))

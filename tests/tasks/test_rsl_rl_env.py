@@ -53,7 +53,7 @@ def test_actions_are_clipped_where_that_is_asked_for():
     assert torch.equal(reward, task.step(torch.full((N, 8), 0.5))[1])
 
 
-def test_rewards_are_scaled_and_time_outs_told_from_falls():
+def test_rewards_are_scaled_and_time_outs_differ_from_falls():
     env, task = make_env(), make("ant", num_env=N, seed=3)
     env.episode_length_buf = torch.full((N,), 990)
     task.episode_length.fill_(990)
@@ -66,7 +66,7 @@ def test_rewards_are_scaled_and_time_outs_told_from_falls():
     assert extras["time_outs"].any()
 
 
-def test_worlds_that_went_wrong_end_without_a_time_out():
+def test_bad_environments_end_without_a_time_out():
     env = make_env()
     action = torch.zeros(N, 8)
     action[2] = torch.nan

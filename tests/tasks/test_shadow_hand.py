@@ -132,7 +132,7 @@ def test_turns_are_about_x_and_then_the_new_y():
     close(reset_state(noise)["qpos"][0, 27:], torch.from_numpy(product).float())
 
 
-def test_only_worlds_that_reached_their_goal_get_another():
+def test_only_environments_that_reached_their_goal_get_a_new_one():
     near, far = scene(block=turn(0.09, (0, 0, 1))), scene(block=turn(0.11, (0, 0, 1)))
     both = {name: torch.cat((near[name], far[name])) for name in near}
     reached, state = new_goal(both, random_noise(2))

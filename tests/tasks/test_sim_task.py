@@ -98,7 +98,7 @@ def test_a_fall_terminates_and_wins_over_the_time_limit():
     assert obs[2, 0] == 0.5
 
 
-def test_what_a_world_draws_does_not_depend_on_who_else_resets():
+def test_random_draws_do_not_depend_on_resets_of_other_environments():
     alone, together = make_ant(), make_ant()
     for task, ending in ((alone, world(4)), (together, world(1, 4, 9))):
         task.step(torch.zeros(NUM_ENV, 8))
@@ -112,7 +112,7 @@ def test_what_a_world_draws_does_not_depend_on_who_else_resets():
 
 
 @pytest.mark.parametrize("value", [float("nan"), 1e11])
-def test_a_broken_world_ends_as_truncated_without_reward_and_alone(value):
+def test_a_broken_environment_is_truncated_without_reward_and_alone(value):
     broken, sound = make_ant(), make_ant()
     warm_up, *rest = actions(6)
     previous = broken.step(warm_up)[0].clone()
@@ -134,7 +134,7 @@ def test_a_broken_world_ends_as_truncated_without_reward_and_alone(value):
         )
 
 
-def test_a_nan_action_ends_its_world_as_bad():
+def test_a_nan_action_ends_its_environment_as_bad():
     task = make_ant()
     action = torch.zeros(NUM_ENV, 8)
     action[3, 6] = float("nan")
@@ -175,7 +175,7 @@ def test_stepping_needs_no_gradient_and_survives_inference_mode():
     assert task.episode_length[0] == 6
 
 
-def test_the_motors_are_told_what_control_makes_of_an_action():
+def test_the_motors_get_the_control_of_an_action():
     halved = replace(ANT, control=lambda fields, action: fields["qpos"].new_tensor(0.5) * action)
     task, plain = make_variant(halved), make_ant()
     torch.testing.assert_close(task.obs, plain.obs)
@@ -198,7 +198,7 @@ def test_a_new_goal_is_seen_at_once_and_ends_no_episode():
     assert torch.equal((obs != info["final_obs"]).any(1), world(3))
 
 
-def test_all_that_a_step_tells_lies_where_it_lay():
+def test_all_tensors_of_a_step_keep_their_addresses():
     task = make_ant()
     state, places = task.state_dict(), []
     for action in actions(3):

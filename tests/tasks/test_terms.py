@@ -84,7 +84,7 @@ def test_names_are_gymnasiums(name):
     assert {*terms} == {key for key in info if key.startswith("reward_")} and {*terms} <= GYMNASIUMS
 
 
-def test_a_task_that_tells_terms_is_the_same_and_their_sums_are_those_of_the_rewards():
+def test_a_task_that_sums_terms_is_the_same_and_their_sums_are_the_rewards():
     told, plain = make("ant", num_env=NUM_ENV, tells_terms=True), make("ant", num_env=NUM_ENV)
     assert plain.reward_terms is None
     for _ in range(2):
@@ -112,7 +112,7 @@ def test_another_term_takes_the_place_of_all():
     assert {name: term.tolist() for name, term in terms.items()} == {"a": [1.0, 0.0], "fallen": [0.0, -2.0]}
 
 
-def test_simulators_of_others_tell_none():
+def test_other_libraries_simulators_sum_no_terms():
     with pytest.raises(UsageError, match="gymnasium:HalfCheetah-v5 does not tell"):
         make("gymnasium:HalfCheetah-v5", num_env=1, tells_terms=True)
 

@@ -17,7 +17,7 @@ SMALL = RunConfig(learner=A3CConfig(hidden=(16,), horizon=8, minibatches=1))
 
 
 @two_cores
-def test_channels_and_a_queue_train_with_the_same_worlds_and_learner():
+def test_channels_and_a_queue_train_with_the_same_environments_and_learner():
     with figure_11.CASE.open(True) as sides:
         ours, theirs = (side() for side in sides.values())
     assert ours.value > 0 and theirs.value > 0
@@ -35,7 +35,7 @@ def test_both_modes_of_channels_are_layouts_that_differ_in_nothing_else():
 
 
 @two_cores
-def test_learning_is_told_by_its_first_and_last_tenth():
+def test_learning_is_measured_by_its_first_and_last_tenth():
     layout = learning_asynchronous.layout_of("ant", 4)
     sample = learning_asynchronous.learn(layout, SMALL, 2.0, iter([7]))
     rewards = sample.details["curves"][learning_asynchronous.REWARD]

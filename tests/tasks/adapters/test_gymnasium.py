@@ -45,7 +45,7 @@ def transitions(task, count=30):
     return torch.tensor([found[:count] for found in of])
 
 
-def test_all_autoreset_modes_tell_of_the_same_transitions():
+def test_all_autoreset_modes_give_the_same_transitions():
     same, following, by_hand = (transitions(pendulums(mode)) for mode in AutoresetMode)
     torch.testing.assert_close(same, following, rtol=0, atol=0)
     torch.testing.assert_close(same, by_hand, rtol=0, atol=0)
@@ -61,7 +61,7 @@ def test_a_step_that_begins_an_episode_is_no_transition():
         assert valid or (truncated.all() and reward.abs().max() == 0)
 
 
-def test_a_reset_forgets_that_worlds_had_ended():
+def test_a_reset_forgets_that_episodes_had_ended():
     task = pendulums(AutoresetMode.NEXT_STEP, steps=1)
     assert task.step(torch.zeros(N, 1))[3].all()
     task.reset()
@@ -132,7 +132,7 @@ def test_actions_are_scaled_to_finite_bounds_and_passed_on_elsewhere(dtype):
 
 
 @pytest.mark.parametrize("mode", AutoresetMode)
-def test_a_world_without_numbers_is_bad_and_others_go_on(mode):
+def test_an_environment_with_nan_is_bad_and_others_go_on(mode):
     task = recorders(mode, faulty=(False, True), low=[-1.0], high=[1.0])
     task.step(torch.zeros(2, 1))
     obs, reward, terminated, truncated, info = task.step(torch.zeros(2, 1))
@@ -172,7 +172,7 @@ def test_a_first_observation_without_numbers_is_zero_and_its_episode_is_left_out
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("kind", [odd_envs.NanLater, odd_envs.NanReward])
-def test_a_world_that_goes_wrong_is_left_out_until_its_next_episode(mode, kind):
+def test_a_failed_environment_is_left_out_until_its_next_episode(mode, kind):
     task = GymnasiumTask(SyncVectorEnv([kind], autoreset_mode=mode))
     with pytest.warns(GmiWarning, match="in step 2"):
         steps = steps_of(task, 6)
@@ -183,7 +183,7 @@ def test_a_world_that_goes_wrong_is_left_out_until_its_next_episode(mode, kind):
     assert [step for step, is_bad in enumerate(bad, 1) if is_bad] == once[mode.value], "an accident is told once"
 
 
-def test_after_a_reset_the_worlds_are_well():
+def test_after_a_reset_no_environment_is_bad():
     with pytest.warns(GmiWarning):
         task = odd("InfFirst")
         task.reset()
@@ -246,7 +246,7 @@ def test_the_constructor_is_given_what_it_wants():
         (["urdf_path=a", "id=2"], r"make\(\) got multiple values for argument 'id'; leave that --env-arg out;"),
     ],
 )
-def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, remedy):
+def test_missing_and_unknown_arguments_of_a_constructor_are_reported(given, remedy):
     with pytest.raises(UsageError, match=remedy):
         make(with_arguments("gymnasium:odd_envs:Furnished-v0", given), num_env=1)
 
@@ -259,24 +259,24 @@ def test_arguments_that_a_constructor_lacks_or_does_not_know_are_told(given, rem
         ("reset_noise_scale=some", "environment 0 .*, reset: TypeError: bad operand type for unary -: 'str'"),
     ],
 )
-def test_arguments_that_an_environment_refuses_are_told_with_what_it_says(given, said):
+def test_arguments_that_an_environment_refuses_are_reported_with_its_error(given, said):
     name, _, value = given.partition("=")
     told = rf'^gymnasium:HalfCheetah-v5:? {said}.*; its arguments were --env-arg {name}="?{value}"?$'
     with pytest.raises(UsageError, match=told):
         make(with_arguments("gymnasium:HalfCheetah-v5", [given]), num_env=1)
 
 
-def test_who_takes_no_arguments_says_so():
+def test_arguments_for_an_adapter_without_any_are_refused():
     with pytest.raises(UsageError, match="tasks of mjlab take no arguments: leave --env-arg out"):
         make(with_arguments("mjlab:X", ["size=1"]), num_env=1)
 
 
-def test_an_entry_that_has_many_worlds_only_is_made_of_them():
+def test_an_id_with_only_a_vector_entry_point_is_made_by_that():
     task = make(with_arguments("gymnasium:odd_envs:Vectors-v0", ["size=3"]), num_env=2)
     assert task.obs.tolist() == [[3] * 3] * 2 and task.step(torch.zeros(2, 2))[1].tolist() == [1, 1]
 
 
-def test_the_number_of_worlds_is_no_argument_of_an_entry():
+def test_the_number_of_environments_is_no_argument_of_an_entry():
     with pytest.raises(
         UsageError, match=r"'num_envs'; leave that --env-arg out; its arguments were --env-arg num_envs=3$"
     ):
@@ -290,7 +290,7 @@ def test_the_default_type_of_an_environment_is_its_own():
     assert task.reset().dtype == torch.get_default_dtype() == torch.float32
 
 
-def test_a_module_that_is_found_and_does_not_import_is_told_so(tmp_path, monkeypatch):
+def test_a_module_that_is_found_but_fails_to_import_is_reported(tmp_path, monkeypatch):
     (tmp_path / "lacks_a_package.py").write_text("import os\nimport no_such_package\n")
     (tmp_path / "lacks_a_library.py").write_text("raise OSError('libGL.so.1: cannot open')\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -306,7 +306,7 @@ def test_a_module_that_is_found_and_does_not_import_is_told_so(tmp_path, monkeyp
         make("gymnasium:nowhere.at_all:X-v0", num_env=1)
 
 
-def test_a_task_tells_the_bounds_of_its_actions():
+def test_a_spec_has_the_bounds_of_actions():
     assert recorders(low=[-1.0, -1.0, 0.0], high=[1.0, 1.0, np.inf]).spec.action_bounds == "2 x [-1, 1], 1 x [0, inf]"
 
 
@@ -329,7 +329,7 @@ def test_what_cannot_be_trained_is_refused(name, message):
         make(name, num_env=1)
 
 
-def test_no_worlds_are_refused():
+def test_zero_environments_are_refused():
     with pytest.raises(UsageError, match="num_env is 0"):
         make("gymnasium:Pendulum-v1", num_env=0)
 

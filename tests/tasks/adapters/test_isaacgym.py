@@ -89,7 +89,7 @@ def test_a_rollout_is_that_of_the_simulator_and_its_resets_are_no_transitions(ta
     assert all(torch.equal(obs, then) for obs, then in kept), "what a step returned must not change"
 
 
-def test_the_spec_is_what_the_simulator_says(task):
+def test_the_spec_has_the_simulators_sizes(task):
     assert (task.spec.name, task.spec.num_obs, task.spec.num_actions) == ("isaacgym:FakeTask", 5, 3)
     assert (task.spec.episode_steps, task.spec.step_s) == (8, pytest.approx(0.02))
     assert (task.spec.hidden, task.spec.reward_scale) == ((256, 128, 64), 1.0)
@@ -99,7 +99,7 @@ def test_the_spec_is_what_the_simulator_says(task):
 
 
 @pytest.mark.parametrize(("name", "own"), [("Ant", "ant"), ("ShadowHand", "shadow_hand")])
-def test_a_task_that_we_have_too_differs_only_in_what_the_simulator_says(name, own):
+def test_a_task_that_we_have_too_differs_only_in_the_simulators_sizes(name, own):
     told = {"episode_steps": 77, "step_s": 0.5}
     hello = {
         "sizes": {"num_env": 1, "num_obs": 7, "num_actions": 2},
@@ -142,7 +142,7 @@ def test_reset_and_an_empty_state_begin_new_episodes(task):
 
 
 @pytest.mark.parametrize("index", [1, 2])
-def test_a_broken_world_is_bad_once_then_begins_anew_alone(task, index):
+def test_a_broken_environment_is_bad_once_then_begins_anew_alone(task, index):
     before = task.step(torch.zeros(N, 3))[0]
     action = torch.zeros(N, 3)
     action[index, 0] = 7 * fake_tasks.BLOW_UP  # clamped
@@ -170,7 +170,7 @@ def test_an_action_that_is_nan_is_an_accident_of_which_the_simulator_does_not_kn
     assert info["valid"].all() and not truncated.any() and obs[:, 0].tolist() == [0.75, 0.5, 0.75, 0.75]
 
 
-def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left():
+def test_an_error_of_the_simulator_shows_its_last_output_and_leaves_nothing():
     before = open_descriptors()
     task = start()
     assert open_descriptors() > before
@@ -182,7 +182,7 @@ def test_an_error_of_the_simulator_comes_with_its_last_words_and_nothing_is_left
     assert open_descriptors() == before
 
 
-def test_a_killed_bridge_is_named_at_once_and_whenever_it_is_asked_again():
+def test_a_killed_bridge_is_named_at_once_and_in_every_later_request():
     task = start()
     pid = task._process._process.pid
     os.kill(pid, signal.SIGKILL)

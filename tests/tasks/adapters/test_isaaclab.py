@@ -46,6 +46,6 @@ def test_the_simulation_takes_no_signals(lab):
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_an_unknown_task_is_told_what_is_near(lab):
+def test_the_error_of_an_unknown_task_suggests_the_nearest_name(lab):
     with pytest.raises(UsageError, match=f"Isaac Lab has no 'Isaac-Fake-v0'; did you mean '{TASK}'"):
         make("isaaclab:Isaac-Fake-v0")

@@ -19,7 +19,7 @@ def test_a_task_is_made_of_its_configuration():
     assert (task.env.cfg.seed, task.env.device) == (7, "cpu")
 
 
-def test_an_unknown_task_is_told_what_is_near():
+def test_the_error_of_an_unknown_task_suggests_the_nearest_name():
     with pytest.raises(UsageError, match="mjlab has no 'Mjlab-Fak'; did you mean 'Mjlab-Fake'"):
         make("mjlab:Mjlab-Fak")
 
@@ -35,7 +35,7 @@ def test_a_task_that_follows_a_motion_is_named_with_its_file(tmp_path):
 @pytest.mark.parametrize(
     ("name", "lack"), [("Mjlab-Follower", "mjlab ships none"), ("Mjlab-Follower:gone.npz", "gone.npz is no file")]
 )
-def test_a_motion_that_is_missing_is_told_with_the_remedy(name, lack):
+def test_a_missing_motion_is_reported_with_the_remedy(name, lack):
     with pytest.raises(UsageError, match=f"mjlab:Mjlab-Follower needs .* {lack}: .* mjlab:Mjlab-Follower:/path/to/"):
         make(f"mjlab:{name}")
 

@@ -19,7 +19,7 @@ def test_sizes_come_from_the_environment(make_env):
 
 
 @pytest.mark.parametrize("make_env", MAKERS)
-def test_ends_are_told_apart_and_final_obs_is_the_observation_before(make_env):
+def test_ends_differ_from_time_limits_and_final_obs_is_the_observation_before(make_env):
     task = TorchEnvTask(make_env(), "lab:fake")
     seen = []
     for step in range(1, 6):
@@ -54,7 +54,7 @@ def test_a_fall_at_the_time_limit_is_a_fall():
     assert terminated.tolist() == [True, False] and truncated.tolist() == [False, True]
 
 
-def test_a_time_limit_that_is_the_tasks_own_end_is_told_as_one():
+def test_a_time_limit_that_is_the_tasks_own_end_terminates():
     env = fake_mjlab_env(steps=2)
     env.cfg = SimpleNamespace(is_finite_horizon=True)
     task = TorchEnvTask(env, "lab:fake")

@@ -38,7 +38,7 @@ def test_actions_beyond_the_range_cost_what_its_edge_costs():
     assert theirs.control_cost(torch.full((8,), 3.0).numpy()) > theirs.control_cost(torch.ones(8).numpy())
 
 
-def test_a_world_with_nan_ends_as_bad_and_the_other_goes_on():
+def test_an_environment_with_nan_ends_as_bad_and_the_other_goes_on():
     task = make("mujoco:Humanoid-v5", num_env=2)
     action = torch.zeros(2, 17)
     action[0, 3] = float("nan")
@@ -54,7 +54,7 @@ def test_warp_is_refused(more):
         make("mujoco:Ant-v5", num_env=1, **more)
 
 
-def test_without_gymnasium_the_error_says_what_to_install(monkeypatch):
+def test_without_gymnasium_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(model, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match=r"gmi-drl\[gymnasium\]"):
         make("mujoco:Hopper-v5", num_env=1)

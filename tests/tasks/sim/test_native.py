@@ -140,7 +140,7 @@ def test_state_dict_continues_bit_identically_with_the_warm_start():
     assert not torch.equal(state["state"], sim.state_dict()["state"]), "the saved state must be a copy"
 
 
-def test_worlds_that_go_on_from_a_saved_state_keep_their_fields_when_others_are_reset():
+def test_restored_environments_keep_their_fields_when_others_are_reset():
     sim, other = make_sim(), make_sim()
     for ctrl in controls(30):
         sim.step(ctrl)
@@ -161,7 +161,7 @@ def test_state_dict_of_another_size_is_refused():
 @pytest.mark.parametrize("field", ["qpos", "qvel"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e11])
 @pytest.mark.parametrize("threads", [1, 2])
-def test_a_broken_world_is_bad_once_and_alone(field, value, threads, tmp_path, monkeypatch, caplog):
+def test_a_broken_environment_is_bad_once_and_alone(field, value, threads, tmp_path, monkeypatch, caplog):
     monkeypatch.chdir(tmp_path)
     broken, sound = make_sim(threads), make_sim(threads)
     sequence = controls(10)
@@ -184,7 +184,7 @@ def test_a_broken_world_is_bad_once_and_alone(field, value, threads, tmp_path, m
     assert list(tmp_path.iterdir()) == [], "MuJoCo must not write MUJOCO_LOG.TXT"
 
 
-def test_a_control_that_is_not_finite_makes_its_world_bad():
+def test_a_control_that_is_not_finite_makes_its_environment_bad():
     sim = make_sim()
     ctrl = torch.zeros(NUM_ENV, 1)
     ctrl[1] = float("nan")
@@ -195,7 +195,7 @@ def test_a_control_that_is_not_finite_makes_its_world_bad():
     assert not sim.bad().any()
 
 
-def test_a_process_with_broken_worlds_ends_cleanly_and_leaves_no_log(tmp_path):
+def test_a_process_with_broken_environments_ends_cleanly_and_leaves_no_log(tmp_path):
     program = (
         "import torch; from gmi_drl.tasks import make; task = make('ant', num_env=64, threads=2)\n"
         "for _ in range(3): task.step(torch.full((64, 8), float('nan')))"

@@ -18,7 +18,7 @@ def test_tiles_without_pixels_are_refused():
         tiles(100, 9, 64)
 
 
-def test_every_tile_shows_its_own_world(opengl):
+def test_every_tile_shows_its_own_environment(opengl):
     task = make("ant", num_env=3, seed=1)
     task.step(torch.ones(3, 8))
     with Renderer(task.model_xml, 3, (64, 48)) as renderer:

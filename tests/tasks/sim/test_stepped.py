@@ -81,7 +81,7 @@ def test_contact_forces_do_not_change_how_it_moves():
     assert torch.equal(native.get("qpos"), plain.get("qpos").float())
 
 
-def test_changed_worlds_are_current_and_without_contact_forces_and_the_others_stay():
+def test_changed_environments_are_current_without_contact_forces_and_others_stay():
     sim = make_stepped()
     for _ in range(40):
         sim.step(torch.zeros(NUM_ENV, 1))
@@ -108,7 +108,7 @@ def test_a_loaded_state_goes_on_bit_identically():
     assert all(torch.equal(sim.get(name), other.get(name)) for name in FIELDS)
 
 
-def test_worlds_that_go_wrong_are_bad_and_finite_again():
+def test_failed_environments_are_bad_and_finite_again():
     sim = make_stepped()
     ctrl = torch.zeros(NUM_ENV, 1)
     ctrl[1] = float("nan")

@@ -174,7 +174,7 @@ def test_state_dict_of_another_size_is_refused():
 
 @pytest.mark.parametrize("field", ["qpos", "qvel"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 1e11])
-def test_a_broken_world_is_bad_once_and_alone(field, value):
+def test_a_broken_environment_is_bad_once_and_alone(field, value):
     broken, sound = warp_sim(), warp_sim("other")
     sequence = controls(10)
     for ctrl in sequence[:5]:
@@ -193,7 +193,7 @@ def test_a_broken_world_is_bad_once_and_alone(field, value):
     assert all(torch.equal(broken.get(name)[others], sound.get(name)[others]) for name in FIELDS)
 
 
-def test_a_broken_world_begins_anew_as_if_nothing_had_been():
+def test_a_broken_environment_begins_anew_without_traces():
     broken, sound = warp_sim(), warp_sim("other")
     broken.set("qvel", only(3), torch.full_like(broken.get("qvel"), float("nan")))
     broken.step(controls(1)[0])
@@ -203,7 +203,7 @@ def test_a_broken_world_begins_anew_as_if_nothing_had_been():
     assert all(torch.equal(broken.get(name)[3], sound.get(name)[3]) for name in FIELDS)
 
 
-def test_a_control_that_is_not_finite_makes_its_world_bad():
+def test_a_control_that_is_not_finite_makes_its_environment_bad():
     sim = warp_sim()
     ctrl = torch.zeros(NUM_ENV, 8)
     ctrl[1, 2] = float("nan")
@@ -213,7 +213,7 @@ def test_a_control_that_is_not_finite_makes_its_world_bad():
     assert not sim.bad().any()
 
 
-def test_worlds_whose_arrays_are_full_are_bad_and_the_setting_to_raise_is_logged(caplog):
+def test_environments_whose_arrays_are_full_are_bad_and_the_setting_is_logged(caplog):
     cramped = warp_sim("cramped", njmax=8)
     lying = cramped.get("qpos").clone()
     lying[:, 2] = 0.3
@@ -266,7 +266,7 @@ def test_evaluating_a_state_beforehand_changes_no_number():
         assert all(torch.equal(ahead.get(name), plain.get(name)) for name in FIELDS)
 
 
-def test_sensors_that_add_up_tell_as_much_after_a_refresh():
+def test_accumulating_sensors_have_the_same_value_after_a_refresh():
     sphere = """<mujoco><worldbody><geom type="plane" size="5 5 .1"/>
     <body pos="0 0 0.09"><freejoint/><geom type="sphere" size="0.1"/><site name="s" type="sphere" size="0.2"/></body>
     </worldbody><sensor><touch site="s"/></sensor></mujoco>"""

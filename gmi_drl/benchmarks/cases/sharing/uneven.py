@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 OURS = "1 GMI and 3 GMIs, 256 environments each"
 MORE_ENVS = "1 GMI of each device, 256 and 768 environments, 1 thread"
-ALIKE = "1 GMI of each device, 512 environments each, 1 thread"
-ALIKE_THREADS = "the same with 3 threads on the 3 cores"
+EVEN = "1 GMI of each device, 512 environments each, 1 thread"
+EVEN_THREADS = "the same with 3 threads on the 3 cores"
 CORES = (1, 3)  # of the two devices
 
 SECONDS, QUICK_SECONDS = 6.0, 0.5
@@ -30,8 +30,8 @@ def layouts() -> "Mapping[str, Layout]":
     return {
         OURS: layout_of([256], [256] * 3),
         MORE_ENVS: layout_of([256], [768], threads=1),
-        ALIKE: layout_of([512], [512], threads=1),
-        ALIKE_THREADS: layout_of([512], [512]),
+        EVEN: layout_of([512], [512], threads=1),
+        EVEN_THREADS: layout_of([512], [512]),
     }
 
 

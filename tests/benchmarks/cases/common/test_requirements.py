@@ -65,7 +65,7 @@ def test_listing_all_cases_asks_once(gpus):
     assert machine.calls().count("nvmlInitWithFlags") == 1
 
 
-def test_mps_is_told_by_its_control(monkeypatch, tmp_path):
+def test_mps_needs_its_control_program(monkeypatch, tmp_path):
     monkeypatch.setattr(requirements, "BACKENDS", SimpleNamespace(names=["process", "mps"]))
     monkeypatch.setenv("PATH", str(tmp_path))
     assert "comes with the driver" in requirements.mps()

@@ -20,7 +20,7 @@ def test_a_command_that_fails_is_no_measurement(tmp_path):
         planning.command(tmp_path, "alike", 8)
 
 
-def test_unlike_gpus_are_of_four_models_by_turns():
+def test_unlike_gpus_are_of_four_models_in_turn():
     node = parse(Node, planning.nodes()["unlike-1000"], "node")
     assert node.num_gpus == 1000 and len({part.model for part in node.gpu_models}) == 4
     assert all(part.known_memory_gib for part in node.gpu_models)

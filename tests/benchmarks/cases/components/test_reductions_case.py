@@ -30,7 +30,7 @@ def test_both_reductions_are_measured_and_nothing_is_left(tmp_path, monkeypatch)
 
 @two_cores
 def test_every_legal_reduction_is_measured_at_every_length(monkeypatch):
-    monkeypatch.setattr(reductions, "NUMELS", (100, reductions.TOLD))
+    monkeypatch.setattr(reductions, "NUMELS", (100, reductions.SHOWN_NUMEL))
     monkeypatch.setattr(reductions, "REDUCES", (8, 8))
     case = CASES["reductions_1_1"]
     result = run_case(case, repeats=1, quick=True)

@@ -75,7 +75,7 @@ def test_what_is_drawn_at_random_is_always_the_same_and_from_the_grid():
 
 
 @two_cores
-def test_serving_is_asked_as_training_is(monkeypatch):
+def test_serving_is_measured_like_training(monkeypatch):
     monkeypatch.setattr(algorithm_2, "choice", lambda *_: Cut(1, 16))
     monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
     serving = algorithm_2.Workload("humanoid", "serving", hidden=(16,))
@@ -96,7 +96,7 @@ def test_the_grid_of_a_gpu_has_a_core_for_each_gmi():
 
 
 @two_cores
-def test_a_gpu_is_asked_as_the_cores_are(monkeypatch):
+def test_the_grid_of_a_gpu_is_measured_like_that_of_cores(monkeypatch):
     monkeypatch.setattr(algorithm_2, "planned", lambda *_: Cut(1, 16))
     monkeypatch.setattr(algorithm_2, "exhaustive", lambda *_: [Cut(2, 16), Cut(1, 16)])
     monkeypatch.setattr(algorithm_2.requirements, "warp_on_gpu", lambda: None)

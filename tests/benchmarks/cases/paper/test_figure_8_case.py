@@ -32,7 +32,7 @@ def ant_alone(monkeypatch):
         monkeypatch.setattr(figure_1b.requirements, name, lambda: None)
 
 
-def test_activity_that_nobody_tells_is_an_error(ant_alone):
+def test_missing_sm_activity_is_an_error(ant_alone):
     with pytest.raises(MachineError, match="no SM activity"):
         run_case(figure_1b.CASE, repeats=1, quick=True)
 

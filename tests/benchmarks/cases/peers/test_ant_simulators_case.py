@@ -23,7 +23,7 @@ def test_each_peer_is_measured_at_its_best():
     assert best().value == 5.0 and tried[-1] == (5.0, 7.0) and len(tried) == 4
 
 
-def test_without_envpools_environment_the_case_says_so(monkeypatch, tmp_path):
+def test_a_missing_virtual_environment_of_envpool_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(peers, "REPOSITORY", tmp_path)
     assert all("checkout" in case.obstacle() for case in CASES)
 

@@ -46,7 +46,7 @@ def test_every_peer_has_a_driver_and_pinned_requirements(peer):
     assert all("==" in line for line in lines if not line.startswith("#"))
 
 
-def test_the_fastest_setting_wins_and_all_are_told():
+def test_the_fastest_setting_is_chosen_and_all_are_returned():
     speeds = {(8, 1): 10.0, (16, 1): 30.0, (32, 1): 25.0, (16, 2): 40.0}
     best, told = fastest([8, 16, 32], [2], speeds.__getitem__)
     assert best == (16, 2) and sorted(told.values()) == [10.0, 25.0, 30.0, 40.0]

@@ -33,13 +33,13 @@ def test_the_peers_updates_become_curves(monkeypatch):
     assert asked["more"] == ["--env-id", "HalfCheetah-v5", "--env-steps", "6000", "--seed", "4"]
 
 
-def test_without_its_environment_the_case_says_so(monkeypatch, tmp_path):
+def test_a_missing_virtual_environment_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(peers, "REPOSITORY", tmp_path)
     assert all("checkout" in case.obstacle() for case in returns_v5.CASES)
 
 
 @pytest.mark.skipif(peers.obstacle("sb3", "returns_sb3") is not None, reason=str(peers.obstacle("sb3", "returns_sb3")))
-def test_the_peer_tells_of_each_updates_own_episodes_up_to_the_last():
+def test_the_peer_prints_the_episodes_of_every_update():
     more = ["--env-id", "Pendulum-v1", "--env-steps", "6144"]  # whose episodes have 200 steps
     updates = peers.train("sb3", num_env=8, threads=1, seconds=60.0, driver="returns_sb3", more=more)
     assert [(update.env_steps, update.episodes) for update in updates] == [(2048, 8), (4096, 8), (6144, 8)]

@@ -14,7 +14,7 @@ pytest.importorskip("gymnasium", reason="needs the extra [gymnasium]")
 
 @two_cores
 @pytest.mark.parametrize("name", ["rllib_cluster", "rllib_cluster_2"])
-def test_our_sides_train_on_ray_and_tell_what_the_cores_did(name, monkeypatch):
+def test_our_sides_train_on_ray_and_measure_the_cores(name, monkeypatch):
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # nobody's: a case has a cluster of its own
     monkeypatch.setattr(case, "QUICK_SECONDS", 1.0)
     monkeypatch.setattr(case, "WARM_UP_S", 0.0)

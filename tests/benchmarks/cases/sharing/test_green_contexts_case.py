@@ -78,7 +78,7 @@ def test_a_driver_that_cannot_is_an_error(driver, answers, message):
         green_context_split.split(2)
 
 
-def test_simulators_share_the_worlds_and_begin_alike():
+def test_simulators_share_the_environments_and_begin_in_equal_states():
     pair = Simulators("ant", 6, torch.device("cpu"), 1, [Lane(), Lane()])
     first, second = pair._sims
     before = first.get("qpos").clone()

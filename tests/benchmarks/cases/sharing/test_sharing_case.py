@@ -97,7 +97,7 @@ def fails():
     raise GmiError("no room\n  its log")
 
 
-def test_what_does_not_run_is_left_out_and_told():
+def test_sides_that_do_not_run_are_left_out_and_listed():
     sides = {"solo": lambda: Sample(1.0, {"gmis": 1}), "eight": fails, "two": lambda: Sample(2.0)}
     with shared_gpu.those_that_run(sides) as running:
         assert list(running) == ["solo", "two"]

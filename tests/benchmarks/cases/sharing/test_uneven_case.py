@@ -19,7 +19,7 @@ def test_all_sides_have_the_same_devices_and_as_many_environments():
     ]
     assert devices == [devices[0]] * len(layouts) and [len(cores) for cores in devices[0]] == [1, 3]
     assert [len(device.gmis) for device in layouts[uneven.OURS].devices] == [1, 3]
-    threads = [layouts[name].gmis[1].torch_threads for name in (uneven.ALIKE, uneven.ALIKE_THREADS)]
+    threads = [layouts[name].gmis[1].torch_threads for name in (uneven.EVEN, uneven.EVEN_THREADS)]
     assert threads == [1, 3]
 
 
