@@ -1,4 +1,4 @@
-"""What machines are: nodes, clusters, GPUs and their MIG profiles, links and their speeds."""
+"""Describes machines: nodes, clusters, GPUs and their MIG profiles, links and their speeds."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""The control groups of this process (Linux cgroups, v1 and v2): where their limits are written."""
+"""Finds the folders of this process's control groups (Linux cgroups, v1 and v2), which hold their limits."""
 
 from pathlib import Path
 
@@ -6,11 +6,11 @@ from pathlib import Path
 def cgroup_folders(root: Path, controller: str) -> list[Path]:
     """The folders that may limit this process, v2 and v1, from its own cgroup up to the root of the hierarchy.
 
-    In a container some of them may not exist: the container's own cgroup is then the root of what is mounted.
+    In a container some may not exist: there the container's own cgroup is the root of what is mounted.
 
     Args:
-        root: Of the file system.
-        controller: Such as "memory".
+        root: The root of the file system.
+        controller: E.g. "memory".
     """
     base = root / "sys/fs/cgroup"
     folders = []
@@ -25,7 +25,7 @@ def cgroup_folders(root: Path, controller: str) -> list[Path]:
 
 
 def read(path: Path) -> str:
-    """The text of a small file of the kernel; empty where there is none."""
+    """The text of a small file of the kernel; empty if it cannot be read."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -15,9 +15,9 @@ from gmi_drl.hardware.speeds import LINK, OF_CORES, Speed, Speeds
 
 
 class Network(FileModel):
-    """What joins the nodes, every two of them alike.
+    """The network between nodes, the same for every two of them.
 
-    `gbit_per_s` is what a node sends or receives at most, `round_trip_ms` what an answer takes.
+    `gbit_per_s` is the most that a node sends or receives, `round_trip_ms` the time of a round trip.
     """
 
     gbit_per_s: Annotated[float, Field(gt=0)]
@@ -25,13 +25,13 @@ class Network(FileModel):
 
     @property
     def speed(self) -> Speed:
-        """Of a link that leaves its node: a round takes one way, and what sockets take anyway."""
+        """The speed of a link between nodes. A round takes half a round trip, plus the time of sockets."""
         one_way_s = self.round_trip_ms / 2000
         return Speed(round_s=OF_CORES[LINK].round_s + one_way_s, bytes_per_second=self.gbit_per_s * 1e9 / 8)
 
 
 class Nodes(FileModel):
-    """`count` machines that are alike: described here, or in a node `file`, by its path from the cluster file."""
+    """`count` equal machines, described by `node` or by a node `file`, by its path from the cluster file."""
 
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
     node: Node | None = None
@@ -45,12 +45,12 @@ class Nodes(FileModel):
 
     @property
     def kind(self) -> Node:
-        """One of them."""
+        """The description of one of them."""
         assert self.node is not None
         return self.node
 
     def cut_by(self, cores: int) -> "Nodes":
-        """Those of more cores than so many are several devices of so many."""
+        """These machines, each cut into devices of `cores` cores if it has more."""
         count = self.kind.cpu.cores // cores
         cpus = CpuDevices(cores_each=cores, count=count) if count > 1 else None
         return Nodes(count=self.count, node=self.kind.model_copy(update={"cpus": cpus}))
@@ -67,7 +67,7 @@ class Cluster(FileModel):
     @model_validator(mode="after")
     def _each_named_once(self) -> Self:
         if any(part.node is None for part in self.nodes):
-            return self  # in files that are not read yet
+            return self  # their files are not read yet
         names = Counter(name for name, _ in self.named())
         if twice := [name for name, count in names.items() if count > 1]:
             raise ValueError(f"nodes of one name: {', '.join(twice)}: give their kinds others")
@@ -75,11 +75,11 @@ class Cluster(FileModel):
 
     @property
     def count(self) -> int:
-        """Machines in all."""
+        """The number of machines."""
         return sum(part.count for part in self.nodes)
 
     def named(self) -> Iterator[tuple[str, Node]]:
-        """Each machine by a name of its own: the one of its kind, with a number where there are several."""
+        """Each machine with a unique name: that of its kind, with a number if there are several."""
         for part in self.nodes:
             if part.count == 1:
                 yield part.kind.name, part.kind
@@ -88,37 +88,37 @@ class Cluster(FileModel):
 
     @cached_property
     def in_devices(self) -> "Cluster":
-        """The same, its devices alike: a node that has k times as many cores as the smallest is k devices.
+        """The cluster with equal devices: a node with k times the cores of the smallest becomes k devices.
 
-        So each GMI has as many cores, and as many environments, and a larger node more GMIs. Nodes with GPUs, and
-        those of cores that are alike, stay as they are.
+        So all GMIs have equal cores and environments, and larger nodes have more GMIs. Nodes with GPUs, and nodes with
+        equal numbers of cores, stay as they are.
 
         Raises:
-            UsageError: if cores are not multiples of the smallest node's, or nodes say themselves how they are cut.
+            UsageError: if cores are not multiples of the smallest node's, or nodes define `cpus` themselves.
         """
         if any(part.kind.num_gpus for part in self.nodes):
             return self
         sizes = sorted({part.kind.cores_of_a_device for part in self.nodes})
         if len(sizes) == 1:
             return self
-        said, least = f"{self.name} has nodes of {' and '.join(map(str, sizes))} cores", sizes[0]
+        sizes_text, least = f"{self.name} has nodes of {' and '.join(map(str, sizes))} cores", sizes[0]
         if any(part.kind.cpus for part in self.nodes):
-            raise UsageError(f"{said}, which `cpus` of theirs cuts otherwise: leave that out")
+            raise UsageError(f"{sizes_text}, but their `cpus` cuts them in another way: leave `cpus` out")
         if any(size % least for size in sizes):
-            raise UsageError(f"{said}: take such whose cores are multiples of the smallest's, {least}")
+            raise UsageError(f"{sizes_text}: take nodes whose cores are multiples of the smallest's, {least}")
         return self.model_copy(update={"nodes": tuple(part.cut_by(least) for part in self.nodes)})
 
     @property
     def devices_by_node(self) -> tuple[int, ...]:
-        """How many devices each machine has."""
+        """The number of devices of each machine."""
         return tuple(part.kind.num_devices for part in self.nodes for _ in range(part.count))
 
     @cached_property
     def whole(self) -> Node:
-        """All of them as if they were one machine: how many devices of which models, cores and memory there are.
+        """All machines as if they were one: the sums of their devices by model, cores and memory.
 
         Raises:
-            UsageError: if some have GPUs and others none, or of those without the cores are not as `in_devices` wants.
+            UsageError: if only some have GPUs; or if none has, and `in_devices` refuses their cores.
         """
         kinds = [part.kind for part in self.nodes]
         cores = sum(part.count * part.kind.cpu.cores for part in self.nodes)
@@ -142,7 +142,7 @@ class Cluster(FileModel):
         return Node(name=self.name, cpus=cpus, cpu=cpu)
 
     def speeds(self, within: Speeds | None) -> Speeds:
-        """Of the ways between GMIs: those `within` a node, but for links, which leave it."""
+        """The speeds of the ways between GMIs: those `within` a node, except for links, which use the network."""
         return {**(within or OF_CORES), LINK: self.network.speed}
 
 

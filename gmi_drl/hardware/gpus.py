@@ -1,9 +1,9 @@
-"""GPUs by name: what a node file may leave out of a GPU that is elsewhere. Pure data.
+"""The catalogue of GPUs by name: what a node file may leave out. Pure data.
 
-Names are NVML's. Compute capability: NVIDIA's "CUDA GPU Compute Capability". SMs: as `nvidia-smi mig -lgip` or CUDA
-tell (device properties in OpenXLA's target_config/specs and in reports of users), or the RT cores of NVIDIA's data
-sheets, of which each SM has one. Memory: the total that `nvidia-smi` prints, which is what a plan for the GPU at hand
-reckons with: up to 6 % below the size that it is sold by, as ECC and the driver take some.
+Names are NVML's. Compute capability: NVIDIA's "CUDA GPU Compute Capability". SMs: from `nvidia-smi mig -lgip` or CUDA
+(device properties in OpenXLA's target_config/specs and in reports of users), or the number of RT cores in NVIDIA's data
+sheets, one for each SM. Memory: the total of `nvidia-smi`, up to 6 % below the nominal size, since ECC and the driver
+take some.
 """
 
 import re
@@ -20,11 +20,11 @@ class Gpu:
     """A model of GPU.
 
     Args:
-        names: What it is called; the first is NVML's name without "NVIDIA".
-        architecture: As CUDA's compilers name it, e.g. "sm_80".
+        names: Its names; the first is NVML's name without "NVIDIA".
+        architecture: The name for CUDA's compilers, e.g. "sm_80".
         sms: Streaming multiprocessors.
-        memory_mib: All of its memory, as the driver reports it.
-        mig: What MIG may cut it into; empty where there is no MIG.
+        memory_mib: Its memory, as the driver reports it.
+        mig: Its MIG profiles; empty without MIG.
     """
 
     names: tuple[str, ...]
@@ -40,14 +40,14 @@ class Gpu:
 
     @property
     def memory_gib(self) -> float:
-        """All of its memory."""
+        """Its memory in GiB."""
         return self.memory_mib / 1024
 
     def profile(self, name: str) -> MigProfile:
         """The MIG profile of this name.
 
         Raises:
-            UsageError: If it has none of that name; it says the nearest.
+            UsageError: If it has none of that name, with the nearest one.
         """
         profiles = {profile.name: profile for profile in self.mig}
         if name in profiles:
@@ -98,17 +98,17 @@ CATALOGUE = (
         mig_profiles.RTX_PRO_6000,
     ),
 )
-"""Those that we know. Another one is described by a node file that says its memory."""
+"""The known GPUs. For others a node file gives the memory."""
 
 
 def _key(name: str) -> str:
-    """Lower case, words apart by one space, without those that say nothing."""
+    """The name in lower case, with single spaces, without brand names."""
     words = re.split(r"[\s_-]+", name.lower())
     return " ".join(word for word in words if word not in ("", "nvidia", "geforce", "tesla"))
 
 
 def is_called(model: str, name: str) -> bool:
-    """Whether people call a model so: it or another of its names begins with these words, as "H100" for all H100."""
+    """Whether a model has this name: one of its names begins with these words, as "H100" for all H100."""
     gpu = find_gpu(model)
     names = (model, *(gpu.names if gpu else ()))
     return any(f"{_key(known)} ".startswith(f"{_key(name)} ") for known in names)
@@ -118,18 +118,18 @@ _BY_KEY = {_key(name): gpu for gpu in CATALOGUE for name in gpu.names}
 
 
 def find_gpu(name: str) -> Gpu | None:
-    """The GPU that NVML calls so, with spaces or dashes, with or without "NVIDIA", in any case; None if unknown.
+    """The GPU of this name, with spaces or dashes, with or without "NVIDIA", in any case; None if unknown.
 
-    A name that fits several, such as "A100", is none, and nor is that of a MIG instance.
+    None also for a name that several models share, such as "A100", and for a MIG instance.
     """
     return _BY_KEY.get(_key(name))
 
 
 def gpu_named(name: str) -> Gpu:
-    """As `find_gpu`.
+    """As `find_gpu`, but it must exist.
 
     Raises:
-        UsageError: If it is not in the catalogue; it says which may be meant.
+        UsageError: If it is not in the catalogue, with the likely ones.
     """
     if (gpu := find_gpu(name)) is not None:
         return gpu

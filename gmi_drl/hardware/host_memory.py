@@ -1,4 +1,4 @@
-"""Memory of the host: how much this process may use, and how much of that is free now."""
+"""The host's memory: how much this process may use, and how much is free now."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,36 +10,36 @@ from gmi_drl.hardware.cgroups import cgroup_folders, read
 from gmi_drl.units import human_bytes
 
 SPARE_BYTES = 64 * 2**20
-"""What `check_available` leaves to everybody else."""
+"""Bytes that `check_available` leaves to other processes."""
 
-_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")  # the last one is of v1, as in the next two lines
+_LIMITS = ("memory.max", "memory.high", "memory.limit_in_bytes")  # the last one is of v1, also in the next two lines
 _USED = ("memory.current", "memory.usage_in_bytes")
-_RECLAIMABLE = ("inactive_file", "total_inactive_file")  # with those of cgroups below: v1 says so by "total"
+_RECLAIMABLE = ("inactive_file", "total_inactive_file")  # including cgroups below, which v1 calls "total"
 
 
 def memory_bytes(root: Path = Path("/")) -> int:
-    """Host memory that this process may use: the machine's, or a cgroup's limit where that is lower."""
+    """Bytes of host memory that this process may use: the machine's, or a cgroup's limit if lower."""
     return min([psutil.virtual_memory().total, *(limit for _, limit in _limits(root))])
 
 
 def available_bytes(root: Path = Path("/")) -> int:
-    """Host memory that this process can still take before the kernel swaps, or ends a process.
+    """Bytes of host memory that this process can still take before the kernel swaps or kills a process.
 
-    The least of what the machine has available and of what the process's cgroup and those above it leave of their
-    limits. Cached pages of files that were not used of late do not count as used.
+    The minimum of what the machine has available, and of what the cgroups of the process have left. Cached pages of
+    files that were not used recently do not count as used.
     """
     left = (limit - _used(folder) for folder, limit in _limits(root))
     return max(0, min([psutil.virtual_memory().available, *left]))
 
 
 def check_available(wanted: int, what: str, remedy: str) -> None:
-    """Raise `MachineError` unless so many bytes and `SPARE_BYTES` are available.
+    """Raise `MachineError` unless `wanted` bytes and `SPARE_BYTES` are available.
 
-    To be called before memory is taken: the kernel does not refuse it, it ends a process that touches too much.
+    Call it before taking memory: the kernel does not refuse an allocation, it kills a process that uses too much.
 
     Args:
         wanted: Bytes.
-        what: Needs them, plural.
+        what: What needs them, in the plural.
         remedy: What a user can do.
     """
     available = available_bytes()

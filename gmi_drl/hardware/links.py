@@ -1,7 +1,7 @@
-"""Which GPUs of a node are best linked: NVLink islands, the pairs of a bridge. Pure.
+"""Chooses the GPUs of a node with the best links: NVLink islands, pairs of a bridge. Pure.
 
-A set of GPUs that reduce with each other goes at the pace of its slowest link, so that four GPUs of one island are
-better than two of each of two.
+The slowest link between GPUs that reduce with each other sets their pace. So four GPUs of one island are better than
+two of each of two islands.
 """
 
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from gmi_drl.units import counted
 
 
 def link_between(node: Node, one: int, other: int) -> LinkKind:
-    """What connects two GPUs of a node, by index."""
+    """The link between two GPUs of a node, by index."""
     return next((links.kind for links in node.links if {one, other} <= set(links.gpus)), node.link)
 
 
@@ -23,10 +23,10 @@ def slowest_link(node: Node, gpus: Iterable[int]) -> LinkKind:
 
 
 def best_linked(node: Node, count: int) -> tuple[int, ...]:
-    """So many GPUs with the best links between them, by index, ascending.
+    """The indices of `count` GPUs with the best links between them, ascending.
 
-    Of several islands that have room it is the smallest, so that the larger stay whole; where none has, the best and
-    largest are taken whole, one after the other.
+    They are from the smallest island that is large enough, so that larger ones stay whole. If none is, the best and
+    largest islands are taken whole, one after the other.
 
     Raises:
         UsageError: If the node has fewer GPUs.

@@ -1,9 +1,9 @@
-"""Compute instances: one GPU instance of MIG cut further (`mig-ci`), with SMs of their own and memory in common.
+"""Compute instances (`mig-ci`): parts of one GPU instance of MIG, with their own SMs and shared memory.
 
-They are profiles of which configurations are made as of GPU instances (`mig`), on compute slices in place of memory
-slices. Sizes and starts are the A100's (NVIDIA mig-parted, `pkg/mig/config/known_configs.go`; `nvidia-smi mig -lcip`
-and `-lcipp`), and taken to hold wherever a GPU instance has as many compute slices. How many SMs a part has is not told
-here: only CUDA knows, and a whole one has those of its profile.
+They are placed like GPU instances (`mig`), but on compute slices instead of memory slices. Sizes and starts are those
+of the A100 (NVIDIA mig-parted, `pkg/mig/config/known_configs.go`; `nvidia-smi mig -lcip` and `-lcipp`), and assumed for
+all GPU instances with the same number of compute slices. The SMs of a part are not known here, only to CUDA; a whole
+one has those of its profile.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,11 +20,11 @@ STARTS: Mapping[int, Mapping[int, Sequence[int]]] = {
     4: {4: (0,), 2: (0, 2), 1: range(4)},
     7: {7: (0,), 4: (0,), 3: (0, 4), 2: (0, 2, 4), 1: range(7)},
 }
-"""By the compute slices of a GPU instance: how many a compute instance may have, large ones first, and its starts."""
+"""By the compute slices of a GPU instance: the sizes of compute instances, largest first, with their starts."""
 
 
 def compute_name(profile: MigProfile, size: int) -> str:
-    """What a compute instance of so many slices is called: `1c.3g.20gb`, or `3g.20gb` for a whole one.
+    """The name of a compute instance of `size` slices: `1c.3g.20gb`, or `3g.20gb` for a whole one.
 
     Raises:
         UsageError: If there is none of this size.
@@ -37,7 +37,7 @@ def compute_name(profile: MigProfile, size: int) -> str:
 
 @cache
 def compute_profiles(profile: MigProfile) -> dict[int, MigProfile]:
-    """The compute instances that a GPU instance may have, by their compute slices."""
+    """The compute instances that a GPU instance can have, by compute slices."""
     starts = STARTS[profile.slices]
     return {size: MigProfile(compute_name(profile, size), tuple(starts[size]), size) for size in starts}
 
@@ -49,5 +49,5 @@ def compute_fits(profile: MigProfile, sizes: Sequence[int]) -> bool:
 
 
 def even_size(profile: MigProfile, k: int) -> int | None:
-    """The most slices that k compute instances of one GPU instance may have each; None if there is no room for k."""
+    """The most slices that each of k equal compute instances of one GPU instance can have; None if k do not fit."""
     return next((size for size in STARTS[profile.slices] if compute_fits(profile, [size] * k)), None)

@@ -1,9 +1,10 @@
-"""MIG, offline: which GPU instances fit on a GPU side by side, and where each of them lies.
+"""Placement of MIG instances without a GPU: which GPU instances fit on a GPU together, and where each lies.
 
-An instance takes memory slices in a row, from one of the starts of its profile. Instances fit if no two of them take
-the same slice and at most one has media extensions. Their compute slices then suffice, too, on all GPUs that we know.
+An instance takes consecutive memory slices from one of the starts of its profile. Instances fit if no two take the same
+slice, and at most one has media extensions. Then their compute slices suffice, too, on all known GPUs.
 
-`profiles` are what may be cut, e.g. `gpu.mig`. There are few ways to cut a GPU, so all are made once and looked up.
+`profiles` are those that a GPU has, e.g. `gpu.mig`. There are few ways to cut a GPU, so all are made once and looked
+up.
 """
 
 from collections import Counter
@@ -18,27 +19,27 @@ from gmi_drl.units import alternatives
 
 
 class Placement(NamedTuple):
-    """A GPU instance: of which profile, and its first memory slice."""
+    """A GPU instance: its profile and its first memory slice."""
 
     profile: MigProfile
     start: int
 
     @property
     def end(self) -> int:
-        """The memory slice behind its last."""
+        """The memory slice after its last."""
         return self.start + self.profile.size
 
 
 Configuration = tuple[Placement, ...]
-"""Instances that fit side by side, by where they begin."""
+"""Instances that fit together, by start."""
 
 Multiset = tuple[MigProfile, ...]
-"""Profiles, each as often as it is wanted; large ones first."""
+"""Profiles, each as often as wanted; largest first."""
 
 
 @cache
 def configurations(profiles: tuple[MigProfile, ...]) -> tuple[Configuration, ...]:
-    """All ways to cut a GPU, each once: the empty one, and those that leave room."""
+    """All ways to cut a GPU, without duplicates, also the empty one and those that leave slices free."""
     placements = [Placement(profile, start) for profile in profiles for start in profile.starts]
     found: list[Configuration] = [()]
     for placement in sorted(placements, key=lambda placement: placement.start):
@@ -47,7 +48,7 @@ def configurations(profiles: tuple[MigProfile, ...]) -> tuple[Configuration, ...
 
 
 def maximal(profiles: tuple[MigProfile, ...]) -> list[Configuration]:
-    """The placement-maximal configurations: beside their instances no other one can be placed."""
+    """The maximal configurations: no further instance can be placed."""
     every = configurations(profiles)
     with_room = {others[:i] + others[i + 1 :] for others in every for i in range(len(others))}
     return [configuration for configuration in every if configuration not in with_room]
@@ -55,35 +56,35 @@ def maximal(profiles: tuple[MigProfile, ...]) -> list[Configuration]:
 
 @cache
 def multisets(profiles: tuple[MigProfile, ...]) -> dict[Multiset, Configuration]:
-    """All multisets of profiles that fit, and where the instances of each may lie.
+    """All multisets of profiles that fit, with a configuration of each.
 
-    Of several ways it is the one that lies furthest back: 3g at 4 leaves room for 4g, which only begins at 0.
+    Of several it is the one with the latest starts: 3g at 4 leaves room for 4g, which can only start at 0.
     """
     return {multiset(instance.profile for instance in placed): placed for placed in configurations(profiles)}
 
 
 def multiset(wanted: Iterable[MigProfile]) -> Multiset:
-    """In the order in which multisets are looked up."""
+    """The profiles in the order of `Multiset`."""
     return tuple(sorted(wanted, key=lambda profile: (-profile.slices, -profile.size, profile.name)))
 
 
 def ways(wanted: Multiset) -> list[Configuration]:
-    """All places that instances of these profiles may have, all at once; those that lie furthest back come last."""
+    """All configurations of exactly these profiles; those with the latest starts come last."""
     every = configurations(tuple(dict.fromkeys(wanted)))
     return [way for way in every if multiset(instance.profile for instance in way) == wanted]
 
 
 def place(wanted: Iterable[MigProfile]) -> Configuration | None:
-    """Where instances of these profiles may lie, all at once; None if they do not fit."""
+    """A configuration of these profiles; None if they do not fit."""
     sought = multiset(wanted)
     return multisets(tuple(dict.fromkeys(sought))).get(sought)
 
 
 def place_on(gpu: Gpu, names: Sequence[str]) -> Configuration:
-    """Where instances of the profiles of these names may lie on a GPU, e.g. `["3g.20gb", "3g.20gb"]`.
+    """A configuration of the profiles of these names on a GPU, e.g. `["3g.20gb", "3g.20gb"]`.
 
     Raises:
-        UsageError: If it lacks one of them, or they do not fit.
+        UsageError: If the GPU lacks one of them, or they do not fit.
     """
     placed = place(gpu.profile(name) for name in names)
     if placed is None:
@@ -94,12 +95,12 @@ def place_on(gpu: Gpu, names: Sequence[str]) -> Configuration:
 
 
 def most(profile: MigProfile) -> int:
-    """How many instances of this profile fit on a GPU that has no others."""
+    """The most instances of this profile on a GPU without others."""
     return max(len(others) for others in configurations((profile,)))
 
 
 def even(profiles: tuple[MigProfile, ...], k: int) -> MigProfile | None:
-    """The largest profile of which k instances fit: first by compute slices, then by memory; None if there is none."""
+    """The largest profile of which k instances fit, by compute slices, then by memory; None if there is none."""
     enough = [profile for profile in _without_media(profiles) if most(profile) >= k]
     return max(enough, key=lambda profile: (profile.slices, profile.size), default=None)
 

@@ -1,12 +1,13 @@
-"""MIG profiles: what a GPU may be cut into, as NVIDIA documents it and its driver prints it. Pure data.
+"""The MIG profiles of GPUs, as NVIDIA documents them and its driver prints them. Pure data.
 
 Names: NVIDIA Multi-Instance GPU User Guide, "Supported MIG Profiles". Profiles with graphics (`+gfx`), with all media
 engines (`+me.all`) or without any (`-me`) are left out: nothing here uses these engines.
 
 Placements: `nvidia-smi mig -lgipp`, which the guide shows for the A100 ("Getting Started with MIG"); H100 SXM, H100
-NVL and GH200 print the same. H100 PCIe, H200, B200 and GB200 are taken to do so: the guide has as many of each profile.
+NVL and GH200 print the same. H100 PCIe, H200, B200 and GB200 are assumed to: the guide has the same number of each
+profile.
 
-SMs and memory: `nvidia-smi mig -lgip`; None where no print of it was found.
+SMs and memory: `nvidia-smi mig -lgip`; None if no output of it was found.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,12 @@ class MigProfile:
     """A kind of GPU instance.
 
     Args:
-        name: As NVIDIA writes it, e.g. "3g.20gb"; `+me` has the media extensions.
-        starts: Memory slices at which it may begin.
+        name: NVIDIA's name, e.g. "3g.20gb"; `+me` has the media extensions.
+        starts: Memory slices at which it can start.
         size: Memory slices that it takes.
         sms: Its SMs, as CUDA finds them. They do not follow from the name: seven 1g of an H100 have 112 of 132, its 3g
             has 60, its 1g of double memory 26, and on an H100 PCIe all of them have fewer.
-        memory_gib: Its memory, which is less than the name says.
+        memory_gib: Its memory, less than the name says.
     """
 
     name: str
@@ -39,12 +40,12 @@ class MigProfile:
 
     @property
     def media(self) -> bool:
-        """Whether it has the media extensions. There is one set of them, so one instance of a GPU may have it."""
+        """Whether it has the media extensions, which only one instance of a GPU can have."""
         return self.name.endswith("+me")
 
 
 Shapes = Sequence[tuple[Sequence[int], int]]
-"""Starts and size of one profile after the other."""
+"""The starts and the size of each profile."""
 
 EIGHTHS: Shapes = ((range(7), 1), (range(0, 8, 2), 2), (range(0, 6, 2), 2), ((0, 4), 4), ((0,), 4), ((0,), 8))
 """1g, 1g of double memory, 2g, 3g, 4g and 7g, on eight memory slices."""
@@ -80,11 +81,11 @@ H100_NVL = _profiles(
     EIGHTHS, "1g.12gb 1g.24gb 2g.24gb 3g.47gb 4g.47gb 7g.94gb", _GH100, (10.75, 21.62, 21.62, 46.38, 46.38, 93.12)
 )
 GH200_96 = _profiles(EIGHTHS, "1g.12gb 1g.24gb 2g.24gb 3g.48gb 4g.48gb 7g.96gb", _GH100, _UNKNOWN)
-# Of 3g.71gb it is what CUDA finds.
+# The memory of 3g.71gb is as CUDA reports it.
 H200 = _profiles(
     EIGHTHS, "1g.18gb 1g.35gb 2g.35gb 3g.71gb 4g.71gb 7g.141gb", _GH100, (16.0, None, 32.5, 69.75, None, 140.0)
 )
-# B200's 1g.23gb has 18 SMs and 20.5 GiB, as CUDA finds them (OpenXLA, target_config/specs/b200_mig.txtpb).
+# B200's 1g.23gb has 18 SMs and 20.5 GiB, as CUDA reports them (OpenXLA, target_config/specs/b200_mig.txtpb).
 B200 = _profiles(
     EIGHTHS,
     "1g.23gb 1g.45gb 2g.45gb 3g.90gb 4g.90gb 7g.180gb",

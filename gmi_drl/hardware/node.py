@@ -1,4 +1,4 @@
-"""The hardware that a plan is made for: this machine's, or another's, described in a node file."""
+"""Nodes: the hardware that a plan is made for, of this machine or described in a node file."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -13,17 +13,17 @@ from gmi_drl.files import FileModel
 from gmi_drl.hardware.gpus import find_gpu
 
 IN_ORDER = ("x86_64", "AMD64")
-"""Processors that keep the order of stores, and that of loads; large copies of theirs alone need a fence."""
+"""Processors that keep the order of stores and of loads; only large copies need a fence."""
 
 FENCED = (*IN_ORDER, "aarch64")
-"""Processors on which processes may share memory, because `memory.fence` knows a fence; on others gradients go by gloo.
+"""Processors on which processes may share memory, since `comm.memory.fence` has a fence for them; others use gloo.
 
 Nothing has been run on aarch64 (Grace) yet.
 """
 
 LinkKind = Literal["nvswitch", "nvlink", "pcie", "none"]
-"""What lies between two GPUs, the best first: NVLinks through a switch, NVLinks, PCIe alone; nothing where there is
-one GPU. MIG devices have none between them."""
+"""The link between two GPUs, best first: NVLink through a switch, NVLink, PCIe only; `none` for a single GPU. MIG
+devices have no link between them."""
 
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 """Best first."""
@@ -34,8 +34,8 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 class Gpus(FileModel):
     """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`.
 
-    Without `memory_gib` they have what the catalogue (`hardware/gpus.py`) says of the model. Of one that is not in
-    there a plan cannot tell what is too large.
+    Without `memory_gib` the catalogue (`hardware/gpus.py`) gives the memory. If it does not have the model either, a
+    plan cannot check the memory.
     """
 
     model: str
@@ -44,7 +44,7 @@ class Gpus(FileModel):
 
     @property
     def known_memory_gib(self) -> float | None:
-        """Memory of each, as told or as catalogued; None if neither."""
+        """Memory of each GPU, as given or from the catalogue; None if neither."""
         if self.memory_gib is None and (gpu := find_gpu(self.model)) is not None:
             return gpu.memory_gib
         return self.memory_gib
@@ -58,10 +58,10 @@ class CpuDevices(FileModel):
 
 
 class Cpu(FileModel):
-    """The host: cores that may be used, and memory in GiB.
+    """The host: usable cores, and memory in GiB.
 
-    `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is its own.
-    `architecture` is what `uname -m` says.
+    `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is a physical
+    core. `architecture` is the output of `uname -m`.
     """
 
     cores: Count
@@ -82,7 +82,7 @@ class Cpu(FileModel):
 
 
 class Links(FileModel):
-    """GPUs of which every two are linked so, by index, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
+    """GPUs, by index, every two of which have a link of this kind, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
 
     gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
     kind: LinkKind
@@ -91,9 +91,9 @@ class Links(FileModel):
 class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
-    GPU indices count within `CUDA_VISIBLE_DEVICES`, through `gpus` in its order; core indices within what the process
-    may use. `links` are the GPUs that are linked better than by `link`, which connects the rest. Only the GPUs in
-    `used` are planned with; None: all.
+    GPU indices count within `CUDA_VISIBLE_DEVICES`, in the order of `gpus`; core indices within the cores that the
+    process may use. `links` lists GPUs with better links than `link`, which connects the rest. A plan uses only the
+    GPUs in `used`; None: all.
     """
 
     version: Literal[1] = 1
@@ -134,49 +134,49 @@ class Node(FileModel):
         return self
 
     def only(self, gpus: Iterable[int]) -> "Node":
-        """The same node, of which a plan uses only the GPUs with these indices."""
+        """The node with only the GPUs of these indices in use."""
         return self.model_copy(update={"used": tuple(sorted(gpus))})
 
     @property
     def gpu_indices(self) -> Sequence[int]:
-        """Of the GPUs that are used, ascending."""
+        """Indices of the GPUs in use, ascending."""
         return range(sum(part.count for part in self.gpu_models)) if self.used is None else self.used
 
     @property
     def num_gpus(self) -> int:
-        """GPUs that are used."""
+        """The number of GPUs in use."""
         return len(self.gpu_indices)
 
     @property
     def model_of_each_gpu(self) -> tuple[str, ...]:
-        """The model of each GPU, as it is written, by index."""
+        """The model of each GPU by index, as the node names it."""
         return tuple(part.model for part in self.gpu_models for _ in range(part.count))
 
     @property
     def num_devices(self) -> int:
-        """What is cut: its GPUs that are used, or else its parts of cores, or else all cores as one."""
+        """The number of devices to cut: GPUs in use, or else CPU devices, or else 1 for all cores."""
         return self.num_gpus or (self.cpus.count if self.cpus else 1)
 
     @property
     def cores_of_a_device(self) -> int:
-        """Of a node without GPUs."""
+        """Cores of each device of a node without GPUs."""
         return self.cpus.cores_each if self.cpus else self.cpu.cores
 
     @property
     def gpu_memory_gib(self) -> float | None:
-        """Memory of the smallest GPU that is used; None if there is none or a model's is not known."""
+        """Memory of the smallest GPU in use; None without GPUs, or if that of a model is not known."""
         sizes = [part.known_memory_gib for part in self.used_models]
         known = [size for size in sizes if size is not None]
         return min(known) if known and len(known) == len(sizes) else None
 
     @property
     def gpu_models(self) -> tuple[Gpus, ...]:
-        """Its GPUs, a part for each model, in the order of their indices; empty if there are none."""
+        """Its GPUs by model, in the order of their indices; empty without GPUs."""
         return self.gpus if isinstance(self.gpus, tuple) else (self.gpus,) if self.gpus else ()
 
     @property
     def used_counts(self) -> Counter[str]:
-        """How many GPUs of each model are used, by the name that the node gives it."""
+        """The number of GPUs in use of each model, by the name in the node."""
         counts = Counter[str]()
         for part in self.used_models:
             counts[part.model] += part.count
@@ -184,7 +184,7 @@ class Node(FileModel):
 
     @property
     def used_models(self) -> tuple[Gpus, ...]:
-        """As `gpu_models`, of those that are used."""
+        """As `gpu_models`, only of GPUs in use."""
         if self.used is None:
             return self.gpu_models
         ends = list(accumulate(part.count for part in self.gpu_models))

@@ -1,4 +1,4 @@
-"""What a layout remembers of the machine that it was planned for, and what differs on another one."""
+"""The signature of the machine that a layout was planned for, and its comparison with another machine."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from gmi_drl.units import counted
 
 
 class MachineSignature(FileModel):
-    """A machine: its name, GPUs by model (`{A100-SXM4-40GB: 8}`), and cores that could be used."""
+    """A machine: its name, GPUs by model (`{A100-SXM4-40GB: 8}`), and usable cores."""
 
     name: str
     gpus: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
@@ -21,7 +21,7 @@ class MachineSignature(FileModel):
 
 
 def signature_of(node: Node) -> MachineSignature:
-    """What a layout remembers of its node."""
+    """The signature of a node."""
     gpus: Counter[str] = Counter()
     for part in node.gpu_models:
         gpus[part.model] += part.count
@@ -29,20 +29,20 @@ def signature_of(node: Node) -> MachineSignature:
 
 
 def differences(planned: MachineSignature, here: MachineSignature) -> str | None:
-    """What differs on another machine, in a line; None if nothing that counts does: its name is none of that.
+    """A line with the differences of another machine; None if there are none. Names may differ.
 
-    The order of its models counts, as each may have been cut in its own way.
+    The order of GPU models counts, since each may have been cut in its own way.
     """
     parts = []
     if list(_models(planned.gpus).items()) != list(_models(here.gpus).items()):
-        parts.append(f"{_said(planned.gpus)}, here {_said(here.gpus)}")
+        parts.append(f"{_text(planned.gpus)}, here {_text(here.gpus)}")
     if planned.cores != here.cores:
         parts.append(f"{counted(planned.cores, 'core')}, here {here.cores}")
     return f"was made for {planned.name} with {'; '.join(parts)}" if parts else None
 
 
 def _models(gpus: Mapping[str, int]) -> Counter[str]:
-    """By the catalogue's names, as one model has several."""
+    """The counts by names of the catalogue, since a model has several names."""
     known: Counter[str] = Counter()
     for model, count in gpus.items():
         gpu = find_gpu(model)
@@ -50,5 +50,5 @@ def _models(gpus: Mapping[str, int]) -> Counter[str]:
     return known
 
 
-def _said(gpus: Mapping[str, int]) -> str:
+def _text(gpus: Mapping[str, int]) -> str:
     return " and ".join(f"{count} x {model}" for model, count in gpus.items()) or "no GPU"

@@ -1,4 +1,4 @@
-"""How fast vectors go between GMIs, by the ways that reductions take: the alpha-beta model (Hockney 1994)."""
+"""Speeds of the ways by which reductions move vectors between GMIs: the alpha-beta model (Hockney 1994)."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -9,10 +9,10 @@ from gmi_drl.files import FileModel
 
 
 class Speed(FileModel):
-    """Of one way.
+    """The speed of one way.
 
-    `round_s` is what a round takes however little is moved (alpha), in seconds; `bytes_per_second` is what a rank moves
-    when there is much (1 / beta, the paper's BW).
+    `round_s` is the latency of a round in seconds (alpha), `bytes_per_second` the bandwidth of a rank (1 / beta, the
+    paper's BW).
     """
 
     round_s: Annotated[float, Field(ge=0)]
@@ -20,17 +20,17 @@ class Speed(FileModel):
 
 
 Speeds = Mapping[str, Speed]
-"""By way."""
+"""Speeds by way."""
 
 SpeedsByBackend = Mapping[str, Speeds]
-"""By what cuts the devices into GMIs (`backends.BACKENDS`), which decides how fast they reduce."""
+"""Speeds by backend (`backends.BACKENDS`), since GMIs of each reduce at other speeds."""
 
 MEMORY, LINK, GLOO, GPU_MEMORY, NCCL = "memory", "link", "gloo", "ipc", "nccl"
-"""Shared memory of a host; connections between any two ranks; gloo's own; memory of one GPU; NCCL's own."""
+"""The ways: shared memory of a host; connections between ranks; gloo; memory of one GPU; NCCL."""
 
 OF_CORES: Speeds = {
     MEMORY: Speed(round_s=2e-6, bytes_per_second=17e9),
     LINK: Speed(round_s=3.3e-5, bytes_per_second=1e9),
     GLOO: Speed(round_s=1.5e-4, bytes_per_second=1.2e9),
 }
-"""Between GMIs of cores, as measured on two of a Xeon (`profiler.speeds`)."""
+"""The usual speeds between GMIs on cores, measured on two cores of a Xeon (`profiler.speeds`)."""
