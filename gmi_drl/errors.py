@@ -10,7 +10,7 @@ LISTED = 40
 
 
 class GmiError(Exception):
-    """A failure while running. The message names the numbers and the remedy; no traceback is shown for it."""
+    """A failure while running. The message has the numbers and the remedy; users see no traceback."""
 
     exit_code = 1
 
@@ -46,13 +46,13 @@ class MissingNodeError(MachineError):
 
 
 class LayoutMismatchError(GmiError):
-    """A layout is there and needs what this machine lacks: other hardware, more memory, or a device that is in use."""
+    """A layout needs what this machine lacks: other hardware, more memory, or a device that is in use."""
 
     exit_code = 5
 
 
 class ComparisonFailedError(GmiError):
-    """A benchmark is below the bound that was asked for, or its result is stale."""
+    """A benchmark is below the requested bound, or its result is stale."""
 
     exit_code = 6
 
@@ -61,9 +61,9 @@ class GmiDiedError(GmiError):
     """A GMI has ended before it was done.
 
     Attributes:
-        gmi_id: Which.
+        gmi_id: Its id.
         exit_code_of_gmi: Its exit code, as `subprocess` has it: negative for the signal that killed it. None if it has
-            closed its line and still runs, or if somebody else has reaped it.
+            closed its connection and still runs, or if another process has reaped it.
     """
 
     def __init__(self, message: str, gmi_id: int, exit_code_of_gmi: int | None) -> None:
@@ -72,11 +72,11 @@ class GmiDiedError(GmiError):
 
 
 class GmiWarning(UserWarning):
-    """Something is not as it was wished for, and goes on all the same; the message says why."""
+    """Something differs from what was requested, and the program continues; the message says why."""
 
 
 class PeerDiedError(GmiError):
-    """A GMI of the same group has ended while this one waited for it."""
+    """A GMI of the same group ended while this one waited for it."""
 
 
 class PeerSilentError(GmiError):
@@ -84,7 +84,7 @@ class PeerSilentError(GmiError):
 
 
 def place_of(error: BaseException) -> str:
-    """Where an error of other people's code was raised: `FILE, line N`, of the innermost file that is not installed."""
+    """Where an error in third-party code was raised: `FILE, line N` of the innermost file that is not installed."""
     frames = traceback.extract_tb(error.__traceback__)
     apart = ("<", sysconfig.get_path("stdlib"), __file__.rpartition("/")[0])
     theirs = [
@@ -95,14 +95,15 @@ def place_of(error: BaseException) -> str:
 
 
 def not_importable(name: str, module: str, error: Exception, remedy: str) -> MachineError:
-    """That other people's module cannot be imported: it is not there, which the remedy mends, or fails by itself."""
+    """The error for a third-party module that cannot be imported: not installed (with the remedy), or broken."""
     if isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}."):
         return MachineError(f"{name} is not installed ({error}): {remedy}")
-    return MachineError(f"{name} is there, and importing it fails: {type(error).__name__}: {error} ({place_of(error)})")
+    what = f"{type(error).__name__}: {error} ({place_of(error)})"
+    return MachineError(f"{name} is installed but cannot be imported: {what}")
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """`; did you mean 'x'?`, or what exists when nothing is near; a simulator knows too many tasks to list them."""
+    """`; did you mean 'x'?`, or the known names if none is similar, or their number if they are many."""
     by_lower = {name.lower(): name for name in known}
     longer = [name for lower, name in by_lower.items() if lower.startswith(word.lower() + "-")]
     near = longer or [by_lower[lower] for lower in difflib.get_close_matches(word.lower(), by_lower, n=1)]

@@ -1,4 +1,4 @@
-"""Files that people write: YAML in, frozen models out, every mistake named at once."""
+"""Reads files that people write: YAML or JSON in, frozen models out, all mistakes reported at once."""
 
 import json
 import os
@@ -20,27 +20,27 @@ from gmi_drl.yaml_text import read_yaml, write_yaml
 OTHER_VERSION = "make it anew, or use the gmi-drl that made it"
 
 MOST_SHOWN = 80
-"""Characters of a wrong value in a message."""
+"""Most characters of a wrong value in a message."""
 
 
 class FileModel(BaseModel):
-    """A frozen part of a file. Unknown keys, numbers that are not finite and values of another type are mistakes."""
+    """A frozen part of a file. Unknown keys, infinite or NaN numbers and values of another type are mistakes."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     former: ClassVar[Mapping[str, str]] = {}
-    """Keys that earlier versions had, or whose value was a list then, and what stands there today."""
+    """Keys of earlier versions (or keys that had a list then), each with its replacement."""
 
     elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Keys of another file that people look for in this one, and where they stand."""
+    """Keys that belong to another file, each with a sentence that says where."""
 
     @classmethod
     def model_for(cls, data: object) -> "type[FileModel]":
-        """Which model checks this part of a file; a part whose fields depend on one of them says so."""
+        """The model that checks this part of a file; a part whose fields depend on its content overrides this."""
         return cls
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """As pydantic's, without what was worked out of the former values (`cached_property`)."""
+        """As pydantic's, but without cached properties of the old values."""
         copied = super().model_copy(update=update, deep=deep)
         for name in copied.__dict__.keys() - type(copied).model_fields.keys() if update else ():
             del copied.__dict__[name]
@@ -48,12 +48,12 @@ class FileModel(BaseModel):
 
 
 def known(registry: Registry[Any]) -> AfterValidator:
-    """What makes a field of text the name of an entry."""
+    """A validator that accepts only names of entries in a registry."""
 
     def find(name: str) -> str:
         try:
             registry.find(name)
-        except UsageError as error:  # one that the file can mend
+        except UsageError as error:  # pydantic reports a ValueError with its place in the file
             raise ValueError(str(error)) from None
         return name
 
@@ -67,11 +67,11 @@ def parse(model: type[Model], data: object, source: str) -> Model:
     """Check `data`, as YAML or JSON gives it, against `model`.
 
     Raises:
-        UsageError: with a line for every mistake: its place and, for an unknown key, the nearest known one. What the
-            values contradict among themselves is told when each of them is right.
+        UsageError: with a line for every mistake: its place and, for an unknown key, the nearest known one.
+            Contradictions between values are reported only if each value is right.
     """
     try:
-        text = json.dumps(data, default=str)  # where lists stand for tuples, also strictly
+        text = json.dumps(data, default=str)  # in strict mode pydantic accepts lists for tuples only in JSON
     except (TypeError, ValueError, RecursionError) as error:  # keys of bytes, numbers of 5,000 digits
         raise UsageError(f"{source}: not plain values: {error}") from None
     try:
@@ -80,20 +80,20 @@ def parse(model: type[Model], data: object, source: str) -> Model:
         lines = [explain(model, data, mistake) for mistake in _causes(error.errors())]
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
-    except UsageError as error:  # of a validator, which knows no source
+    except UsageError as error:  # of a validator, which does not know the source
         raise UsageError(f"{source}: {error}") from None
 
 
 def load_yaml(model: type[Model], path: Path) -> Model:
-    """Read and check one YAML file; no code runs."""
+    """Read and check one YAML file; it cannot run code."""
     return parse(model, read_mapping(path), str(path))
 
 
 def read_mapping(path: Path) -> dict[str, Any]:
-    """The keys and values of a YAML file; no code runs.
+    """The keys and values of a YAML file; it cannot run code.
 
     Raises:
-        UsageError: if it is no such file.
+        UsageError: if it cannot be read, or is not a mapping.
     """
     try:
         data = read_yaml(path.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
 
 
 def load_json(model: type[Model], path: Path, kind: str) -> Model:
-    """Read and check one JSON file, which errors call a `kind`.
+    """Read and check one JSON file. `kind` is its name in errors.
 
     Raises:
         UsageError: with every mistake in it.
@@ -124,27 +124,27 @@ def load_json(model: type[Model], path: Path, kind: str) -> Model:
 
 
 def dump_yaml(instance: FileModel) -> str:
-    """The YAML that `load_yaml` reads back as an equal model. What is None is left out."""
+    """The YAML of a model, which `load_yaml` reads back as an equal one. Fields with None are left out."""
     return write_yaml(instance.model_dump(mode="json", exclude_none=True))
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """Write a file that is, at any instant and after a crash, either the old one or the whole new one.
+    """Write a file so that, at any time and after a crash, it is either the old one or the complete new one.
 
-    A link stays a link, a file keeps its mode, and what is no regular file (`/dev/stdout`) is written to, not replaced.
+    A symbolic link stays a link, a file keeps its mode, and a special file (`/dev/stdout`) is written, not replaced.
     """
     data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return
-    path = path.resolve() if path.is_symlink() else path  # a `pinned` folder's path must go on leading to that folder
+    path = path.resolve() if path.is_symlink() else path  # the link of a `pinned` folder must keep pointing to it
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None
     create_mode = 0o666 if mode is None else mode  # never wider than the old file, not even for a moment
     try:
         with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, create_mode)) as file:
             if mode is not None:
-                os.fchmod(file.fileno(), mode)  # what the umask took away
+                os.fchmod(file.fileno(), mode)  # restore bits that the umask removed
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
@@ -154,7 +154,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
 
 def _causes(mistakes: Sequence[Any]) -> list[Any]:
-    """Leave out that a list is too short where it only is so because its items are mistaken."""
+    """The mistakes without those lists that are too short only because their items are mistaken."""
     places = [mistake["loc"] for mistake in mistakes]
 
     def has_cause(place: tuple[str | int, ...]) -> bool:
@@ -164,12 +164,12 @@ def _causes(mistakes: Sequence[Any]) -> list[Any]:
 
 
 def explain(model: type[FileModel], data: object, mistake: Mapping[str, Any]) -> str:
-    """One line that a person can act on, for one of pydantic's error dicts about `data`, whatever it tells.
+    """The line of a message for one of pydantic's error dicts about `data`.
 
     Args:
-        model: Has checked the data.
-        data: As YAML or JSON gives it.
-        mistake: Has `type`, `loc`, `msg` and `input`.
+        model: The model that checked the data.
+        data: The data from YAML or JSON.
+        mistake: The error dict with `type`, `loc`, `msg` and `input`.
     """
     where, kind, value = mistake["loc"], mistake["type"], mistake["input"]
     place = ".".join(str(part) for part in where) or "(file)"
@@ -189,19 +189,19 @@ def explain(model: type[FileModel], data: object, mistake: Mapping[str, Any]) ->
 
 
 def _short(value: object) -> str:
-    """A value as Python writes it, cut where it is long."""
+    """The `repr` of a value, shortened."""
     text = repr(value)
     return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def _version_of(model: type[FileModel]) -> str:
-    """The values that a model takes as its `version` or `schema`."""
+    """The values that a model accepts for its `version` or `schema`."""
     field = model.model_fields.get("version") or model.model_fields.get("schema_")
     return " or ".join(repr(value) for value in typing.get_args(field.annotation)) if field else "no such key"
 
 
 def _unknown_key(key: str, models: Sequence[type[BaseModel]]) -> str:
-    """What is said of a key that none of these models has."""
+    """The message for a key that none of these models has."""
     ours = [model for model in models if issubclass(model, FileModel)]
     for model in ours:
         if key in model.former:
@@ -212,9 +212,9 @@ def _unknown_key(key: str, models: Sequence[type[BaseModel]]) -> str:
 
 
 def _models_at(model: type[FileModel], data: Any, place: Sequence[str | int]) -> list[type[BaseModel]]:
-    """What checks a place such as `("devices", 0, "gmis")` of the data.
+    """The models that check a place such as `("devices", 0, "gmis")` of the data.
 
-    pydantic's places also name what is not in the data, such as the member of a union: those are passed over.
+    Parts of the place that are not in the data, such as the member of a union, are skipped.
     """
     models: list[type[BaseModel]] = [model]
     for part in place:
@@ -227,7 +227,7 @@ def _models_at(model: type[FileModel], data: Any, place: Sequence[str | int]) ->
 
 
 def _model_for(model: type[BaseModel], data: object) -> type[BaseModel]:
-    """The model that checks this part; the one that is asked where no model is for such data."""
+    """The model that checks this part; the given one if there is no model for such data."""
     with suppress(ValueError):
         return model.model_for(data) if issubclass(model, FileModel) else model
     return model

@@ -1,4 +1,4 @@
-"""Parts that a layout or a configuration names: ours, and those that packages add by entry points."""
+"""Registries: parts that a layout or configuration names, ours and those of other packages' entry points."""
 
 from collections.abc import Collection, Iterable
 from contextlib import suppress
@@ -10,26 +10,26 @@ from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 
 
 class Named(Protocol):
-    """An entry: pure data, which says where the code is."""
+    """An entry of a registry: pure data, which says where the code is."""
 
     @property
     def name(self) -> str:
-        """As files have it."""
+        """The name in files."""
 
 
 Entry = TypeVar("Entry", bound=Named)
 
 
 class Registry(Generic[Entry]):
-    """All entries of one kind, by name. To look one up imports nothing but the entry.
+    """All entries of one kind, by name. Looking one up imports only the entry, not its code.
 
     Args:
-        what: Of what kind they are, for errors.
-        group: Of the entry points by which packages add theirs: `NAME = "module:ENTRY"`.
-        own: Those of this package.
+        what: The kind, for errors.
+        group: The group of entry points of other packages: `NAME = "module:ENTRY"`.
+        own: The entries of this package.
 
     Attributes:
-        own: The same.
+        own: The entries of this package.
     """
 
     def __init__(self, what: str, group: str, own: Iterable[Entry]) -> None:
@@ -39,11 +39,11 @@ class Registry(Generic[Entry]):
 
     @property
     def names(self) -> list[str]:
-        """Those that can be found, ours first."""
+        """The names of all entries, ours first."""
         return [*self._own, *sorted(entry_points(group=self._group).names - self._own.keys())]
 
     def usable(self) -> list[Entry]:
-        """All but those whose packages are broken."""
+        """All entries except those whose package is broken."""
         found: list[Entry] = []
         for name in self.names:
             with suppress(MachineError):
@@ -54,12 +54,12 @@ class Registry(Generic[Entry]):
         """The entry of this name.
 
         Args:
-            name: As files and people have it.
-            beside: What else may be said in its place, for the error.
+            name: The name in files and options.
+            beside: Other names that are allowed there, for the error.
 
         Raises:
-            UsageError: if there is none; it names the nearest.
-            MachineError: if its package is there and cannot be imported, or gives an entry of another name.
+            UsageError: if there is none, with the nearest name.
+            MachineError: if its package cannot be imported, or its entry has another name.
         """
         if name in self._own:
             return self._own[name]
@@ -67,7 +67,7 @@ class Registry(Generic[Entry]):
             try:
                 entry: Entry = entry_point.load()
                 named = entry.name
-            except Exception as error:  # code of others
+            except Exception as error:  # third-party code
                 raise MachineError(f"{self._what} {name}: {entry_point.value} cannot be imported: {error}") from error
             if named != name:
                 text = f"{entry_point.value} is the {self._what} {named!r}: the entry point must have its name"
@@ -77,7 +77,7 @@ class Registry(Generic[Entry]):
 
 
 def class_at(location: str) -> Any:
-    """The class at `module:class`, where an entry says that its code is.
+    """Import the class (or function) at `module:class`.
 
     Raises:
         MachineError: if it cannot be imported.
@@ -85,7 +85,7 @@ def class_at(location: str) -> Any:
     module, _, name = location.partition(":")
     try:
         return getattr(import_module(module), name)
-    except GmiError:  # which says what is missing
+    except GmiError:  # it has a message for users
         raise
-    except Exception as error:  # code of others
+    except Exception as error:  # third-party code
         raise MachineError(f"{location} cannot be imported: {error}") from error

@@ -1,16 +1,16 @@
-"""What is to be trained: the sizes that planning needs, and suitable settings, without importing a simulator."""
+"""The tasks: their sizes, which planning needs, and suitable settings. Imports no simulator."""
 
 from dataclasses import dataclass
 from itertools import pairwise
 
 MOST_ENVIRONMENTS = 2**20
-"""Of one GMI; more is a slip of the hand."""
+"""Most environments of one GMI; a larger number is taken for a typing error."""
 
 UNLIMITED_STEPS = 1_000_000
-"""`episode_steps` where a simulator names no limit."""
+"""`episode_steps` if a simulator has no limit."""
 
 AGREED = 64
-"""Numbers at most that ride in the tail of the bucket."""
+"""Most numbers that GMIs exchange in the tail of the bucket."""
 
 MUJOCO = "mujoco"
 """The prefix of gymnasium's tasks on our physics."""
@@ -20,23 +20,23 @@ MUJOCO = "mujoco"
 class TaskSpec:
     """The sizes of a task (paper Table 6), and the hyper-parameters that a new run begins with.
 
-    Those of our tasks were chosen with 512 environments in all.
+    The hyper-parameters of our tasks were chosen with 512 environments in all.
 
     Args:
         name: The task's name in commands and files.
         alias: The paper's abbreviation.
         num_obs: Length of one observation.
         num_actions: Length of one action, each in [-1, 1].
-        hidden: Widths of the hidden layers, unless the configuration says otherwise; policy and value network alike.
+        hidden: Default widths of the hidden layers, of policy and value network alike.
         episode_steps: Control steps after which an episode is truncated.
         step_s: Simulated seconds per control step.
         reward_scale: Brings discounted returns to the order of ten, as clipping of the value loss assumes.
         init_std: Standard deviation that the policy's actions begin with.
-        minibatches: Per epoch. Of the 8192 samples of 512 environments 8 take 1024 each.
+        minibatches: Mini-batches per epoch: 8 of the 8192 samples of 512 environments have 1024 each.
         epochs: How often an update goes through its samples.
-        desired_kl: The KL of a mini-batch that the adaptive learning rate aims at. Less moves the policy less, which
-            suits a task in which most of an advantage is luck.
-        action_bounds: What the simulator makes of -1 and 1, in words (`2 x [-3, 3]`); empty where it does not say.
+        desired_kl: The KL of a mini-batch that the adaptive learning rate aims at. A smaller one moves the policy less,
+            which suits tasks whose advantages are mostly chance.
+        action_bounds: The simulator's values for -1 and 1, in words (`2 x [-3, 3]`); empty if not known.
     """
 
     name: str
@@ -66,7 +66,7 @@ class TaskSpec:
         )
 
     def bucket_bytes(self, hidden: tuple[int, ...] | None = None) -> int:
-        """Room for the float32 bucket that GMIs reduce: all parameters, and what else they agree on."""
+        """Bytes of the float32 bucket that GMIs reduce: all parameters, and up to `AGREED` further numbers."""
         return 4 * (self.num_weights(hidden) + self.num_actions + AGREED)
 
 
@@ -94,7 +94,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
         ),
     )
 }
-"""Those of the paper (Table 6)."""
+"""The tasks of the paper (Table 6)."""
 
 
 def _mujoco_spec(name: str, num_obs: int, num_actions: int, step_s: float, reward_scale: float = 0.05) -> TaskSpec:
@@ -112,4 +112,4 @@ MUJOCO_SPECS: dict[str, TaskSpec] = {
         _mujoco_spec("Walker2d-v5", 17, 6, 0.008),
     )
 }
-"""gymnasium's tasks; their hyper-parameters were not tuned."""
+"""gymnasium's tasks on our physics; their hyper-parameters were not tuned."""

@@ -1,4 +1,4 @@
-"""YAML as text: read without surprises, written to be read and edited by people, quick also for 100,000 GMIs."""
+"""Reads and writes YAML: reads it strictly, writes it for people, fast also for 100,000 GMIs."""
 
 import json
 import re
@@ -14,16 +14,16 @@ WIDTH = 140
 _Plain = Callable[[str], str]
 
 _FAST = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML's reader in C, about ten times as fast, where it was built with it."""
+"""PyYAML's reader in C if it was built, about ten times as fast."""
 
 EXPONENT = re.compile(r"^[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
-"""YAML 1.1 takes 1e-3 and .5e3 for text; people take them for numbers."""
+"""Numbers such as 1e-3 and .5e3, which YAML 1.1 takes for text."""
 
 NO_ALIASES = "aliases (*name) and merge keys (<<) are not supported"
 
 
 class _Loader(_FAST):  # type: ignore[misc, valid-type]
-    """`SafeLoader` without what surprises people."""
+    """`SafeLoader` without dates, aliases, merge keys and duplicate keys."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -31,7 +31,7 @@ class _Loader(_FAST):  # type: ignore[misc, valid-type]
     }
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
-        if node in self.constructed_objects or node in self.recursive_objects:  # an alias is its anchor's node again
+        if node in self.constructed_objects or node in self.recursive_objects:  # an alias: the node of its anchor
             raise yaml.YAMLError(NO_ALIASES)
         return super().construct_object(node, deep)
 
@@ -49,28 +49,28 @@ _Loader.add_implicit_resolver("tag:yaml.org,2002:float", EXPONENT, list("-+.0123
 
 
 def read_yaml(text: str) -> Any:
-    """Plain values from YAML: no objects, aliases or merge keys, no key twice; `1e-3` is a number, a date is text.
+    """Read plain values from YAML. `1e-3` is a number, a date is text.
 
     Raises:
-        yaml.YAMLError: if it is not such YAML.
+        yaml.YAMLError: if it is not valid YAML, or has objects, aliases, merge keys or a key twice.
     """
     return yaml.load(text, Loader=_Loader)
 
 
 def write_yaml(data: Mapping[str, Any]) -> str:
-    """The YAML that `read_yaml` reads back as equal data, in block style.
+    """The data as YAML in block style, which `read_yaml` reads back unchanged.
 
-    A mapping or list without further nesting stands on one line where it fits: `- {id: 0, cores: [0, 1]}`. Long lists
-    of numbers or words are wrapped, other texts stand one on each line.
+    A mapping or list without further nesting is on one line if it fits: `- {id: 0, cores: [0, 1]}`. Long lists of
+    numbers or words are wrapped; longer texts have a line each.
 
     Args:
-        data: Texts, finite numbers, booleans and None in dicts (with texts as keys) and lists, as JSON gives them.
+        data: JSON values: strings, finite numbers, booleans and None, in lists and in dicts with strings as keys.
     """
     return "\n".join(_block(data, "")) + "\n" if data else "{}\n"
 
 
 def _block(value: Any, indent: str) -> list[str]:
-    """The lines of a mapping or list that does not stand on one line."""
+    """The lines of a mapping or list that does not fit on one line."""
     if isinstance(value, list):
         words = _words(value)
         return _items(value, indent) if words is None else _rows(words, indent + "  ")
@@ -100,14 +100,14 @@ def _items(items: list[Any], indent: str) -> list[str]:
 
 
 def _rows(words: list[str], indent: str) -> list[str]:
-    """A list of words over as many lines as it needs."""
+    """The lines of a wrapped list of words."""
     each = max(1, (WIDTH - len(indent) - 2) // (max(map(len, words)) + 2))
     rows = [", ".join(words[start : start + each]) for start in range(0, len(words), each)]
     return [f"{indent}{'[' if i == 0 else ' '}{row}{']' if i == len(rows) - 1 else ','}" for i, row in enumerate(rows)]
 
 
 def _line(value: Any, room: int) -> str | None:
-    """What stands on one line; None if it does not fit, or nests too deep to be read there."""
+    """The value on one line; None if it does not fit, or is nested too deeply."""
     if isinstance(value, dict):
         line = _flow(value)
     elif isinstance(value, list):
@@ -121,7 +121,7 @@ def _flow(mapping: dict[str, Any]) -> str | None:
     parts = []
     for key, value in mapping.items():
         kind = type(value)
-        if kind is int:  # the quick way first: most values of most files are numbers
+        if kind is int:  # first the fast path: most values are numbers
             line: str | None = str(value)
         elif kind is list:
             line = _flow_list(value)
@@ -151,13 +151,13 @@ _TEXTS = frozenset({str})
 
 @lru_cache(1024)
 def _flow_texts(texts: tuple[str, ...]) -> str | None:
-    """Remembered, as the roles are the same for thousands of GMIs."""
+    """A list of texts on one line. Cached, since thousands of GMIs have the same roles."""
     words = _words(list(texts))
     return None if words is None else f"[{', '.join(words)}]"
 
 
 def _words(items: list[Any]) -> list[str] | None:
-    """The items as they stand in a flow list; None if one of them is nested, or a text that is no word."""
+    """The items for a list on one line; None if one is nested, or a text of several words."""
     if not items or any(isinstance(item, (dict, list)) for item in items):
         return None
     words = [_scalar(item, _word) for item in items]
@@ -170,18 +170,18 @@ def _scalar(value: Any, text: _Plain) -> str:
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     number = repr(value)
-    return number if "." in number or "e" not in number else number.replace("e", ".0e")  # YAML 1.1 wants the point
+    return number if "." in number or "e" not in number else number.replace("e", ".0e")  # YAML 1.1 needs the point
 
 
 @lru_cache(4096)
 def _word(text: str) -> str:
-    """A text within a line, or a key: plain if it is one word and YAML takes it for text."""
+    """A key, or a text within a line: plain if it is one word that YAML reads as text, else quoted."""
     return text if re.fullmatch(r"\w[\w./+-]*", text) and _is_plain(text) else _quoted(text)
 
 
 @lru_cache(4096)
 def _text(text: str) -> str:
-    """A text up to the end of its line: plain where YAML takes it for one text."""
+    """A text at the end of a line: plain if YAML reads it as text, else quoted."""
     is_safe = re.match(r"\w", text) and not re.search(r": | #|[: ]$", text)
     return text if is_safe and _is_plain(text) else _quoted(text)
 
@@ -193,7 +193,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _quoted(text: str) -> str:
-    """In double quotes, as in JSON; what YAML does not allow there, or takes for the end of a line, by its number."""
+    """The text in double quotes, as in JSON; characters that YAML does not allow or treats as line ends are escaped."""
     return re.sub(
         "[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]",
         lambda c: f"\\u{ord(c[0]):04x}",

@@ -34,6 +34,6 @@ def test_a_module_that_is_not_there_is_told_apart_from_one_that_fails(tmp_path, 
     assert str(gone) == "Zoo is not installed (No module named 'no_zoo'): pip install zoo"
     broken = str(not_importable("Zoo", "half_there", failed_import("half_there"), "pip install zoo"))
     assert broken.startswith(
-        "Zoo is there, and importing it fails: ModuleNotFoundError: No module named 'no_such_part' ("
+        "Zoo is installed but cannot be imported: ModuleNotFoundError: No module named 'no_such_part' ("
     )
     assert broken.endswith("half_there.py, line 2)")

@@ -1,6 +1,9 @@
 """Parts of another package, for tests."""
 
+import subprocess
 from importlib import import_module
+
+from gmi_drl.launch.processes import gmi_process
 
 ENTRY = """
 from gmi_drl.layout.backends import BackendEntry
@@ -64,7 +67,9 @@ def install_backend(install, coexists=False, enforces=()):
     """The backend "toy": a daemon for each claim, whose clients the GMIs are.
 
     It counts its cuts, those that are `alive` and the `most` that were at once, and lists the pids of its `daemons`.
+    Its GMIs are started, not forked, since it reads in /proc with which environment they were.
     """
+    gmi_process.subprocess = subprocess  # until the fixture that lets GMIs be forked puts back what was there
     install(
         {"gmi_drl.backends": "toy = toy_entry:ENTRY"},
         {"toy_entry": ENTRY.format(coexists=coexists, enforces=enforces), "toy_backend": BACKEND},

@@ -1,4 +1,4 @@
-"""What people set: of a run, its task, its physics and its learner."""
+"""Settings of users: of a run, its task, its physics and its learner."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

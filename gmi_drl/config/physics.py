@@ -1,4 +1,4 @@
-"""What simulates the tasks of gmi-drl."""
+"""Chooses the simulator of gmi-drl's own tasks."""
 
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -9,12 +9,12 @@ Physics = Literal["native", "warp"]
 
 
 def has_warp() -> bool:
-    """Whether MuJoCo Warp 4 is installed; the versions before, which others pin, have another interface."""
+    """Whether MuJoCo Warp 4 or newer is installed; earlier versions, which others pin, have another interface."""
     with suppress(PackageNotFoundError):
         return int(version("mujoco-warp").partition(".")[0]) >= 4
     return False
 
 
 def usual_physics(on_gpu: bool) -> Physics:
-    """Warp on a GPU where it is installed, else native."""
+    """`warp` on a GPU if it is installed, else `native`."""
     return "warp" if on_gpu and has_warp() else "native"

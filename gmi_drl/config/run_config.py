@@ -1,4 +1,4 @@
-"""The run's configuration: hyper-parameters and how the run is kept (`config.yaml`)."""
+"""The configuration of a run (`config.yaml`): hyper-parameters, checkpoints, deadlines, writers."""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -26,14 +26,14 @@ def _known_writers(names: tuple[str, ...]) -> tuple[str, ...]:
         raise ValueError("a writer is given twice")
     try:
         return tuple(WRITERS.find(name).name for name in names)
-    except UsageError as error:  # one that the file can mend
+    except UsageError as error:  # pydantic reports a ValueError with its place in the file
         raise ValueError(str(error)) from None
 
 
 class WarpRoom(FileModel):
-    """How many contacts (and geoms near each other) and constraint rows MuJoCo Warp has room for in each world.
+    """MuJoCo Warp's room for contacts (and nearby geoms) and constraint rows in each environment.
 
-    None is measured: twice the most that random controls led to, and more.
+    None takes the measured room: more than twice the most that random controls needed.
     """
 
     nconmax: Annotated[Count | None, LIVE] = None
@@ -54,47 +54,47 @@ class RunConfig(FileModel):
     version: Annotated[Literal[2], Setting(fixed="it is that of the file")] = 2
 
     seed: Annotated[int, Field(ge=0, lt=2**32), RUN] = 0
-    """Of everything random."""
+    """Seed of all random numbers."""
 
     iterations: Annotated[Count, LIVE] = 500
-    """In all."""
+    """Iterations of the run in all."""
 
     time_limit_s: Annotated[Positive | None, LIVE] = None
-    """Ends the run so many seconds after its start or resumption, whatever `iterations` says and restarts happen."""
+    """Seconds from start or resumption after which the run ends, also before `iterations`. Restarts do not reset it."""
 
     checkpoint_every: Annotated[Count, LIVE] = 100
-    """Iterations; one comes at the end, too."""
+    """Iterations between checkpoints; one is also written at the end."""
 
     checkpoints_kept: Annotated[Count, LIVE] = 2
-    """The newest."""
+    """Number of newest checkpoints to keep."""
 
     hang_s: Annotated[Positive, LIVE] = 300.0
-    """The deadline of every wait for another GMI."""
+    """Seconds of silence after which a GMI counts as hung, for every wait for another GMI."""
 
     cuda_graphs: Annotated[bool, LIVE] = True
-    """Replay the kernels of physics, agent and learner as graphs on a GPU; those of Warp on a CPU, too."""
+    """Replay the kernels of physics, agent and learner as CUDA graphs on a GPU; Warp's also on a CPU."""
 
     tf32: Annotated[bool, LIVE] = False
-    """Multiply float32 matrices in TF32 on a GPU: faster where networks are large, with 10 bits of the mantissa instead
-    of 23. A CPU and a GPU before Ampere ignore it, so that what was trained with it can be played there. What cuDNN
-    does (rsl_rl's convolutions and memories) torch leaves in TF32 in any case."""
+    """Multiply float32 matrices in TF32 on a GPU: faster for large networks, with 10 bits of mantissa instead of 23.
+    CPUs and GPUs before Ampere ignore it, so policies trained with it can be played there. cuDNN (rsl_rl's convolutions
+    and recurrent networks) uses TF32 in any case."""
 
     physics: Annotated[Physics | None, LIVE] = None
-    """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU where it is
+    """MuJoCo on CPU threads (`native`) or MuJoCo Warp on the device (`warp`); None takes Warp on a GPU if it is
     installed, else native."""
 
     warp: WarpRoom = WarpRoom()
-    """Warp's room for contacts, should the measured one be too small."""
+    """Warp's room for contacts, if the measured one is too small."""
 
     writers: Annotated[tuple[str, ...], AfterValidator(_known_writers), LIVE] = ()
-    """What takes the metrics beside `metrics.jsonl`: `tensorboard`, `wandb`, or what packages add (entry points of the
-    group `gmi_drl.writers`). One that fails is dropped with a warning."""
+    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, or writers of other packages (entry points of
+    the group `gmi_drl.writers`). A writer that fails is dropped with a warning."""
 
     reward_terms: Annotated[bool, LIVE] = False
-    """Whether rows tell the mean of each term of the reward (`reward_terms`): for our tasks and `mujoco:*-v5`."""
+    """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""
 
     learner: AnyLearnerConfig = PPOConfig()
-    """What learns, and how."""
+    """The learner and its hyper-parameters."""
 
     @model_validator(mode="after")
     def _writes_once(self) -> Self:
@@ -110,10 +110,10 @@ def default_config(task: TaskSpec, kind: str = OUR_PPO.name) -> RunConfig:
 
 
 def ppo_of(config: RunConfig) -> PPOConfig:
-    """The configuration of our PPO.
+    """The settings of our PPO.
 
     Raises:
-        UsageError: if something else learns.
+        UsageError: if the run has another learner.
     """
     if not isinstance(config.learner, PPOConfig):
         raise UsageError(f"this is for learner.kind ppo, the run has {config.learner.kind}")
@@ -121,10 +121,10 @@ def ppo_of(config: RunConfig) -> PPOConfig:
 
 
 def a3c_of(config: RunConfig) -> A3CConfig:
-    """The configuration of A3C.
+    """The settings of A3C.
 
     Raises:
-        UsageError: if something else learns.
+        UsageError: if the run has another learner.
     """
     if not isinstance(config.learner, A3CConfig):
         raise UsageError(f"this is for learner.kind a3c, the run has {config.learner.kind}")
@@ -132,10 +132,10 @@ def a3c_of(config: RunConfig) -> A3CConfig:
 
 
 def acting_of(config: RunConfig) -> OurConfig:
-    """The configuration of a learner whose policy an agent of ours acts by.
+    """The settings of a learner whose policies our agents can run: PPO or A3C.
 
     Raises:
-        UsageError: if something else learns.
+        UsageError: if the run has another learner.
     """
     if not isinstance(config.learner, OurConfig):
         raise UsageError(f"this is for policies of ppo and a3c, the run has {config.learner.kind}")
@@ -145,10 +145,10 @@ def acting_of(config: RunConfig) -> OurConfig:
 def apply_settings(
     base: RunConfig, settings: Sequence[str], source: str = "--set", over: Mapping[str, Any] = MappingProxyType({})
 ) -> RunConfig:
-    """A copy of `base` with the values of `over` and then `a.b=value` settings applied; these are read as YAML.
+    """A copy of `base` with the values of `over`, then with `a.b=value` settings, whose values are YAML.
 
     Raises:
-        UsageError: with every mistake in the settings, among which is that one overrides another.
+        UsageError: with every mistake in the settings. It is a mistake that one overrides another.
     """
     data, set_before = base.model_dump() | deepcopy(dict(over)), list[str]()
     for key, value in values_of(settings, source).items():
@@ -180,8 +180,8 @@ def values_of(settings: Sequence[str], source: str = "--set") -> dict[str, objec
 def load_config(path: Path) -> RunConfig:
     """Read the `config.yaml` of a run.
 
-    Earlier versions left keys of rsl_rl's file in it that are settings of the run and had no effect there: they are
-    dropped.
+    Keys of rsl_rl's file that are settings of the run are dropped from `runner`: earlier versions left them there,
+    without effect.
     """
     data = read_mapping(path)
     learner = data.get("learner")
@@ -198,7 +198,7 @@ def _value(text: str, setting: str) -> object:
 
 
 def _put(data: dict[str, Any], path: list[str], value: object, source: str) -> None:
-    """Set `data[a][b] = value`; a key that leads into a plain value is a mistake."""
+    """Set `data[a][b] = value`. UsageError if `data[a]` is a plain value."""
     *parents, last = path
     for depth, part in enumerate(parents, 1):
         child = data.setdefault(part, {})

@@ -1,4 +1,4 @@
-"""What each setting of a configuration does in a run that goes on, and when it does nothing: data at its field."""
+"""Metadata of settings: whether a resumed run may change a setting, and when it has no effect."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,15 +9,15 @@ from pydantic import BaseModel
 
 @dataclass(frozen=True)
 class Setting:
-    """Stands at a field of a configuration: `gamma: Annotated[Fraction, LIVE] = 0.99`.
+    """An annotation of a field of a configuration: `gamma: Annotated[Fraction, LIVE] = 0.99`.
 
     Args:
-        fixed: Why a run cannot go on with another value; None: another value counts from the next iteration on.
-        only_with: Another field of the same section, and the value without which this field has no effect.
-        adapts: Whether a run may change this value by itself, so that what it began with does not come back.
+        fixed: Why a resumed run cannot have another value; None: it can, from the next iteration on.
+        only_with: Another field of the same section, and the value that it must have for this field to have an effect.
+        adapts: Whether a run may change this value by itself, so that the initial value does not come back.
         idle: Why the field never has an effect; None: it has one.
-        inner: Where the field is a mapping, what its keys do.
-        others: What the keys do that `inner` does not name.
+        inner: The settings of the keys, if the field is a mapping.
+        others: The setting of keys that `inner` does not name.
     """
 
     fixed: str | None = None
@@ -29,7 +29,7 @@ class Setting:
 
     @property
     def effect(self) -> str:
-        """In words, for people."""
+        """A description of the setting for users."""
         if self.idle:
             return f"refused by --set: {self.idle}"
         kept = f"refused: {self.fixed}" if self.fixed else "counts from the next iteration on"
@@ -46,12 +46,12 @@ LEARNING_RATE = Setting(adapts=True)
 
 
 class Leaf(NamedTuple):
-    """A setting in its place.
+    """A setting of a configuration with its value.
 
     Args:
-        setting: Its mark; None where the field has none.
-        value: None also where a mapping has no such key.
-        beside: The section that it is in, by name.
+        setting: Its annotation; None if the field has none.
+        value: Its value; None also if a mapping does not have the key.
+        beside: All values of its section, by name.
     """
 
     setting: Setting | None
@@ -60,7 +60,7 @@ class Leaf(NamedTuple):
 
 
 def leaves(section: BaseModel, place: str = "") -> Iterator[tuple[str, Leaf]]:
-    """All settings of a configuration by their place, such as `learner.gamma`."""
+    """All settings of a configuration with their keys, such as `learner.gamma`."""
     beside = dict(section)
     for name, about in type(section).model_fields.items():
         mark = next((one for one in about.metadata if isinstance(one, Setting)), None)
@@ -71,7 +71,7 @@ def leaves(section: BaseModel, place: str = "") -> Iterator[tuple[str, Leaf]]:
 
 
 def _below(place: str, leaf: Leaf) -> Iterator[tuple[str, Leaf]]:
-    """The keys of a mapping that are told apart, or the setting itself."""
+    """The keys of a mapping with `inner` settings, or else the setting itself."""
     if leaf.setting is None or not leaf.setting.inner:
         yield place, leaf
         return
@@ -82,7 +82,7 @@ def _below(place: str, leaf: Leaf) -> Iterator[tuple[str, Leaf]]:
 
 
 def places_of(given: Mapping[str, Any]) -> list[str]:
-    """The places of what is given, also within mappings: `{"a.b": {"c": 1}}` is `a.b.c`."""
+    """The full keys of given settings, also within mappings: `{"a.b": {"c": 1}}` is `a.b.c`."""
     places = []
     for key, value in given.items():
         inner = {f"{key}.{name}": one for name, one in value.items()} if isinstance(value, dict) else {}
@@ -91,13 +91,13 @@ def places_of(given: Mapping[str, Any]) -> list[str]:
 
 
 def refused_changes(before: BaseModel, now: BaseModel, given: Iterable[str], adapted: str | None = None) -> list[str]:
-    """Why a run cannot go on with other settings, each in a sentence; empty if it can.
+    """The sentences that say why a run cannot be resumed with other settings; empty if it can.
 
     Args:
         before: The configuration of the run.
-        now: With what is set anew.
-        given: The places of what is set anew.
-        adapted: Why a value that `adapts` would be ignored, in words; None: it is used.
+        now: The configuration with new settings.
+        given: The keys of the new settings.
+        adapted: Why a new value of a setting that `adapts` would be ignored; None: it is used.
     """
     old, named = dict(leaves(before)), set(given)
     refused = []
@@ -112,11 +112,11 @@ def refused_changes(before: BaseModel, now: BaseModel, given: Iterable[str], ada
 
 
 def without_effect(config: BaseModel, given: Iterable[str]) -> list[str]:
-    """What is set without any effect, each in a sentence; empty if all has one.
+    """A sentence for each given setting that has no effect; empty if all have one.
 
     Args:
-        config: With the settings.
-        given: Their places; one that is deeper than a setting belongs to it.
+        config: The configuration with the settings.
+        given: Their keys; a key below a setting belongs to that setting.
     """
     named, idle = list(given), []
     for place, leaf in leaves(config):
@@ -130,7 +130,7 @@ def without_effect(config: BaseModel, given: Iterable[str]) -> list[str]:
 
 
 def _holds(condition: tuple[str, object], leaf: Leaf) -> bool:
-    """Whether the field beside a setting has that value, which a mapping that does not name it has."""
+    """Whether the other field has the required value. A mapping without that key counts as having it."""
     return bool(leaf.beside.get(condition[0], condition[1]) == condition[1])
 
 
@@ -139,7 +139,7 @@ def _named(condition: tuple[str, object] | None) -> str:
 
 
 def _text(value: object) -> str:
-    """As a file has it, about."""
+    """The value roughly as in a file."""
     if isinstance(value, bool):
         return str(value).lower()
     return str(list(value) if isinstance(value, tuple) else value)

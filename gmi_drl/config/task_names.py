@@ -1,10 +1,10 @@
-"""What the name of a task stands for: one of ours, whose sizes are known, or one that other code makes.
+"""Looks up task names: one of our tasks, whose sizes are known, or one that other code makes.
 
-`ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics; `gymnasium:Ant-v5` is
-what the adapter `gymnasium` makes of `Ant-v5`. What its maker is told beside is part of the name, as JSON with sorted
-keys: `gymnasium:my_robot:Walk-v0{"urdf_path": "a.urdf"}`, which is what `--env-arg urdf_path=a.urdf` makes. So layouts,
-runs and what was measured have it, too.
-Packages add names and prefixes of their own by entry points of the group `gmi_drl.tasks`.
+`ant` and its alias `AT` are ours, and so is `mujoco:Ant-v5`, gymnasium's task on our physics. `gymnasium:Ant-v5` is
+`Ant-v5` made by the adapter `gymnasium`. Arguments for its maker are part of the name, as JSON with sorted keys:
+`gymnasium:my_robot:Walk-v0{"urdf_path": "a.urdf"}`, which `--env-arg urdf_path=a.urdf` makes. So layouts, runs and
+measurements include them.
+Other packages add names and prefixes by entry points of the group `gmi_drl.tasks`.
 """
 
 import json
@@ -21,10 +21,10 @@ GROUP = "gmi_drl.tasks"
 """Entry points of third parties: `NAME = module:make`, `make(rest, *, num_env, device, seed, threads) -> Task`."""
 
 DESCRIPTION_SCHEMA = "gmi-drl/task/1"
-"""Of the line in which `tasks.describe` tells a task's sizes."""
+"""Schema of the line in which `tasks.describe` prints a task's sizes."""
 
 CLOSE_S = 30.0
-"""Seconds that the environments of a process may take to close: servers end there, and videos are finished."""
+"""Seconds that the environments of a process may take to close, e.g. to stop servers and finish videos."""
 
 SIMULATOR_PYTHON = "GMI_DRL_SIMULATOR_PYTHON"
 """The environment variable with the path of the interpreter that has Isaac Gym."""
@@ -39,18 +39,18 @@ ADAPTERS = {
     "isaaclab": "gmi_drl.tasks.adapters.isaaclab:make_task",
     "mjlab": "gmi_drl.tasks.adapters.mjlab:make_task",
 }
-"""By prefix, what makes the tasks of a simulator."""
+"""`module:function` that makes the tasks of a simulator, by prefix."""
 
 
 @dataclass(frozen=True)
 class ForeignTask:
-    """A task that is known by name only, until it is made.
+    """A task of other code, of which only the name is known until it is made.
 
     Args:
-        name: As layouts and files have it.
-        entry_point: Where its maker is.
-        rest: What the name says after the colon; empty without one.
-        arguments: What its maker is told beside.
+        name: The name in layouts and files.
+        entry_point: The entry point of its maker.
+        rest: The part of the name after the colon; empty without one.
+        arguments: Further arguments for its maker.
     """
 
     name: str
@@ -59,10 +59,10 @@ class ForeignTask:
     arguments: Mapping[str, Any] = field(default_factory=dict)
 
     def maker(self) -> Callable[..., Any]:
-        """Import `make(rest, *, num_env, device, seed, threads)`; with `arguments` where it takes them.
+        """Import `make(rest, *, num_env, device, seed, threads)`, which may take `arguments`, too.
 
         Raises:
-            MachineError: it cannot be imported.
+            MachineError: if it cannot be imported.
         """
         try:
             maker: Callable[..., Any] = self.entry_point.load()
@@ -73,14 +73,14 @@ class ForeignTask:
 
 
 def find_task(name: str) -> TaskSpec | ForeignTask:
-    """Look a name up; nothing is imported and nothing is made.
+    """Look up the name of a task, without importing or making it.
 
     Args:
-        name: A key of TASK_SPECS or MUJOCO_SPECS, an alias of the paper ("AT"), `PREFIX:REST`, or a third party's name;
-            own names, aliases and prefixes in any case.
+        name: A key of TASK_SPECS or MUJOCO_SPECS, an alias of the paper ("AT"), `PREFIX:REST`, or a third party's name.
+            Case matters only in names of third parties.
 
     Raises:
-        UsageError: with what is near or known.
+        UsageError: with similar or known names, if there is none.
     """
     if name.lower() in _spellings():
         return _spellings()[name.lower()]
@@ -102,10 +102,10 @@ def find_task(name: str) -> TaskSpec | ForeignTask:
 
 
 def with_arguments(name: str, given: Sequence[str]) -> str:
-    """The name of a task whose maker is told `KEY=VALUE` beside; values are read as YAML.
+    """The name of a task with `KEY=VALUE` arguments for its maker added; values are YAML.
 
     Raises:
-        UsageError: if one is malformed, given twice, or no value that JSON has.
+        UsageError: if one is malformed, given twice, or cannot be written as JSON.
     """
     from gmi_drl.yaml_text import read_yaml
 
@@ -119,8 +119,8 @@ def with_arguments(name: str, given: Sequence[str]) -> str:
         try:
             arguments[key] = read_yaml(text)
             json.dumps(arguments[key])
-        except Exception:  # of the YAML reader, and of JSON, which has no dates
-            raise UsageError(f"--env-arg {one}: the value is no YAML that JSON can hold, too") from None
+        except Exception:  # of the YAML reader, or of JSON, e.g. for dates
+            raise UsageError(f"--env-arg {one}: the value must be YAML that JSON can hold") from None
     return _joined(bare, arguments)
 
 
@@ -129,27 +129,27 @@ def _joined(bare: str, arguments: Mapping[str, Any]) -> str:
 
 
 def _split(name: str) -> tuple[str, dict[str, Any]]:
-    """A name without its arguments, and these."""
+    """Split a name into the name without arguments, and the arguments."""
     bare, brace, _ = name.partition("{")
     if not (brace and name.endswith("}")):
         return name, {}
     try:
         arguments = json.loads(name[len(bare) :])
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name}: what follows {bare} is no JSON ({error}): give it by --env-arg KEY=VALUE") from None
+        raise UsageError(f"{name}: what follows {bare} is not JSON ({error}): use --env-arg KEY=VALUE") from None
     if not all(key.isidentifier() for key in arguments):
-        raise UsageError(f"{name}: arguments have names as Python's variables")
+        raise UsageError(f"{name}: names of arguments must be Python identifiers")
     return bare, arguments
 
 
 def known_tasks() -> str:
-    """The names that there are, for people; third parties' are not looked for."""
+    """The known names, for messages, without those of third parties."""
     ours = ", ".join((*sorted(TASK_SPECS), *MUJOCO_SPECS))
     return f"{ours}, or {', '.join(f'{prefix}:NAME' for prefix in ADAPTERS)}"
 
 
 def as_file_name(name: str) -> str:
-    """A task's name, without arguments, as part of the name of a file or folder."""
+    """A task's name without arguments, made safe for the name of a file or folder."""
     return re.sub(r"[^\w.-]+", "-", name.partition("{")[0])
 
 

@@ -1,4 +1,4 @@
-"""Which settings the simulator of a task takes: what it cannot do is refused before anything is started."""
+"""Checks settings against the simulator of a task, before anything is started."""
 
 from gmi_drl.config.physics import Physics, usual_physics
 from gmi_drl.config.run_config import WarpRoom
@@ -7,23 +7,23 @@ from gmi_drl.errors import UsageError
 from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS, TaskSpec
 
 MEASURED_ROOM = WarpRoom()
-"""Of each task, where nobody asks for another."""
+"""The default: the measured room of each task."""
 
 
 def check_settings(
     task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None, room: WarpRoom, tells_terms: bool
 ) -> None:
-    """Refuse settings of `RunConfig` that are not for this task.
+    """Refuse settings of `RunConfig` that this task does not support.
 
     Args:
-        task: As `find_task` gives it.
-        on_gpu: Whether its tensors live there.
-        physics: What is asked for.
-        room: Warp's.
-        tells_terms: Whether the terms of its reward are asked for.
+        task: The task, from `find_task`.
+        on_gpu: Whether its tensors are on a GPU.
+        physics: The setting `physics`.
+        room: The setting `warp`.
+        tells_terms: The setting `reward_terms`.
 
     Raises:
-        UsageError: with the reason and what to leave out.
+        UsageError: with the reason, and what to leave out.
     """
     if not isinstance(task, ForeignTask):
         check_physics(task.name, task.name in MUJOCO_SPECS, on_gpu=on_gpu, physics=physics, room=room)
@@ -34,16 +34,15 @@ def check_settings(
         )
     if tells_terms:
         raise UsageError(
-            f"reward_terms are of the tasks of gmi-drl; {task.name} does not tell what a reward is of: leave it out"
+            f"reward_terms is for the tasks of gmi-drl; {task.name} does not report terms of its reward: leave it out"
         )
 
 
 def check_physics(name: str, as_stepped: bool, *, on_gpu: bool, physics: Physics | None, room: WarpRoom) -> None:
-    """As `check_settings`, for a task of ours, which is read `as_stepped` (`TaskDefinition`) or not."""
+    """As `check_settings`, for a task of ours. `as_stepped`: see `TaskDefinition`."""
     if as_stepped and (physics == "warp" or room != MEASURED_ROOM):
         raise UsageError(
-            f"{name} is as gymnasium has it within 1e-6, which MuJoCo Warp's float32 cannot be: leave physics and warp "
-            "out"
+            f"{name} equals gymnasium's within 1e-6, which MuJoCo Warp's float32 cannot: leave physics and warp out"
         )
     if room != MEASURED_ROOM and (physics or usual_physics(on_gpu)) != "warp":
         raise UsageError(
@@ -52,12 +51,12 @@ def check_physics(name: str, as_stepped: bool, *, on_gpu: bool, physics: Physics
 
 
 def missing_warp(task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None) -> str:
-    """That CPU cores simulate a task beside a GPU, because MuJoCo Warp is missing, with the remedy; empty elsewhere.
+    """A warning that MuJoCo Warp is missing, so CPU cores simulate although there is a GPU; empty otherwise.
 
     Args:
-        task: As `find_task` gives it.
-        on_gpu: Whether its tensors live there.
-        physics: What is asked for.
+        task: The task, from `find_task`.
+        on_gpu: Whether its tensors are on a GPU.
+        physics: The setting `physics`.
     """
     is_ours = task in TASK_SPECS.values()
     if not is_ours or not on_gpu or physics is not None or usual_physics(on_gpu) == "warp":

@@ -1,4 +1,4 @@
-"""Who may write the metrics of a run beside `metrics.jsonl`, as `config.yaml` names them: where the code of each is."""
+"""The writers of metrics besides `metrics.jsonl`, which `config.yaml` names: where the code of each is."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from gmi_drl.registry import Registry
 
 @dataclass(frozen=True)
 class WriterKind:
-    """A writer, as configurations name it.
+    """A writer, as a configuration names it.
 
     Args:
         name: E.g. "tensorboard".

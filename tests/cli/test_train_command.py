@@ -237,7 +237,7 @@ def test_a_hint_is_printed_if_a_gpu_layout_simulates_on_cores(task, kind, instal
     ("options", "code", "message"),
     [
         (["--set", "physics=warp", "--set", "learner.gamma=0.9"], 2, "brings its own simulator: leave them out"),
-        (["--set", "reward_terms=true"], 2, "does not tell what a reward is of: leave it out"),
+        (["--set", "reward_terms=true"], 2, "does not report terms of its reward: leave it out"),
         (["--algo", "rsl_rl"], 4, "needs rsl-rl-lib 5.4, not 5.3.1"),
     ],
 )

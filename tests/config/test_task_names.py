@@ -110,7 +110,7 @@ def test_an_argument_is_given_once():
 
 
 def test_arguments_that_are_no_json_are_refused():
-    with pytest.raises(UsageError, match=r"is no JSON.*--env-arg KEY=VALUE"):
+    with pytest.raises(UsageError, match=r"is not JSON.*--env-arg KEY=VALUE"):
         find_task(NAME + "{size: 1}")
 
 

@@ -34,7 +34,7 @@ def test_what_a_simulator_does_is_taken(task, settings):
         (AS_STEPPED, ROOM, "leave physics and warp out"),
         (FOREIGN, {"physics": "native"}, "brings its own simulator"),
         (FOREIGN, ROOM, "brings its own simulator"),
-        (FOREIGN, {"tells_terms": True}, "does not tell what a reward is of"),
+        (FOREIGN, {"tells_terms": True}, "does not report terms of its reward"),
     ],
 )
 def test_what_it_cannot_do_is_refused(task, settings, message):

@@ -103,6 +103,7 @@ def test_a_gmi_that_hangs_is_given_up():
     assert not children_of(os.getpid())
 
 
+@pytest.mark.starts_gmis  # the command line and environment of a GMI are read in /proc
 def test_variables_of_the_gmis_can_be_given_and_taken_away(monkeypatch):
     monkeypatch.setenv("TAKEN", "1")
     environment = {"GIVEN": "2", "TAKEN": None, "OMP_NUM_THREADS": "7"}

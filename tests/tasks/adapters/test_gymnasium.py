@@ -298,7 +298,7 @@ def test_a_module_that_is_found_but_fails_to_import_is_reported(tmp_path, monkey
         ("lacks_a_package", "ModuleNotFoundError: No module named 'no_such_package' .*lacks_a_package.py, line 2"),
         ("lacks_a_library", "OSError: libGL.so.1: cannot open .*lacks_a_library.py, line 1"),
     ]:
-        with pytest.raises(MachineError, match=f"the module {module} is there, and importing it fails: {words}"):
+        with pytest.raises(MachineError, match=f"the module {module} is installed but cannot be imported: {words}"):
             make(f"gymnasium:{module}:X-v0", num_env=1)
     with pytest.raises(
         MachineError, match=r"the module nowhere.at_all is not installed .*: install it, or name the folder of nowhere"
