@@ -145,7 +145,7 @@ class A3C(FlatLearner[A3CConfig]):
             slices, transitions = self.config.minibatches, batch.reward.numel()
             if transitions < slices:
                 raise UsageError(
-                    f"{transitions} transitions make no {slices} slices: more environments or a longer horizon, or "
+                    f"{transitions} transitions are too few for {slices} slices: more environments, longer horizon, or "
                     f"--set learner.minibatches={transitions}"
                 )
             self._memory, self._gradient_steps = None, []  # free them before allocating others

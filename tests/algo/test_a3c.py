@@ -152,7 +152,7 @@ def test_released_memory_is_made_again():
 
 
 def test_fewer_transitions_than_slices_are_refused_with_the_numbers():
-    with pytest.raises(UsageError, match=r"96 transitions make no 97 slices: .*--set learner.minibatches=96"):
+    with pytest.raises(UsageError, match=r"96 transitions are too few for 97 slices: .*--set learner.minibatches=96"):
         make_a3c(CONFIG.model_copy(update={"minibatches": 97})).update(make_batch(make_policy()))
 
 

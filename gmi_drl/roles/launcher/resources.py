@@ -1,4 +1,4 @@
-"""What a GMI shares with others: made by the launcher, inherited by descriptor."""
+"""What a GMI shares with other GMIs: made by the launcher, inherited as file descriptors."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -10,12 +10,12 @@ from gmi_drl.comm.rendezvous import Rendezvous
 
 @dataclass(frozen=True)
 class Resources:
-    """What one GMI inherits.
+    """The shared objects that one GMI inherits.
 
     Args:
-        rendezvous: Where it meets each of its groups, by the group's name.
-        mailboxes: Those of the GMIs of its host; None where nobody sends messages.
-        channels: Descriptor of the memory of experience (`comm.channels.create_memory`); None in a layout without.
+        rendezvous: Of its groups, by the group's name.
+        mailboxes: Of the GMIs of its host; None if no messages are sent.
+        channels: Descriptor of the channels' memory (`comm.channels.create_memory`); None in a layout without channels.
     """
 
     rendezvous: Mapping[str, Rendezvous] = field(default_factory=dict)
@@ -43,7 +43,7 @@ class Resources:
         return descriptors if self.channels is None else descriptors | {self.channels}
 
     def to_order(self) -> dict[str, Any]:
-        """As JSON."""
+        """The descriptors as JSON, for the order of a GMI."""
         rendezvous = {name: point.to_order() for name, point in self.rendezvous.items()}
         boxes = self.mailboxes
         mailboxes = {"memory": boxes.memory, "eventfds": list(boxes.eventfds.items())} if boxes else None
@@ -51,7 +51,7 @@ class Resources:
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
-        """What `to_order` has written, in the process that has inherited it."""
+        """The resources that `to_order` has written, in the process that has inherited them."""
         rendezvous = {name: Rendezvous.from_order(point) for name, point in order["rendezvous"].items()}
         boxes = order["mailboxes"]
         mailboxes = Mailboxes(boxes["memory"], dict(boxes["eventfds"])) if boxes else None
