@@ -1,4 +1,4 @@
-"""Command lines: for a mutated file the commands that read it, and random ones with random values."""
+"""Makes command lines: one that reads a mutated file, or a random one with random values."""
 
 import random
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from gmi_drl.cli import COMMANDS
 
 NEVER = frozenset({"--remove-stale", "--stale", "--help"})
-"""Options that change this machine, or take long by themselves."""
+"""Options that change this machine, or take long."""
 
 WORDS = (
     *("", " ", "0", "1", "2", "-1", "3", "4096", "1e9", "99999999999999999999", "nan", "inf", "-0.5", "0.5", "x", "é"),
@@ -77,7 +77,7 @@ def command_of(chance: random.Random, kind: str, file: Path, folder: Path) -> li
 
 
 def random_command(chance: random.Random, originals: Path, folder: Path) -> list[str]:
-    """Any command, with some of its arguments and options and whatever values."""
+    """A random command with some of its arguments and options and random values."""
     command = chance.choice(COMMANDS)
     arguments = (one for one in command.params if one.param_type_name == "argument")
     words = [str(command.name), *(_value(chance, one, originals) for one in arguments if chance.random() < 0.8)]
@@ -92,7 +92,7 @@ def random_command(chance: random.Random, originals: Path, folder: Path) -> list
 
 
 def _value(chance: random.Random, parameter: Any, originals: Path) -> str:
-    """What the parameter may take, more often than not."""
+    """A value for a parameter: mostly a valid one."""
     choices = getattr(parameter.type, "choices", None)
     if choices and chance.random() < 0.8:
         return str(chance.choice(list(choices)))

@@ -1,4 +1,4 @@
-"""The files that users write or keep, of every kind and template, and mutants of them."""
+"""Writes files as users have them, of every kind and template, and mutates them."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ FILES = {
     "agent file": ("agents/*.yaml",),
     **{kind: (f"runs/*/{name}",) for kind, name in RUN_FILES.items()},
 }
-"""Where the originals of each kind lie below the folder that `write_files` fills."""
+"""The paths of valid files of each kind in the folder that `write_files` fills."""
 
 VALUES: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 3, 7, 2**31, 2**63, -(2**63) - 1, 10**30, 0.5, -0.0, 1e308, 1e-320),
@@ -61,7 +61,7 @@ VALUES: tuple[Any, ...] = (
 
 
 def write_files(folder: Path) -> None:
-    """Fill a folder with originals of all kinds."""
+    """Fill a folder with valid files of all kinds."""
     for kind, pattern in (("nodes", "nodes/*.yaml"), ("clusters", "clusters/*.yaml"), ("layouts", "cluster/*.yaml")):
         _copy(EXAMPLES.glob(pattern), folder / kind)
     _copy([*EXAMPLES.glob("plans/*.json"), *EXAMPLES.glob("planning/*.json")], folder / "profiles")
@@ -74,7 +74,7 @@ def write_files(folder: Path) -> None:
 
 
 def mutated(chance: random.Random, kind: str, originals: Path, folder: Path) -> Path:
-    """A mutant of a file of this kind in a folder; a file of a run with all that is beside it."""
+    """Write a mutant of a file of this kind into a folder; for a file of a run also the other files of the run."""
     original = chance.choice(sorted(path for pattern in FILES[kind] for path in originals.glob(pattern)))
     if kind in RUN_FILES:
         run = originals / "runs" / original.relative_to(originals / "runs").parts[0]
@@ -83,7 +83,7 @@ def mutated(chance: random.Random, kind: str, originals: Path, folder: Path) -> 
     else:
         file = folder / "mutant" / original.name
         file.parent.mkdir()
-        shutil.copytree(originals / "nodes", folder / "nodes")  # which files of clusters name
+        shutil.copytree(originals / "nodes", folder / "nodes")  # cluster files name them
     text = original.read_text()
     for _ in range(chance.choice((1, 1, 1, 2, 3))):
         text = chance.choice((_edited, _edited, _edited, _scribbled))(chance, text, file.suffix)
@@ -100,7 +100,7 @@ def _copy(files: Any, folder: Path) -> None:
 
 
 def _write_layouts(folder: Path) -> None:
-    """One of each template, by the templates themselves."""
+    """Write a layout of each template."""
     from gmi_drl import scheduler
     from gmi_drl.errors import GmiError
     from gmi_drl.files import dump_yaml
@@ -119,13 +119,13 @@ def _write_layouts(folder: Path) -> None:
                     backend="process",
                     share_cores=True,
                 )
-            except GmiError:  # too few for it
+            except GmiError:  # too few devices for the template
                 continue
             (folder / f"layout-{template.name}-{gmis}.yaml").write_text(dump_yaml(layout))
 
 
 def _here() -> "Node":
-    """As many cores as this process may use, without a look at anything else."""
+    """A node with the cores that this process may use; nothing else is looked up."""
     from gmi_drl.hardware.node import Cpu, Node
 
     return Node(name="n", cpu=Cpu(cores=len(os.sched_getaffinity(0)), memory_gib=8.0))
@@ -145,7 +145,7 @@ def _write_agents(folder: Path) -> None:
 
 
 def _write_run(path: Path, kind: str) -> None:
-    """A run of two iterations whose policy has learnt nothing."""
+    """Write a run of two iterations with an untrained policy."""
     import torch
 
     from gmi_drl import scheduler
@@ -187,7 +187,7 @@ def _write_run(path: Path, kind: str) -> None:
 
 
 def _edited(chance: random.Random, text: str, suffix: str) -> str:
-    """With something else in one place of what the text says; scribbled on where it says nothing more."""
+    """The text with another value in one place; with random characters if it cannot be parsed."""
     if suffix == ".jsonl":
         lines = text.splitlines() or ["{}"]
         place = chance.randrange(len(lines))
@@ -208,7 +208,7 @@ def _edited(chance: random.Random, text: str, suffix: str) -> str:
 
 
 def _places(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Every holder and key below."""
+    """Yield every container and key in a document."""
     items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in list(items):
         yield data, key
@@ -248,7 +248,7 @@ def _swap(chance: random.Random, holder: Any, key: Any, places: list[tuple[Any, 
 
 
 def _scribbled(chance: random.Random, text: str, suffix: str) -> str:
-    """With other characters, or lines of it elsewhere."""
+    """The text with some characters replaced, or lines moved."""
     at = chance.randrange(len(text) + 1)
     lines = text.splitlines(keepends=True) or [""]
     line = chance.randrange(len(lines))
@@ -269,7 +269,7 @@ def _scribbled(chance: random.Random, text: str, suffix: str) -> str:
 
 
 def _sealed(text: str) -> str:
-    """An index with the digest of what it says now: its facts are looked at, too."""
+    """The index with a correct digest, so that its values are checked, too."""
     try:
         index = json.loads(text)
         index.pop("digest", None)

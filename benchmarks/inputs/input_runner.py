@@ -1,4 +1,4 @@
-"""Runs a command line of gmi-drl in this process, up to where it would start others or measure."""
+"""Runs a command of gmi-drl in this process, until it would start processes or measure."""
 
 import io
 import os
@@ -29,10 +29,10 @@ STARTS = (
     "gmi_drl.profiler.memory_check:_points_of_few",
     "gmi_drl.benchmarks.runner:run_case",
 )
-"""What of the package starts processes or measures, as `module:function`."""
+"""The functions of the package that start processes or measure, as `module:function`."""
 
 LIMIT_S = 60
-"""A command that takes longer is wrong: it starts nothing."""
+"""Seconds that a command may take, as it starts nothing."""
 
 
 class Said(NamedTuple):
@@ -44,7 +44,7 @@ class Said(NamedTuple):
 
 
 class WouldStartError(GmiError):
-    """The command came as far as that."""
+    """Raised where the command would start processes or measure."""
 
 
 def run_here(arguments: list[str], folder: Path) -> Said:
@@ -67,12 +67,12 @@ def run_here(arguments: list[str], folder: Path) -> Said:
 
 
 class _TooSlow(BaseException):
-    """The alarm has gone off."""
+    """The command has taken too long."""
 
 
 @contextmanager
 def _as_it_was(folder: Path) -> Iterator[None]:
-    """Folder, environment, handlers and the functions that start something are restored at the end of the block."""
+    """Restore working directory, environment, signal handlers and patched functions after a `with` block."""
     before, environment = Path.cwd(), dict(os.environ)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
     showwarning, streams = warnings.showwarning, (sys.stdout, sys.stderr)

@@ -1,6 +1,6 @@
-"""Learners of four worlds in this process, by the roles' own parts: what `walk_settings.py` has learn.
+"""Learners with four environments in this process, made of the roles' parts: `walk_settings.py` runs them.
 
-Where roles have GMIs of their own they are threads here, with real messages between them.
+Roles that have their own GMIs are threads here, with real messages between them.
 """
 
 import threading
@@ -42,7 +42,7 @@ HANG_S = 60.0
 
 
 class Apart:
-    """An agent and a trainer of A3C, who take turns."""
+    """An agent and a trainer of A3C that work in turn."""
 
     def __init__(self, config: RunConfig) -> None:
         self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
@@ -53,7 +53,7 @@ class Apart:
         end_soon(self.task)
 
     def iterate(self, decide: Any) -> None:
-        """The agent plays rollouts by a policy that is somewhat older, the trainer learns from them."""
+        """Let the agent collect rollouts with an older policy, and the trainer learn from them."""
         spec, horizon = self.task.spec, self.learner.horizon
         form = RolloutForm(horizon, N, spec.num_obs, spec.num_actions)
         batch = ExperienceBatch.empty(form, self.learner.rollouts or 1, CPU)
@@ -73,26 +73,26 @@ class Apart:
                 "sums",
             ):
                 getattr(batch, name)[number].copy_(getattr(slot.rollout, name))
-        self.vector.add_(0.02)  # of another version than who learns
+        self.vector.add_(0.02)  # another version than the trainer's
         self.a3c.update(batch)
         self.a3c.normaliser.merge(batch.delta)
 
     def learner_state(self) -> dict[str, Tensor]:
-        """As of the replicas of other learners."""
+        """Like that of a replica."""
         return self.a3c.state_dict()
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """As of the replicas of other learners."""
+        """Like that of a replica."""
         self.a3c.load_state_dict(state)
         self.vector.copy_(state["parameters"]).add_(0.02)
 
     def set_learning_rate(self, rate: float) -> None:
-        """As of the replicas of other learners."""
+        """Like that of a replica."""
         self.a3c.learning_rate.fill_(rate)
 
 
 class Dedicated(RemoteReplica):
-    """A trainer with a GMI of its own (TDG_EX); its simulator and its agent are threads. To be closed."""
+    """A trainer of TDG_EX; its simulator and its agent are threads. Must be closed."""
 
     def __init__(self, config: RunConfig) -> None:
         node, cut = Node(name="n", cpu=Cpu(cores=1, memory_gib=8)), Cut(3, N, share_cores=True)
@@ -112,7 +112,7 @@ class Dedicated(RemoteReplica):
         self.learn_from(agent, told["num_env"], len(told["terms"]))
 
     def close(self) -> None:
-        """Let the agent and its simulator go."""
+        """End the threads of agent and simulator."""
         self.actor.close()
         for thread in self._threads:
             thread.join(HANG_S)
@@ -122,7 +122,7 @@ class Dedicated(RemoteReplica):
 
 
 def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> Any:
-    """What these roles ask their `GMI_manager` for."""
+    """A fake `GMI_manager` with what these roles use."""
     return SimpleNamespace(
         configure=lambda: config,
         layout=layout,
@@ -137,19 +137,19 @@ def _manager(layout: Layout, gmi_id: int, config: RunConfig, mail: Messages) -> 
 
 
 def _play(role: type[TrainingSimulator | TrainingAgent], manager: Any, gmi_id: int) -> None:
-    """Run a role without the process that is its GMI."""
+    """Run a role in this process."""
     made = object.__new__(role)
     made.GMI_id, made.mgr = gmi_id, manager
     made.GMI_run()
 
 
 def end_soon(task: Any) -> None:
-    """Have the episodes of all worlds end by a time-out in the second step from now."""
+    """Make the episodes of all environments end by a time-out in two steps."""
     task.episode_length.fill_(task.spec.episode_steps - 2)
 
 
 def made(config: RunConfig, template: str | None = None) -> Any:
-    """A learner with worlds; of its usual template or of TDG_EX."""
+    """A learner with environments, for its default template or for TDG_EX."""
     if template == TDG_EX.name:
         return Dedicated(config)
     if config.learner.kind == "a3c":

@@ -1,4 +1,4 @@
-"""Another value of every setting of a configuration, by learner: what a walk over all of them sets, one at a time."""
+"""A second value for every setting of each learner's configuration; `walk_settings.py` sets them one at a time."""
 
 RUN = {
     "seed": "7",

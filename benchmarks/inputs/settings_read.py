@@ -1,7 +1,7 @@
-"""What GMIs read of their run's configuration: by real launchers, up to where a GMI's process would start.
+"""Finds which settings reach GMIs, with the real launchers, up to where the process of a GMI would start.
 
-There what the process would read is read, and it is dead. With one restart all start twice. Agents of nodes are
-threads; their order passes through the class of Ray's actors (`SupervisorActor`), as it does on a cluster.
+In its place the configuration that it would read is read, and a fake GMI dies at once; with one restart all start
+twice. Supervisors of nodes are threads. Their order passes through the class of Ray's actors, as on a cluster.
 """
 
 import json
@@ -49,7 +49,7 @@ PASS_ON = "import sys; sys.stdout.write(sys.stdin.readline())"
 
 
 class Read(NamedTuple):
-    """What a GMI has: its configuration, and its deadline."""
+    """What a GMI reads: its configuration, and its deadline."""
 
     gmi_id: int
     config: RunConfig
@@ -57,7 +57,7 @@ class Read(NamedTuple):
 
 
 class Recorder:
-    """Reads what GMIs would, in place of starting them."""
+    """Reads what GMIs would read, instead of starting them."""
 
     def __init__(self) -> None:
         self.read: list[Read] = []
@@ -100,18 +100,18 @@ class Dead:
         return []
 
     def nothing(self, *given: object) -> None:
-        """It hears nothing, and has ended."""
+        """Ignores messages, as it has ended."""
 
     say = ask_to_end = end = nothing
 
 
 class Agents:
-    """Starts agents of nodes as threads. See `SupervisorStarter`."""
+    """Starts supervisors of nodes as threads. See `SupervisorStarter`."""
 
     address = "127.0.0.1"
 
     def start(self, node: str, order: bytes) -> "ThreadSupervisor":
-        """Pass the order on as Ray's actor does, and obey."""
+        """Pass the order through the class of Ray's actor, and run the supervisor."""
         _, (line,) = SupervisorActor().run(["-c", PASS_ON], order)
         told = json.loads(line)
         connection = socket.create_connection(told["launcher"])
@@ -136,7 +136,7 @@ class ThreadSupervisor:
 
 
 def two_nodes(layout: Layout, kind: str) -> Layout:
-    """A layout as this one on each of two nodes; on one, where the learner trains on one host."""
+    """This layout on each of two nodes, or on one if the learner trains on one host only."""
     if LEARNERS.find(kind).on_one_host:
         return layout_for(RAY, layout)
     node = Node(name="node", cpu=Cpu(cores=1, memory_gib=8.0))
@@ -152,25 +152,25 @@ def two_nodes(layout: Layout, kind: str) -> Layout:
 
 
 def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[list[Read], list[Read]]:
-    """What all GMIs read of `config`: those that start first, and those that start after a death.
+    """The configurations that all GMIs read: at the first start, and after a death.
 
     Args:
         launcher: One of `LAUNCHERS`.
-        config: Of the run from now on.
-        folder: Of a run with a checkpoint.
+        config: The new configuration of the run.
+        folder: A run with a checkpoint.
     """
     layout, _ = folder.read_setup()
     if launcher != LOCAL:
         layout = two_nodes(layout, config.learner.kind)
     recorder = Recorder()
     with ExitStack() as life:
-        life.enter_context(patch.dict(os.environ))  # an agent sets where it claims
+        life.enter_context(patch.dict(os.environ))  # supervisors set it
         for place in ("hosts", "nodes.node_host"):
             life.enter_context(patch(f"gmi_drl.launch.{place}.processes_here", recorder.processes_here))
-        life.enter_context(patch.object(NodeSupervisor, "_watch_input", lambda agent: None))  # that of this process
+        life.enter_context(patch.object(NodeSupervisor, "_watch_input", lambda agent: None))  # it is this process's
         if launcher == OWN_FOLDER:
             life.enter_context(patch("gmi_drl.launch.nodes.node_host._sees", lambda *folder: False))
-        life.enter_context(suppress(GmiDiedError))  # the second one, for which there is no restart
+        life.enter_context(suppress(GmiDiedError))  # the second death, after which there is no restart
         train(
             resolve(layout, config, folder),
             restarts=1,
@@ -183,7 +183,7 @@ def read_by_gmis(launcher: str, config: RunConfig, folder: RunFolder) -> tuple[l
 
 
 def together(base: RunConfig, values: dict[str, str], layout: Layout) -> list[tuple[RunConfig, list[str]]]:
-    """Configurations by which all of these settings are set that can be, and which each sets."""
+    """Configurations that together set all of these settings, each with those that it sets."""
     marks = {place: leaf.setting for place, leaf in leaves(base)}
     left = [place for place in values if (mark := marks.get(of_the_run(place))) and not mark.idle]
     made = []
@@ -202,11 +202,11 @@ def together(base: RunConfig, values: dict[str, str], layout: Layout) -> list[tu
 
 
 def arrived(originals: RunFolder, values: dict[str, str], scratch: Path) -> dict[str, list[str]]:
-    """Of each setting, by launcher and start (`STARTS`): how many GMIs have it as it was set.
+    """For each setting, by launcher and start (`STARTS`): how many GMIs read the new value.
 
     Args:
         originals: A run with a checkpoint.
-        values: Other values by the places of settings.
+        values: New values by the places of settings.
         scratch: For copies of the run.
     """
     layout, base = originals.read_setup()
@@ -224,7 +224,7 @@ def arrived(originals: RunFolder, values: dict[str, str], scratch: Path) -> dict
 
 
 def compared(place: str, sent: RunConfig, read: list[Read]) -> str:
-    """Whether GMIs have a setting as it was set, and how many do."""
+    """How many GMIs read the new value of a setting, as text."""
     value = dict(leaves(sent))[place].value
     have = [dict(leaves(one.config))[place].value == value for one in read]
     if place == "hang_s":

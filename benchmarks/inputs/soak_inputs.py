@@ -1,10 +1,10 @@
-"""Soak: mutated files and random command lines, of which none may end in anything but words and a documented exit code.
+"""Soak: random command lines and mutated files. Each must end with a message and a documented exit code.
 
     python benchmarks/inputs/soak_inputs.py --cases 5000 --seed 1
 
-Takes some minutes on one core. Commands run in this process; where one would start processes or measure, it ends as
-one that failed. A case is wrong if its exit code is not one of the documented ones, or if it says "unexpected" or shows
-a traceback. Each has a seed of its own: `--only NUMBER` runs one again and shows what it said.
+Takes some minutes on one core. Commands run in this process; where one would start processes or measure, it fails. A
+case is wrong if its exit code is not documented, or if it prints "unexpected" or a traceback. Each case has its own
+seed: `--only NUMBER` runs one again and shows its output.
 """
 
 import argparse
@@ -24,11 +24,11 @@ from input_runner import Said, run_here
 
 CODES = frozenset({0, 1, 2, 3, 4, 5, 6})
 FILES_SHARE = 0.7
-"""Of the cases; the rest are command lines."""
+"""The share of cases with mutated files; the others are random command lines."""
 
 
 def main() -> int:
-    """Soak all. Returns 1 if a case was wrong."""
+    """Run all cases. Returns 1 if one was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=1)
@@ -67,7 +67,7 @@ def soaked(
 
 
 def one(chance: random.Random, templates: Path, folder: Path) -> tuple[str, list[str], Said]:
-    """One case in a folder of its own, which is gone afterwards."""
+    """Run one case in a temporary folder."""
     with TemporaryDirectory(prefix=folder.name, dir=folder.parent) as place:
         here = Path(place)
         if chance.random() < FILES_SHARE:

@@ -1,17 +1,18 @@
-"""Walk over every setting of every learner: what a run does with another value of it.
+"""Tries another value of every setting of every learner, and writes what a run does with it.
 
     python benchmarks/inputs/walk_settings.py > benchmarks/results/walk_settings.md
 
 Takes a minute on one core. Each setting gets another value (`other_settings.py`) by `train --set` and by
-`train --resume RUN --set`, of which the last word before anything starts is told; and learners of four worlds make an
-update with it, of nothing and of what they have learnt without it: whether their weights become others ("none": rsl_rl
-takes no such value for these networks; "-": it is no matter of weights, or needs a GPU, a compiler or another robot).
-The same for our PPO by its other template, TDG_EX, after what each learner says to each template.
+`train --resume RUN --set`; the table has the last line that these print before anything starts. And learners with four
+environments make an update with it, from new weights and from weights learnt without it; the table says whether the
+resulting weights differ ("none": rsl_rl takes no such value for these networks; "-": the setting does not concern
+weights, or needs a GPU, a compiler or another robot). Then the same for our PPO with its other template, TDG_EX, and
+what each learner answers to each template.
 
-What GMIs read (`settings_read.py`): all settings that are taken are set together, and a run goes on with them by each
-launcher, until its GMIs are killed, and is restarted. Told is how many of the GMIs have the value as it was set. Ray is
-not needed for it: the launcher, the agents of two nodes (rsl_rl: of one) and what passes between them are real. A cell
-is empty where `--set` refuses the setting.
+What GMIs read (`settings_read.py`): all accepted settings are set together, and a run is resumed with them by each
+launcher until its GMIs are killed, and restarted. The table has the number of GMIs that read the new value. Ray is not
+needed: the launcher, the supervisors of two nodes (for rsl_rl one) and the messages between them are real. A cell is
+empty if `--set` refuses the setting.
 """
 
 import io
@@ -51,15 +52,15 @@ NEED_MORE = frozenset({"torch_compile_mode", "algorithm.symmetry_cfg", "algorith
 
 
 def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str | None = None) -> str:
-    """The digest of what is learnt by `config` in an update, of nothing or of what an update by `base` has taught.
+    """The digest of the weights after an update by `config`, from new weights or from those after an update by `base`.
 
     Args:
-        base: Of the run.
-        config: What it goes on with.
-        goes_on: Whether it does, or begins with `config`.
-        template: By which roles lie on GMIs; None for the learner's usual one.
+        base: The configuration of the run.
+        config: The one to go on with.
+        goes_on: Whether an update by `base` comes first.
+        template: Its name; None for the learner's default.
     """
-    with redirect_stdout(io.StringIO()), ExitStack() as life:  # rsl_rl shows its networks
+    with redirect_stdout(io.StringIO()), ExitStack() as life:  # rsl_rl prints its networks
 
         def new(by: RunConfig) -> Any:
             learner = made(by, template)
@@ -79,12 +80,12 @@ def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str |
 
 
 def base_of(kind: str) -> RunConfig:
-    """What every setting is changed of."""
+    """The configuration in which each setting is changed."""
     return RunConfig(iterations=2, learner=BASES[kind])
 
 
 def weights(kind: str, place: str, text: str, *, goes_on: bool, template: str | None = None) -> str:
-    """Whether the weights become others by another value."""
+    """Whether another value changes the weights, as text."""
     base = base_of(kind)
     key = place.removeprefix("learner.runner.")
     if not place.startswith("learner.") or key in NEED_MORE or key in RUN_SETTINGS:
@@ -93,12 +94,12 @@ def weights(kind: str, place: str, text: str, *, goes_on: bool, template: str | 
         config = apply_settings(base, [f"{place}={text}"])
         same, other = (learnt(base, one, goes_on=goes_on, template=template) for one in (base, config))
         return "others" if other != same else "the same"
-    except Exception as error:  # rsl_rl's own, where it takes no such value
+    except Exception as error:  # rsl_rl's own error, if it takes no such value
         return f"none ({type(error).__name__})"
 
 
 def told(said: Said) -> str:
-    """What a command line said last, without the place where this script is."""
+    """The last line that a command prints, without this script's path."""
     last = [line for line in said.err.strip().splitlines() if line][-1].removeprefix("gmi-drl: ")
     if last.startswith("would start"):
         return "taken"
@@ -106,7 +107,7 @@ def told(said: Said) -> str:
 
 
 def row(kind: str, place: str, text: str, originals: Path, folder: Path) -> list[str]:
-    """What a new run and one that goes on do with a setting."""
+    """The row of a setting: what a new and a resumed run do with it."""
     run = str(originals / "runs" / kind)
     new = ["--algo", kind, *(["--template", "decoupled", "--gmis-per-gpu", "2"] if kind == "a3c" else [])]
     started = run_here(["train", *new, "--num-env", "8", "--run-dir", "new", "--set", f"{place}={text}"], folder)
@@ -127,7 +128,7 @@ TITLES = ("new run", "weights", "its mark, for a run that goes on", "--resume", 
 
 
 def row_apart(place: str, text: str, originals: Path, folder: Path) -> list[str]:
-    """What a run of our PPO by TDG_EX does with a setting."""
+    """The row of a setting for our PPO with TDG_EX."""
     layout = str(originals / "layout-TDG_EX-3.yaml")
     said = told(run_here(["train", layout, "--run-dir", "new", "--set", f"{place}={text}"], folder))
     if said != "taken":
@@ -141,7 +142,7 @@ APART = ("TDG_EX, new run", "weights", "weights of one that goes on")
 
 
 def by_template(kind: str, originals: Path, folder: Path) -> list[str]:
-    """What a new run of a learner says to a layout by each template."""
+    """The row of a learner: its answer to a layout of each template."""
     layouts = [str(originals / f"layout-{template.name}-3.yaml") for template in TEMPLATES.own]
     return [told(run_here(["train", layout, "--algo", kind, "--run-dir", "new"], folder)) for layout in layouts]
 

@@ -1,8 +1,8 @@
-"""Where the time of both modes of channels goes, of an agent and of the trainer: dummies that only send and take.
+"""Profiles an agent and the trainer in both modes of channels, with dummies that only send and receive.
 
     python benchmarks/profiles/channel_profile.py anymal benchmarks/results/channel_profile.txt
 
-They are those of `gmi-drl bench table_8_most_anymal`. Microseconds of a rollout, by `profile_parts`.
+The dummies are those of `gmi-drl bench table_8_most_anymal`. Prints microseconds per rollout, by `profile_parts`.
 """
 
 import cProfile
@@ -48,7 +48,7 @@ PARTS: Parts = {
 
 
 def watched(end: AgentEnd, rates: Rates, answers: Connection) -> None:
-    """Act as every agent does, and tell where the time of that went."""
+    """Act as every agent does, and send the profile of it."""
     act = actor(end, rates)
     for _ in range(WARM_UP):
         act()
@@ -60,7 +60,7 @@ def watched(end: AgentEnd, rates: Rates, answers: Connection) -> None:
 
 
 def both_ends(mode: str, task: str, core: int) -> dict[str, Told]:
-    """Seconds of a rollout by part, of an agent, on this core, and of the trainer."""
+    """Seconds per rollout by part: of an agent, on this core, and of the trainer."""
     rates = rates_of(task, "most")
     answers, theirs = Pipe()
     with closing(Dummies(rates, mode, core, partial(watched, answers=theirs))) as dummies:
@@ -74,7 +74,7 @@ def both_ends(mode: str, task: str, core: int) -> dict[str, Told]:
 
 
 def main() -> None:
-    """Watch both modes."""
+    """Profile both modes."""
     task, target = sys.argv[1:]
     told: dict[str, Told] = {}
     with all_cores():

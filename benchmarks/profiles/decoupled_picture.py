@@ -1,8 +1,8 @@
-"""A picture of one update of asynchronous training: what agent and trainer do meanwhile, from a result of table_8.
+"""Draws what agent and trainer do during one update of asynchronous training, from a result of table_8.
 
     cd benchmarks/results; python ../profiles/decoupled_picture.py table_8_anymal.json decoupled.png
 
-Both sides are drawn, by the medians of their samples: with one agent and one trainer as many rollouts as updates.
+Both sides are drawn by the medians of their samples. One agent and one trainer have as many rollouts as updates.
 """
 
 import sys
@@ -20,7 +20,7 @@ DPI = 130
 
 
 def draw(result: Result) -> Figure:
-    """A bar for agent and trainer of each side, in milliseconds."""
+    """Draw a bar for agent and trainer of each side, in milliseconds."""
     figure = Figure(figsize=(9, 1.2 + 0.55 * 2 * len(result.samples)), layout="constrained")
     axis = figure.subplots()
     labels = []

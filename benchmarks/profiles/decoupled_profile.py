@@ -1,9 +1,9 @@
-"""Where the time of a decoupled iteration goes: what an agent does for a rollout, and a trainer for an update by it.
+"""Profiles a decoupled iteration: the rollout of an agent, and the update that a trainer makes of it.
 
     python benchmarks/profiles/decoupled_profile.py ant anymal benchmarks/results/decoupled_profile.txt
 
-Each side by itself on one core, by `profile_parts`; of the trainer also with gradients by autograd, as it was before.
-Waiting, messages and versions are not in it: `channel_profile.py`, and `decoupled_picture.py` of a training.
+Each side runs alone on one core, by `profile_parts`; the trainer also with gradients by autograd, as before. Waiting,
+messages and versions are not included: `channel_profile.py`, and `decoupled_picture.py` of a training.
 """
 
 import cProfile
@@ -43,11 +43,11 @@ PARTS: Parts = {
         *("a3c.py", "a3c_by_autograd.py", "flat_learner.py", "backprop.py", "vtrace.py", "networks.py", "actor.py"),
     ),
 }
-"""Operators between tensors count for the function that they stand in."""
+"""Operators between tensors count for the function that contains them."""
 
 
 def rollouts(task: str) -> Told:
-    """Of an agent: seconds of a rollout by part."""
+    """Seconds of an agent's rollout by part."""
     spec = TASK_SPECS[task]
     config = a3c_of(default_config(spec, "a3c"))
     with closing(make(task, num_env=NUM_ENV, device="cpu", seed=0, threads=1)) as worlds:
@@ -64,7 +64,7 @@ def rollouts(task: str) -> Told:
 
 
 def updates(task: str, learner: type[A3C]) -> Told:
-    """Of a trainer: seconds of an update by part."""
+    """Seconds of a trainer's update by part."""
     a3c, batch = learner_and_batch(learner, task)
     return watch(lambda: a3c.update(batch))
 
@@ -80,7 +80,7 @@ def watch(call: Callable[[], object]) -> Told:
 
 
 def main() -> None:
-    """Watch both sides of each task."""
+    """Profile both sides of each task."""
     *tasks, target = sys.argv[1:]
     told: dict[str, Told] = {}
     with one_core():

@@ -1,7 +1,7 @@
-"""Python's profile by parts, for the programs here that tell where time goes.
+"""Sums up Python's profile by parts of the code.
 
-cProfile makes calls dearer than they are, and so many small ones more than few large ones: shares can be compared, sums
-are less without it.
+cProfile makes each call slower, so many small calls look worse than few large ones: compare shares only; without the
+profiler the sums are less.
 """
 
 import cProfile
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 Parts = Mapping[str, tuple[str, ...]]
-"""What belongs to a part: any of these is in the file or the name of a function."""
+"""The parts: a function belongs to one if its file or name contains one of these texts."""
 
 Told = dict[str, float]
 
 
 def parts_of(profile: cProfile.Profile, parts: Parts, count: int) -> Told:
-    """Seconds by part of one of so many rounds, each function's own time; what belongs to none is the rest."""
+    """Seconds by part per round, of each function's own time; time that belongs to no part is the rest."""
     told = dict.fromkeys((*parts, "rest"), 0.0)
     for (file, _, name), (_, _, own_s, *_) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         text = f"{Path(file).name} ({name})"
@@ -27,7 +27,7 @@ def parts_of(profile: cProfile.Profile, parts: Parts, count: int) -> Told:
 
 
 def table(head: str, told: Mapping[str, Told]) -> str:
-    """A line for each, in microseconds, with the sum at its end."""
+    """A table with a line per column of parts, in microseconds, and their sum."""
     first = next(iter(told.values()))
     widths = [max(11, len(name) + 2) for name in (*first, "all")]
     size = max(map(len, (head, *told))) + 2

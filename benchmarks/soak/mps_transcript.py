@@ -1,4 +1,4 @@
-"""Writes docs/mps_transcript.md: the whole life of MPS, taken against stand-ins for MPS, CUDA and NVML.
+"""Writes docs/mps_transcript.md: runs under MPS from start to end, with fakes of MPS, CUDA and NVML.
 
     python benchmarks/soak/mps_transcript.py
 
@@ -55,7 +55,7 @@ except KeyboardInterrupt:
 
 
 class Machine:
-    """One H200 with stand-ins, and what happens there, line by line."""
+    """A fake H200, and a record of what happens there, line by line."""
 
     def __init__(self, folder: Path, base: Path, programs: Path, library: Path) -> None:
         (folder / "machine").mkdir()
@@ -74,21 +74,21 @@ class Machine:
         return subprocess.Popen(command, env=self.environment, cwd=self.folder, start_new_session=True, **kinds)  # type: ignore[call-overload,no-any-return]
 
     def command(self, *words: str) -> str:
-        """What a command prints."""
+        """Run a command. Returns its output."""
         ended = subprocess.run(
             words, env=self.environment, cwd=self.folder, capture_output=True, text=True, timeout=120
         )
         return ended.stdout + ended.stderr
 
     def wait_for_clients(self) -> None:
-        """Until both GMIs work."""
+        """Wait until both GMIs work."""
         deadline = time.monotonic() + 120
         while sum(line.startswith("client") for line in self.fake.log()) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
         time.sleep(0.5)
 
     def end(self, run: subprocess.Popen[str]) -> None:
-        """Let a run end by itself, and tell what it said, what MPS saw and what is left."""
+        """Wait for the end of a run; record its output, what MPS saw, and what is left."""
         self.lines += [line for line in run.communicate(timeout=120)[0].splitlines() if not line.startswith("  ")]
         self.tell_rest()
 
@@ -128,7 +128,7 @@ def no_attachment_under_auto(machine: Machine) -> None:
 
 
 def no_mps_under_auto(machine: Machine) -> None:
-    """Where there is no MPS at all, `auto` says so and does without."""
+    """Without MPS, `auto` prints that and shares plainly."""
     machine.fake.habit("refuses_start", "Cannot start: the GPU is in use by another user's MPS")
     machine.end(machine.launch("auto", 1.0))
 
@@ -186,7 +186,7 @@ SCENES: tuple[Callable[[Machine], None], ...] = (
 
 @contextmanager
 def machine_for(scene: int, programs: Path, library: Path) -> Iterator[Machine]:
-    """A machine of one scene; whatever is left there ends with it."""
+    """The machine of one scene. Its remaining processes are killed at the end."""
     folder = programs / str(scene)
     folder.mkdir()
     with tempfile.TemporaryDirectory(prefix="mps-", dir="/tmp") as base:
@@ -199,7 +199,7 @@ def machine_for(scene: int, programs: Path, library: Path) -> Iterator[Machine]:
 
 
 def main() -> None:
-    """Play all scenes, and write the page."""
+    """Run all scenes, and write the page."""
     parts = [HEAD]
     with tempfile.TemporaryDirectory(prefix="transcript-") as path:
         programs = install_programs(Path(path))

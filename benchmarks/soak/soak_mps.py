@@ -1,11 +1,11 @@
-"""Soak: the life of MPS with random faults, against stand-ins for MPS and CUDA. Nothing may be left behind.
+"""Soak: random faults in runs under MPS, with fakes of MPS and CUDA. Nothing may be left behind.
 
     python benchmarks/soak/soak_mps.py --faults 200
 
-A launcher holds a GPU by MPS and starts clients that always have something in flight; every fourth is a real run with
-real GMIs. At a random moment something is sent a signal, with random habits of the daemon. Then no daemon, server,
-client or keeper may live, no folder be there, and no client have gone with work in flight. Takes a quarter of an hour
-and more on two cores; needs what the tests need.
+A launcher holds a GPU by MPS and starts clients that always have work in flight; every fourth is a real run with real
+GMIs. At a random moment one of the processes gets a signal, while the daemon behaves in a random way. In the end no
+daemon, server, client or watchdog may be alive, no folder may be left, and no client may have died with work in
+flight. Takes a quarter of an hour and more on two cores; needs what the tests need.
 """
 
 import argparse
@@ -37,14 +37,14 @@ HABITS = ("slow", "hangs_at_quit", "ignores_sigterm", "hangs_at_terminate_client
 TARGETS = ("launcher", "keeper", "launcher and keeper", "daemon", "server")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL)
 LONGEST_S = 4.0
-"""Until something happens: a launcher is up, and its clients work, after two or three."""
+"""Seconds until the fault, at most: clients work after two or three."""
 GONE_S = 120.0
 REAL_EVERY = 4
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong."""
+    """A signal, its target, its moment, and how clients and daemon behave."""
 
     target: str
     number: signal.Signals
@@ -60,7 +60,7 @@ class Fault:
 
 
 def main() -> int:
-    """Soak. Returns 1 if anything was left."""
+    """Run all faults. Returns 1 if anything was left."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -75,7 +75,7 @@ def main() -> int:
 
 
 def soaked(count: int, seed: int, folder: Path) -> list[str]:
-    """So many faults, each on a machine of its own; what was wrong."""
+    """Run a number of faults, each on its own fake machine. Returns what was wrong."""
     programs, chance, wrong, ends = install_programs(folder), random.Random(seed), list[str](), Counter[str]()
     library = compile_library(folder)
     for number in range(count):
@@ -90,7 +90,7 @@ def soaked(count: int, seed: int, folder: Path) -> list[str]:
 
 
 def chosen(chance: random.Random, is_real: bool) -> Fault:
-    """A fault by chance."""
+    """Draw a random fault."""
     target = chance.choice(TARGETS)
     number = chance.choice(SIGNALS) if target == "launcher" else signal.SIGKILL
     habits = tuple(chance.sample(HABITS, chance.choice((0, 0, 1, 2))))
@@ -99,7 +99,7 @@ def chosen(chance: random.Random, is_real: bool) -> Fault:
 
 
 def undergone(fault: Fault, programs: Path, library: Path, folder: Path) -> str:
-    """Let a fault happen; what was wrong afterwards."""
+    """Run a launcher with one fault. Returns what was wrong afterwards."""
     base = Path(tempfile.mkdtemp(prefix="mps-", dir="/tmp"))  # sockets need short paths
     (folder / "habits").mkdir(parents=True)
     (folder / "machine").mkdir()
@@ -127,7 +127,7 @@ def undergone(fault: Fault, programs: Path, library: Path, folder: Path) -> str:
 
 
 def strike(fault: Fault, launcher: subprocess.Popen[bytes], base: Path) -> None:
-    """Send the signal; where the target does not exist yet, or any more, nobody gets it."""
+    """Send the signal to the target, if it exists."""
     names = {"keeper": "gmi_drl.gmi.watchdog", "daemon": "nvidia-cuda-mps-control", "server": "nvidia-cuda-mps-server"}
     for target, name in names.items():
         if target in fault.target:
@@ -137,7 +137,7 @@ def strike(fault: Fault, launcher: subprocess.Popen[bytes], base: Path) -> None:
                         process.send_signal(fault.number)
     if "launcher" in fault.target:
         launcher.send_signal(fault.number)
-    else:  # who has lost something else ends some day
+    else:  # other targets end later by themselves
         time.sleep(0.3)
         launcher.send_signal(signal.SIGINT)
 
@@ -145,7 +145,7 @@ def strike(fault: Fault, launcher: subprocess.Popen[bytes], base: Path) -> None:
 def what_is_wrong(
     fault: Fault, launcher: subprocess.Popen[bytes], fake: FakeMps, environment: Mapping[str, str]
 ) -> str:
-    """What is left, or was harmed, when the launcher and its keeper have had their time."""
+    """What is left, or was harmed, after the time that launcher and watchdog take."""
     deadline = time.monotonic() + GONE_S
     while left := [process for process in living(fake.base) if not is_fork(process)]:
         if fault.target == "launcher and keeper" and not {"keeper", "launcher"} & set(map(role_of, left)):
@@ -161,14 +161,14 @@ def what_is_wrong(
             return f"{len(left)} processes live: {[process.cmdline()[:4] for process in left]}"
     if files := sorted(fake.base.rglob("*")):
         return f"files are left: {[str(file) for file in files]}"
-    # Where the daemon was ended from outside, nobody can end a client's contexts any more.
+    # If the daemon was killed, nothing can end a client's contexts any more.
     broken = fault.target in ("daemon", "server") or "hangs_at_terminate_client" in fault.habits
     harmed = [line for line in fake.log() if line.startswith("harmed")]
     return "" if broken or not harmed else f"{harmed}"
 
 
 def remove_stale(environment: Mapping[str, str]) -> None:
-    """What `gmi-drl doctor --remove-stale` does."""
+    """Do what `gmi-drl doctor --remove-stale` does."""
     program = "from gmi_drl.gmi.mps import shutdown; print(shutdown.remove_stale())"
     subprocess.run(
         [sys.executable, "-c", program], env=environment, timeout=GONE_S, check=True, stdout=subprocess.DEVNULL
@@ -176,7 +176,7 @@ def remove_stale(environment: Mapping[str, str]) -> None:
 
 
 def living(base: Path) -> Sequence[psutil.Process]:
-    """Everything that has been started for a machine and still runs."""
+    """All running processes of a fake machine."""
     mark, found = f"GMI_DRL_MPS={base}\0".encode(), []
     for process in psutil.process_iter():
         with suppress(OSError, psutil.Error):
@@ -186,7 +186,7 @@ def living(base: Path) -> Sequence[psutil.Process]:
 
 
 def role_of(process: psutil.Process) -> str:
-    """`launcher`, `keeper`, or nothing known."""
+    """The role of a process: `launcher`, `keeper` (its watchdog), or empty."""
     with suppress(psutil.Error):
         line = " ".join(process.cmdline())
         return "launcher" if LAUNCHER.name in line else "keeper" if "gmi_drl.gmi.watchdog" in line else ""
@@ -194,7 +194,7 @@ def role_of(process: psutil.Process) -> str:
 
 
 def is_fork(process: psutil.Process) -> bool:
-    """Whether it is the launcher's fork, which is to live on."""
+    """Whether a process is the launcher's fork, which must survive."""
     with suppress(OSError):
         return Path(f"/proc/{process.pid}/comm").read_text() == "fork-of-soak\n"
     return False

@@ -20,7 +20,7 @@ PR_SET_NAME = 15
 
 
 def main(kind: str, forks: str, folder: str) -> None:
-    """Live until somebody ends it."""
+    """Run until a signal ends the launcher."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, leave)
     if forks == "True" and not os.fork():
@@ -52,7 +52,7 @@ def main(kind: str, forks: str, folder: str) -> None:
 
 
 def leave(number: int, frame: FrameType | None) -> None:
-    """In order, and once."""
+    """Shut down in order, only once."""
     for other in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(other, signal.SIG_IGN)
     raise SystemExit(128 + number)

@@ -1,16 +1,16 @@
-"""Soak: random faults over trainings on two hosts, which are network namespaces of this machine (root is needed).
+"""Soak: random faults in trainings on two hosts, which are network namespaces of this machine (root is needed).
 
     python benchmarks/soak/soak_nodes.py --faults 50
     python benchmarks/soak/soak_nodes.py --faults 50 --ray
     python benchmarks/soak/soak_nodes.py --faults 22 --decoupled
 
-A GMI, an agent or the launcher is killed, a GMI or an agent stopped, a link cut for five seconds or for good, at a
-random moment. With `--ray`, where a Ray cluster over both hosts starts the agents and the launcher is on the first of
-them, Ray's daemons of the other node or of the head are killed, too, and the process that speaks with Ray. Each run
-must end as promised (or go on), within its time, with nothing left, and must go on from its checkpoint. With
-`--decoupled` agents are on both hosts and a trainer is on one: a far agent, who stands in for it, or the trainer is
-killed or stopped, or the far node's agent killed. Some of these runs have a restart, by which they must go on; over a
-link that is cut for five seconds no experience may be dropped.
+At a random moment a GMI, a supervisor or the launcher is killed, a GMI or a supervisor is stopped, or a link is cut,
+for five seconds or for good. With `--ray` a Ray cluster over both hosts starts the supervisors, and the launcher is on
+the first host; also Ray's daemons of the other node or of the head are killed, or our process that talks to Ray. Each
+run must end as promised (or go on), in time, leave nothing behind, and be resumable from its checkpoint. With
+`--decoupled` agents are on both hosts and a trainer is on one: a remote agent, its proxy or the trainer is killed or
+stopped, or the supervisor of the remote node is killed. Some of these runs may restart once and must then go on. If a
+link is cut for five seconds, no experience may be dropped.
 """
 
 import argparse
@@ -39,17 +39,17 @@ from ray_hosts import RayHosts, ray_hosts  # noqa: E402
 from soak_nodes_launcher import EVERY, HANG_S, RAY  # noqa: E402
 
 ENDS_S = 40.0
-"""Until nothing may be left: an agent waits 30 s for a launcher that has gone silent."""
+"""Seconds until nothing may be left: a supervisor waits 30 s for a silent launcher."""
 NAMED_S = 20.0
-"""Until a launcher must have ended with an error: a node is lost after 8 s."""
+"""Seconds until a launcher must have ended with an error: a node is lost after 8 s."""
 STOPPED_S = 2 * HANG_S + NAMED_S
-"""The same where a GMI is stopped, for which its peers wait before they name it; agents twice for a trainer."""
+"""The same if a GMI is stopped: its peers wait before they report it, agents twice as long for a trainer."""
 AGAIN_S = 150.0
-"""For a run that goes on for two iterations: it and its cluster start anew."""
+"""Seconds for a resumed run of two iterations; it and its cluster start anew."""
 SEEN_S, RESTARTED_S = 12.0, 30.0
-"""After which a run must still go on: past a link's absence, and past a restart."""
+"""Seconds after which a run must still go on: after a cut link, and after a restart."""
 LAST_ROW_S = 5.0
-"""How old its last row may be then."""
+"""The greatest age of its last row then, in seconds."""
 LATEST_S = 6.0
 RESTARTS = ", with a restart"
 FAULTS = ("gmi", "gmi stopped", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
@@ -77,7 +77,7 @@ VICTIMS = {
     "trainer": (CHILD, "GMI 0 "),
     "node b": (AGENT, "b"),
 }
-"""Whose process it is, by what a fault begins with: its module, and how its name does."""
+"""The process of a fault by its first words: its module, and the start of its name."""
 SAID = {
     "gmi": "was killed by SIGKILL",
     "gmi stopped": "hang_s",
@@ -97,15 +97,15 @@ SAID = {
     "head killed": "was lost with its node",
     "driver killed": "was lost with its node",
 }
-"""What the launcher must say: a pattern."""
+"""A pattern that the launcher's errors must match, by fault."""
 
 
 def main() -> int:
-    """Soak. Returns 1 if a fault ended otherwise than promised."""
+    """Run all faults. Returns 1 if one ended differently than promised."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--ray", action="store_true", help="have Ray start the agents")
+    parser.add_argument("--ray", action="store_true", help="have Ray start the supervisors")
     parser.add_argument("--decoupled", action="store_true", help="train asynchronously, with faults of that")
     given = parser.parse_args()
     if given.ray and given.decoupled:
@@ -113,7 +113,7 @@ def main() -> int:
     if why := obstacle():
         parser.error(why)
     with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
-        os.environ["GMI_DRL_CLAIMS"] = claims  # what else holds cores here is no fault
+        os.environ["GMI_DRL_CLAIMS"] = claims  # ignore claims of other programs
         wrong = soaked(
             given.faults, given.seed, RAY_FAULTS if given.ray else DECOUPLED_FAULTS if given.decoupled else FAULTS
         )
@@ -122,7 +122,7 @@ def main() -> int:
 
 
 def soaked(faults: int, seed: int, kinds: Sequence[str]) -> list[str]:
-    """What went otherwise than promised, each in a sentence."""
+    """Run faults. Returns what was not as promised, a sentence each."""
     chance, wrong, seconds = random.Random(seed), list[str](), Counter[str]()
     for number in range(faults):
         fault = kinds[number % len(kinds)]
@@ -137,7 +137,7 @@ def soaked(faults: int, seed: int, kinds: Sequence[str]) -> list[str]:
 
 
 def one(fault: str, path: Path, chance: random.Random, kinds: Sequence[str]) -> list[str]:
-    """One training with one fault of such kinds: what was wrong."""
+    """Run one training with one fault. Returns what was wrong."""
     with places(path, kinds) as place:
         mistakes = with_fault(fault, path / "run", place, chance)
     with places(path, kinds) as place, place.launched(path / "run", "resume") as again:
@@ -191,7 +191,7 @@ def what_stopped(fault: str, launcher: "subprocess.Popen[str]") -> list[str]:
 
 
 def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance: random.Random) -> None:
-    """Bring it about."""
+    """Cause the fault."""
     node = chance.choice("ab")
     if fault == "launcher killed":
         launcher.kill()
@@ -209,13 +209,13 @@ def cause(fault: str, launcher: "subprocess.Popen[str]", place: "Place", chance:
 
 
 class Place:
-    """Two hosts, and how a launcher is started that trains over them."""
+    """Two hosts, and the command of a launcher that trains over them."""
 
     def __init__(self, hosts: Hosts, cluster: RayHosts | None = None, more: Sequence[str] = ()) -> None:
         self.hosts, self.cluster, self.more = hosts, cluster, more
 
     def launched(self, run: Path, *more: str) -> "subprocess.Popen[str]":
-        """A launcher; on the first host, if Ray starts the agents."""
+        """Start a launcher; on the first host, if Ray starts the supervisors."""
         how = RAY if self.cluster else ",".join((self.hosts.address, *self.hosts.spaces.values()))
         variables = self.cluster.variables if self.cluster else os.environ
         return subprocess.Popen(
@@ -230,7 +230,7 @@ class Place:
         )
 
     def ours(self, launcher: "subprocess.Popen[str]") -> list[psutil.Process]:
-        """What the launcher has started, there and here; nothing of Ray."""
+        """The processes that the launcher has started on both hosts, without Ray's."""
         listed = [
             subprocess.run(["ip", "netns", "pids", space], check=True, capture_output=True, text=True, timeout=20)
             for space in self.hosts.spaces.values()
@@ -243,7 +243,7 @@ class Place:
 
 @contextmanager
 def places(path: Path, kinds: Sequence[str]) -> Iterator[Place]:
-    """Two hosts for faults of such kinds, for the time of a `with` block."""
+    """Make two hosts for these kinds of faults during a `with` block."""
     if kinds is not RAY_FAULTS:
         with two_hosts() as hosts:
             yield Place(hosts, more=["decoupled"] * (kinds is DECOUPLED_FAULTS))
@@ -253,7 +253,7 @@ def places(path: Path, kinds: Sequence[str]) -> Iterator[Place]:
 
 
 def await_row(launcher: "subprocess.Popen[str]", *, saved: bool) -> None:
-    """Until it iterates, and has `saved` a checkpoint if that is wanted."""
+    """Wait until it iterates, and has saved a checkpoint if `saved`."""
     assert launcher.stdout is not None and launcher.stderr is not None
     for _ in range(2 * EVERY if saved else 1):
         if not launcher.stdout.readline():
@@ -261,7 +261,7 @@ def await_row(launcher: "subprocess.Popen[str]", *, saved: bool) -> None:
 
 
 def ended(launcher: "subprocess.Popen[str]", within_s: float) -> str | None:
-    """What it said as it ended; None if it has not in time."""
+    """The launcher's errors when it has ended; None if it has not in time."""
     try:
         _, said = launcher.communicate(timeout=within_s)
     except subprocess.TimeoutExpired:
@@ -271,11 +271,11 @@ def ended(launcher: "subprocess.Popen[str]", within_s: float) -> str | None:
 
 
 def living(processes: list[psutil.Process], within_s: float) -> list[str]:
-    """Those that have not ended in time."""
+    """The processes that have not ended in time."""
     _, left = psutil.wait_procs(processes, timeout=within_s)
     names = []
     for one in left:
-        with suppress(psutil.Error):  # zombies are nobody's
+        with suppress(psutil.Error):  # zombies have no command line
             names.append(" ".join(one.cmdline())[:80])
     return names
 

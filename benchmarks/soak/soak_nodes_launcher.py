@@ -1,8 +1,8 @@
-"""A launcher for `soak_nodes.py`: trains over nodes a and b until it is stopped, or goes on for two iterations.
+"""The launcher of `soak_nodes.py`: trains over nodes a and b until it is stopped, or resumes for two iterations.
 
 python benchmarks/soak/soak_nodes_launcher.py RUN ray|ADDRESS,SPACE,SPACE [resume] [restarts] [decoupled]
 
-It prints the iteration of each row, and what was dropped of experience. By `restarts` it goes on after one death.
+It prints the iteration of each row, and dropped experience. With `restarts` it restarts after one death.
 """
 
 import sys
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 RAY = "ray"
 HANG_S = 20.0
-"""For which GMIs wait for one that is stopped."""
+"""Seconds that GMIs wait for one that is stopped."""
 EVERY = 5
 """Iterations between two checkpoints."""
 
 
 @contextmanager
 def agents_of(how: str, layout: "Layout") -> "Iterator[SupervisorStarter | None]":
-    """By Ray, or as processes in the namespaces."""
+    """Starts supervisors by Ray, or as processes in the namespaces."""
     from gmi_drl.launch.launchers import supervisors_for
     from gmi_drl.launch.nodes.starters import SubprocessSupervisors
 
@@ -40,7 +40,7 @@ def agents_of(how: str, layout: "Layout") -> "Iterator[SupervisorStarter | None]
 
 
 def holistic() -> "tuple[Layout, LearnerConfig]":
-    """Two GMIs on each node, which learn together."""
+    """A layout of two GMIs on each node that learn together."""
     from gmi_drl.config.learners import PPOConfig
     from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
@@ -58,7 +58,7 @@ def holistic() -> "tuple[Layout, LearnerConfig]":
 
 
 def decoupled() -> "tuple[Layout, LearnerConfig]":
-    """GMI 0 trains on node a, where GMI 1 acts; GMI 2 acts on node b."""
+    """A layout whose GMI 0 trains on node a and GMI 1 acts there; GMI 2 acts on node b."""
     from gmi_drl.config.learners import A3CConfig
     from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 

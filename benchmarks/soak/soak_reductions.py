@@ -2,9 +2,9 @@
 
     python benchmarks/soak/soak_reductions.py
 
-Takes a quarter of an hour on two cores, and ten minutes more where Horovod is installed. Each sum is held against a
-float64 reference (1e-6 of the largest number in it), its bits against those of the other ranks; at the end no
-descriptor and nothing in /dev/shm is left.
+Takes a quarter of an hour on two cores, and ten minutes more if Horovod is installed. Each sum is compared with a
+float64 reference (within 1e-6 of its largest number) and bit by bit with those of the other ranks. At the end no
+descriptor and no file in /dev/shm may be left.
 """
 
 import argparse
@@ -36,11 +36,11 @@ SLOT_BYTES = 480_000
 SCALES = 5
 LATE_S = 0.002
 HANG_S = 300.0
-BATCH = 100  # groups that meet in descriptors which the processes have inherited
+BATCH = 100  # groups whose processes inherit descriptors
 
 
 def main() -> int:
-    """Soak all. Returns 1 if one failed."""
+    """Test all reductions. Returns 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--reduces", type=int, default=1000, help="of each reduction and mapping list")
     parser.add_argument("--groups", type=int, default=1000, help="opened and closed, of each reduction")
@@ -61,14 +61,14 @@ def main() -> int:
 
 
 def sums(reduction: Reduction, count: int) -> str:
-    """Reduce so often, each rank late now and then. Returns a digest of all sums, or what was wrong."""
+    """Reduce many times, with each rank late now and then. Returns a digest of all sums, or what was wrong."""
     group, late, digest = reduction.group, random.Random(reduction.group.rank), hashlib.sha256()
     terms = {numel: [normal(numel, rank) for rank in range(group.size)] for numel in LENGTHS}
     exact = {numel: sum(term.double() for term in some) for numel, some in terms.items()}
     largest = {numel: max(term.abs().max().item() for term in some) for numel, some in terms.items()}
     for number in range(count):
         numel = LENGTHS[number % len(LENGTHS)]
-        scale = 2.0 ** (number // len(LENGTHS) % SCALES)  # exact, and no sum is that of the last time
+        scale = 2.0 ** (number // len(LENGTHS) % SCALES)  # exact, and no two sums are equal
         vector = scale * terms[numel][group.rank]
         time.sleep(late.choice((0.0, 0.0, LATE_S)))
         reduction.reduce(vector)
@@ -80,17 +80,17 @@ def sums(reduction: Reduction, count: int) -> str:
 
 
 def all_alike(said: Sequence[str]) -> bool:
-    """Whether all ranks have said the same, and that sums are right."""
+    """Whether all ranks returned the same digest."""
     return len(set(said)) == 1 and "are right" in said[0]
 
 
 def normal(numel: int, seed: int) -> torch.Tensor:
-    """Numbers that every rank can make."""
+    """Random numbers that every rank can compute."""
     return torch.randn(numel, generator=torch.Generator().manual_seed(seed))
 
 
 def opened_and_closed(method: ReductionMethod, count: int) -> bool:
-    """Open, use and close so many groups, a batch of them in the same processes. Returns whether nothing is left."""
+    """Open, use and close many groups, a batch of them in the same processes. Returns whether nothing is left."""
     mapping, said, started = MAPPINGS[-1], set[str](), time.perf_counter()
     for _ in range(0, count, BATCH):
         with ExitStack() as kept:
@@ -104,7 +104,7 @@ def opened_and_closed(method: ReductionMethod, count: int) -> bool:
 def descriptors_left(
     method: ReductionMethod, mapping: list[list[int]], points: Sequence[RendezvousPoints], rank: int
 ) -> str:
-    """How many more are open after the last group than after the first."""
+    """The number of descriptors open after the last group minus that after the first."""
     counts = []
     for rendezvous in points:
         reduction = joined(method, mapping, rank, rendezvous[rank])
@@ -118,20 +118,20 @@ def descriptors_left(
 def soaked(
     method: ReductionMethod, mapping: list[list[int]], job: Callable[[Callable[[], Reduction]], str]
 ) -> list[str]:
-    """What each rank says of a job in a group of its own."""
+    """Run a job on all ranks of a new group. Returns their results."""
     size = sum(map(len, mapping))
     with closing(RendezvousPoints(method, mapping, SLOT_BYTES)) as points:
         return in_processes(size, lambda rank: job(lambda: joined(method, mapping, rank, points[rank])))
 
 
 def joined(method: ReductionMethod, mapping: list[list[int]], rank: int, rendezvous: Rendezvous) -> Reduction:
-    """The reduction of a rank; there may be more ranks than cores."""
+    """Open the reduction of a rank; there may be more ranks than cores."""
     member = Membership(rank, mapping, hang_s=HANG_S, spins=False)
     return open_reduction(method, open_group(method, member, rendezvous))
 
 
 def in_processes(size: int, job: Callable[[int], str]) -> list[str]:
-    """What a job says on each rank."""
+    """Run a job in one process per rank. Returns their results."""
     pipes = [FORK.Pipe(duplex=False) for _ in range(size)]
 
     def live(rank: int, answer: Connection) -> None:
@@ -146,7 +146,7 @@ def in_processes(size: int, job: Callable[[int], str]) -> list[str]:
     for process in processes:
         process.start()
     for _, writer in pipes:
-        writer.close()  # so that a rank that ends without a word is noticed
+        writer.close()  # so that a rank that dies is noticed
     said = [str(reader.recv()) for reader, _ in pipes]
     for process in processes:
         process.join()
@@ -156,7 +156,7 @@ def in_processes(size: int, job: Callable[[int], str]) -> list[str]:
 
 
 def left_open() -> set[str]:
-    """What of ours lies in /dev/shm, and how many descriptors this process has."""
+    """Our files in /dev/shm, and the number of open descriptors of this process."""
     ours = {name for name in os.listdir("/dev/shm") if "gmi" in name or "torch" in name}
     return ours | {f"{len(os.listdir('/proc/self/fd'))} descriptors"}
 

@@ -1,14 +1,14 @@
-"""Soak: signals to whole groups of processes, and deaths at awkward moments, on this host, by the command line itself.
+"""Soak: signals to all processes of a run, and deaths at awkward moments, with real commands on this host.
 
     python benchmarks/soak/soak_signals.py --faults 200
     python benchmarks/soak/soak_signals.py --faults 200 --jobs 2 --seed 1
     python benchmarks/soak/soak_signals.py --only 17 --seed 1       # that fault alone
 
-A training or a service is disturbed while it starts, runs, starts again after a death, resumes or ends: a signal goes
-to the launcher, to every process at once (as systemd and `scancel --full` send it) or to the GMIs alone; a second one
-follows; a GMI, the guard or the launcher is killed. Each run must end with the promised exit code within its time,
-print no traceback, leave no process behind and go on from its checkpoint. Faults are drawn from a seed: each template
-meets each moment and each event it can.
+A training or a service is disturbed while it starts, runs, restarts after a death, resumes or ends: a signal is sent to
+the launcher, to all processes at once (as systemd and `scancel --full` do) or to the GMIs alone; a second one follows;
+a GMI, the reaper or the launcher is killed. Each run must end in time with the promised exit code, print no traceback,
+leave no process behind, and be resumable from its checkpoint. Faults are drawn from a seed: each template meets each
+possible moment and event.
 """
 
 import argparse
@@ -66,7 +66,7 @@ ENDS_RUN = (TO_LAUNCHER, TO_ALL, TWICE)
 
 @dataclass(frozen=True)
 class Fault:
-    """What is done to whom and when. `delay` is a part, 0 to 1, of the time in which that moment lies."""
+    """An event, its target and its moment. `delay` says when within the moment, from 0 to 1."""
 
     number: int
     template: str
@@ -83,7 +83,7 @@ class Fault:
 
 
 def main() -> int:
-    """Soak. Returns 1 if a fault ended otherwise than promised."""
+    """Run all faults. Returns 1 if one ended differently than promised."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
@@ -106,7 +106,7 @@ def main() -> int:
 
 
 def drawn(count: int, seed: int) -> list[Fault]:
-    """So many faults, each kind once before one comes again."""
+    """Draw a number of faults, each kind once before any comes again."""
     chance, faults = random.Random(seed), list[Fault]()
     while len(faults) < count:
         kinds = [kind for kind in product((*TRAINING, *SERVING), MOMENTS, EVENTS) if is_possible(*kind)]
@@ -119,12 +119,12 @@ def drawn(count: int, seed: int) -> list[Fault]:
 
 
 def is_possible(template: str, moment: str, event: str) -> bool:
-    """Whether that can be done to it: services neither start again nor resume."""
+    """Whether the fault is possible: services neither restart nor resume."""
     return template in TRAINING or moment in (STARTING, RUNNING, ENDING)
 
 
 def one(fault: Fault, place: Place) -> list[str]:
-    """One run with one fault: what was wrong."""
+    """Run a command with one fault. Returns what was wrong."""
     run = place.folder / f"run-{fault.number}"
     if fault.moment == RESUMING:
         shutil.copytree(place.run_of(fault.template), run)
@@ -148,7 +148,7 @@ def one(fault: Fault, place: Place) -> list[str]:
 
 
 def command(fault: Fault, place: Place, run: Path) -> list[str]:
-    """What runs while the fault happens."""
+    """The command that runs while the fault happens."""
     if fault.template in SERVING:
         return ["serve", str(place.run_of(fault.template)), SERVING[fault.template], "--steps", str(FOREVER)]
     if fault.moment == RESUMING:
@@ -179,7 +179,7 @@ def at_moment(fault: Fault, place: Place, running: Running, rows: Path) -> bool:
 
 
 def disturb(fault: Fault, running: Running) -> bool:
-    """Bring the event about. Returns whether the run should go on."""
+    """Cause the event. Returns whether the run should go on."""
     chance = random.Random(fault.number)
     match fault.event:
         case "signal to the launcher":
@@ -207,7 +207,7 @@ def disturb(fault: Fault, running: Running) -> bool:
 
 
 def what_stopped(fault: Fault, running: Running, rows: Path) -> list[str]:
-    """What is wrong with how a run goes on; it is ended by SIGTERM afterwards."""
+    """What is wrong with a run that should go on. It is ended by SIGTERM afterwards."""
 
     def count() -> int:
         return rows.read_bytes().count(b"\n") if rows.exists() else 0
@@ -237,7 +237,7 @@ def how_it_ended(fault: Fault, running: Running, *, has_begun: bool, goes_on: bo
         return [f"it has not ended within {ENDS_S:.0f} s: {said[-300:]}"]
     mistakes = [f"it printed {said[-600:]!r}"] if re.search("unexpected|Traceback", said) else []
     if code < 0:
-        code = 128 - code  # as a shell tells it
+        code = 128 - code  # as a shell reports it
     if code not in (allowed := allowed_codes(fault, goes_on=goes_on)):
         mistakes.append(f"exit code {code}, not {sorted(allowed)}: {said[-300:]!r}")
     is_plain = has_begun and fault.moment == RUNNING and fault.event in (TO_LAUNCHER, TO_ALL)
@@ -249,7 +249,7 @@ def how_it_ended(fault: Fault, running: Running, *, has_begun: bool, goes_on: bo
 
 
 def allowed_codes(fault: Fault, *, goes_on: bool) -> set[int]:
-    """Exit codes that are promised."""
+    """The promised exit codes."""
     first = SIGTERM if fault.moment == ENDING else fault.signal
     done = {0} if fault.moment == LAST else set[int]()
     if fault.event == LAUNCHER_KILLED:
@@ -263,7 +263,7 @@ def allowed_codes(fault: Fault, *, goes_on: bool) -> set[int]:
 
 
 def what_is_kept(fault: Fault, place: Place, run: Path, running: Running) -> list[str]:
-    """What is wrong with the run's folder: its state, and whether the run goes on from its checkpoint."""
+    """What is wrong with the run's folder: its state, or that the run cannot be resumed."""
     saved = sorted((run / "checkpoints").glob("[0-9]*")) if run.exists() else []
     state_file, mistakes = run / "state.json", list[str]()
     if state_file.exists() and fault.event != LAUNCHER_KILLED:

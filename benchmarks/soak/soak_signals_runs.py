@@ -1,4 +1,4 @@
-"""What `soak_signals.py` disturbs: commands that run, their processes, and the layouts of each template."""
+"""The commands that `soak_signals.py` disturbs: how they are run, their processes, and layouts of each template."""
 
 import os
 import random
@@ -15,9 +15,9 @@ from uuid import uuid4
 import psutil
 
 MARK = "GMI_DRL_SOAK"
-"""A variable by which every process of a fault is found, whoever started it."""
+"""The environment variable by which all processes of a fault are found."""
 STARTS_S = 240.0
-"""Until a first row, on a busy machine."""
+"""Seconds until a first row, on a busy machine."""
 SETTINGS = ("--set", "checkpoint_every=3", "--set", "hang_s=30")
 FOREVER = 10**6
 TRAINING = {
@@ -34,7 +34,7 @@ LAYOUTS = {
     "tcg": ("TCG", [("simulator, agent", 8), ("simulator, agent", 8)], [], ""),
     "tdg": ("TDG", [("simulator", 8), ("agent", 0)], [], ""),
 }
-"""By file: template, roles and environments of the GMIs of one device, who trains, channels."""
+"""By file: template, roles and environments of the GMIs of one device, trainers, channels."""
 
 
 @dataclass
@@ -45,12 +45,12 @@ class Place:
     start_s: dict[str, float] = field(default_factory=dict)
 
     def run_of(self, template: str) -> Path:
-        """The short run."""
+        """The folder of the short run of a template."""
         return self.folder / "short" / (template if template in TRAINING else "TCG_EX")
 
 
 def prepared(folder: Path) -> Place:
-    """Layouts and short runs in a folder."""
+    """Write layouts and short runs into a folder."""
     place = Place(folder)
     for name, (template, gmis, trainers, channels) in LAYOUTS.items():
         listed = ", ".join(GMI.format(id=n, roles=of, num_env=count) for n, (of, count) in enumerate(gmis))
@@ -77,12 +77,12 @@ def trained(template: str, run: Path, *, iterations: int = FOREVER, restarts: in
 
 
 def resumed(run: Path, iterations: int, restarts: int = 0) -> list[str]:
-    """The command that goes on."""
+    """The command that resumes a training."""
     return ["train", "--resume", str(run), "--iterations", str(iterations), "--restarts", str(restarts)]
 
 
 class Running:
-    """A command that runs, with what it has printed so far, and all processes that carry its mark."""
+    """A running command with its output so far and all its processes, which have its mark in their environment."""
 
     def __init__(self, place: Place, arguments: list[str]) -> None:
         self.mark, self.output = uuid4().hex, place.folder / f"{uuid4().hex}.out"
@@ -100,7 +100,7 @@ class Running:
             )
 
     def processes(self) -> list[psutil.Process]:
-        """Those that carry the mark and are no zombies."""
+        """The processes with the mark that are no zombies."""
         found = []
         for process in psutil.process_iter():
             with suppress(psutil.Error):
@@ -109,7 +109,7 @@ class Running:
         return found
 
     def named(self, part: str) -> list[psutil.Process]:
-        """Those whose command line has this part."""
+        """The processes whose command line contains a text."""
         found = []
         for process in self.processes():
             with suppress(psutil.Error):
@@ -118,17 +118,17 @@ class Running:
         return found
 
     def said(self) -> str:
-        """What it has printed."""
+        """Its output so far."""
         return self.output.read_text(errors="replace")
 
     def wait(self, seconds: float) -> str:
-        """Until it has ended, or so long; what it has printed."""
+        """Wait until it has ended, at most some seconds. Returns its output."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.said()
 
     def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
-        """Until it is so, it has ended or so long. Returns whether it is so."""
+        """Wait until a condition holds, it has ended, or some seconds have passed. Returns whether it holds."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.process.poll() is None and not condition():
             time.sleep(0.05)
@@ -137,7 +137,7 @@ class Running:
 
 @contextmanager
 def started(place: Place, arguments: list[str]) -> Iterator[Running]:
-    """A command, for the time of a `with` block; what is left of it then is killed."""
+    """Run a command during a `with` block; its remaining processes are killed at the end."""
     run = Running(place, arguments)
     try:
         yield run
@@ -149,13 +149,13 @@ def started(place: Place, arguments: list[str]) -> Iterator[Running]:
 
 
 def send(number: Signals, processes: list[psutil.Process]) -> None:
-    """A signal to each, one right after the other."""
+    """Send a signal to each process, one right after the other."""
     for process in processes:
         with suppress(psutil.Error):
             process.send_signal(number)
 
 
 def kill(chance: random.Random, processes: list[psutil.Process]) -> None:
-    """One of them, if there is any."""
+    """Kill one of the processes, if there is any."""
     if processes:
         send(SIGKILL, [chance.choice(processes)])

@@ -1,13 +1,13 @@
 """Does our PPO learn as much from a step as rsl_rl's? Many seeds of both, one process and one thread each.
 
-    python benchmarks/time_to_return/learning_gap.py learn ant --seeds 50        # hours; goes on where it was stopped
+    python benchmarks/time_to_return/learning_gap.py learn ant --seeds 50        # hours; continues where it was stopped
     python benchmarks/time_to_return/learning_gap.py learn ant --sides gmi-drl torch_weights
     python benchmarks/time_to_return/learning_gap.py tell                        # the table of all that was measured
 
-Each training is a million steps from nothing by 512 worlds; what counts is the mean return of the episodes that end in
-the last tenth. That says nothing of the machine, so trainings may run beside other work. Seeds were fixed before the
-first run, and none of them was used to choose hyper-parameters. The seeds of two sides are not paired: a seed draws
-other worlds, weights and noise in each program.
+Each training is a million steps from nothing with 512 environments; it is judged by the mean return of episodes that
+end in the last tenth. It does not depend on the machine, so trainings may run beside other work. Seeds were fixed
+before the first run, none to choose hyper-parameters. The seeds of two sides are not paired: a seed gives other
+environments, weights and noise in each program.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TASKS = ("ant", "anymal", "humanoid")
 STEPS, NUM_ENV = 1_000_000, 512
 FIRST_SEED = 101
 LATE = 0.1
-"""The share of the steps, at the end, whose episodes count."""
+"""The last part of the steps, whose episodes count."""
 PERMUTATIONS, RESAMPLES = 20_000, 5_000
 OURS, THEIRS = "gmi-drl", "rsl_rl"
 SIDES = {
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def learn(task: str, sides: Sequence[str], seeds: int) -> None:
-    """All trainings of a task that its file does not have yet, one at a time on each core."""
+    """Run all trainings of a task that are not in its file yet, one at a time on each core."""
     RESULTS.mkdir(exist_ok=True)
     known = {(run["side"], run["seed"]) for run in runs(task)}
     wanted = [(side, seed) for seed, side in product(range(FIRST_SEED, FIRST_SEED + seeds), sides)]
@@ -94,7 +94,7 @@ def learn(task: str, sides: Sequence[str], seeds: int) -> None:
 
 
 def train(task: str, side: str, seed: int) -> dict[str, Any]:
-    """One training: what the late episodes returned, and the curve by which they came."""
+    """Run one training. Returns the mean return of the late episodes, and the curve."""
     import torch
 
     from gmi_drl.config.run_config import default_config
@@ -116,11 +116,11 @@ def train(task: str, side: str, seed: int) -> dict[str, Any]:
 
 
 Row = tuple[float, float, float]
-"""Of the episodes that ended within an iteration: how many, the sum of their returns, of their lengths."""
+"""The number of episodes that ended within an iteration, the sum of their returns, and of their lengths."""
 
 
 def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]:
-    """A GMI alone, as `roles.holistic` trains, without its process, files and messages."""
+    """Train as a single GMI does (`roles.training.holistic`), without its process, files and messages."""
     import torch
 
     from gmi_drl.comm import open_group, open_reduction
@@ -161,7 +161,7 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
 
 
 def in_place(linear: Any) -> None:
-    """PyTorch's own first weights of a layer, whose parameters are views of the flat vector and stay so."""
+    """Set PyTorch's own initial weights in a layer, whose parameters stay views of the flat vector."""
     import torch
 
     fresh = torch.nn.Linear(linear.in_features, linear.out_features)
@@ -171,14 +171,14 @@ def in_place(linear: Any) -> None:
 
 
 def learner_of_ours() -> Any:
-    """The learner of a training."""
+    """Make the learner of a training."""
     from gmi_drl.roles.training.learner import Learner
 
     return Learner
 
 
 def learner_with_halves() -> Any:
-    """The same with mini-batches as two GMIs of half the worlds have them."""
+    """The same with the mini-batches of two GMIs with half the environments each."""
     import torch
 
     from gmi_drl.roles.training.learner import Learner
@@ -193,7 +193,7 @@ def learner_with_halves() -> Any:
 
 
 def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]:
-    """The library's own runner in the same worlds, with the same hyper-parameters."""
+    """Train with the library's own runner, in the same environments and with the same hyper-parameters."""
     import torch
     from rsl_rl.runners import OnPolicyRunner
 
@@ -219,7 +219,7 @@ def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Ro
 
 
 def tell() -> None:
-    """Each side against rsl_rl, and the variants of ours against ours."""
+    """Print each side compared with rsl_rl, and our variants compared with ours."""
     print("task      side           against   seeds      mean return (sd)           ratio  error  95 % interval   p")
     for task in TASKS:
         values = {side: [run["late_return"] for run in runs(task) if run["side"] == side] for side in SIDES}
@@ -231,7 +231,7 @@ def tell() -> None:
 
 
 def described(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """How many seeds, means, their ratio with standard error and interval, and how often chance alone does as much."""
+    """A comparison as text: numbers of seeds, means, their ratio with standard error and interval, and the p-value."""
     ratio = ratio_of_means(ours, theirs)
     error = ratio * math.hypot(relative_error(ours), relative_error(theirs))
     low, high = interval(ours, theirs)
@@ -241,17 +241,17 @@ def described(ours: Sequence[float], theirs: Sequence[float]) -> str:
 
 
 def ratio_of_means(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """Above 1 is good for us."""
+    """The ratio of the means; above 1 is good for us."""
     return statistics.fmean(ours) / statistics.fmean(theirs)
 
 
 def relative_error(values: Sequence[float]) -> float:
-    """The standard error of a mean, as a part of it."""
+    """The standard error of a mean, relative to it."""
     return statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
 
 
 def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the ratio of means by the percentile bootstrap, both sides drawn by themselves."""
+    """The 95 % interval of the ratio of means by the percentile bootstrap; both sides are resampled independently."""
     generator = random.Random(0)
     drawn: Callable[[Sequence[float]], list[float]] = lambda of: generator.choices(of, k=len(of))  # noqa: E731
     ratios = sorted(ratio_of_means(drawn(ours), drawn(theirs)) for _ in range(RESAMPLES))
@@ -259,7 +259,7 @@ def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, flo
 
 
 def chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """How often seeds dealt at random to both sides differ as much or more: a two-sided permutation test."""
+    """The p-value of a two-sided permutation test: how often random assignments differ as much or more."""
     generator, pool, count = random.Random(0), [*ours, *theirs], len(ours)
     seen = abs(math.log(ratio_of_means(ours, theirs)))
     as_much = 0
@@ -270,13 +270,13 @@ def chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
 
 
 def runs(task: str) -> list[dict[str, Any]]:
-    """The trainings of a task."""
+    """Read the trainings of a task."""
     file = runs_file(task)
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def runs_file(task: str) -> Path:
-    """Where they are, a line each."""
+    """The file of a task's trainings, a line each."""
     return RESULTS / f"{task}.jsonl"
 
 

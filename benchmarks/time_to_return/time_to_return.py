@@ -1,15 +1,15 @@
-"""Time to a fixed return for every number of environments and GMIs: what more samples per update cost in learning.
+"""Time to a fixed return for each number of environments and GMIs: what more samples per update cost in learning.
 
     cd benchmarks/time_to_return
-    taskset -c 0,1 python time_to_return.py learn TASK...     # hours; goes on where it was stopped
+    taskset -c 0,1 python time_to_return.py learn TASK...     # hours; continues where it was stopped
     taskset -c 0,1 python time_to_return.py speeds TASK...    # minutes, on cores that nothing else uses
     taskset -c 0,1 python time_to_return.py choices TASK...   # the same
     python time_to_return.py draw
 
-Each training runs until what a step earns has reached the task's goal, or its samples are used up. How many samples
-that takes says nothing of the machine, so trainings may run beside other work. Divided by the steps per second of the
-candidate, all of which are measured by turns, they are the time until it has learnt. `choices` are what `gmi-drl plan`
-finds in the same grid with either objective.
+Each training runs until the mean reward of a step has reached the task's goal, or its samples are used up. The number
+of samples does not depend on the machine, so trainings may run beside other work. Divided by the steps per second of
+the candidate, all of which are measured in turn, it gives the time to the goal. `choices` are the plans of `gmi-drl
+plan` in the same grid with either objective.
 """
 
 import argparse
@@ -41,19 +41,19 @@ NUM_ENVS = (64, 128, 256, 512, 1024, 2048, 4096)
 GMIS = (1, 2)
 GRID = tuple(Cut(gmis, num_env) for gmis, num_env in product(GMIS, NUM_ENVS))
 PLANNED = tuple(cut for cut in GRID if cut.num_env >= 128)
-"""What `gmi-drl plan` looks at: some tasks do not learn with fewer."""
+"""The candidates that `gmi-drl plan` tries: some tasks do not learn with fewer environments."""
 SEEDS = (1, 2, 3)
 OBJECTIVES = ("steps", "learning")
 WINDOW = 16_384
-"""Samples over which the reward of a step is averaged, whole iterations and at least one: small ones are noisy."""
+"""Samples over which the reward of a step is averaged, in whole iterations, as small ones are noisy."""
 ROUNDS, SECONDS, DEADLINE_S = 3, 2.0, 300.0
 PLAN_S = 60.0
-"""What `gmi-drl plan` takes on cores."""
+"""The default budget of `gmi-drl plan` on cores."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What a step shall earn, and after how many samples a training gives up."""
+    """The mean reward of a step to reach, and the number of samples after which a training stops."""
 
     reward: float
     samples: int
@@ -69,7 +69,7 @@ GOALS = {
 
 @dataclass(frozen=True)
 class Run:
-    """One training: the samples until it had reached its goal (None: it has not), and how it went."""
+    """One training: the samples until it reached its goal (None: it did not), and its curve."""
 
     gmis: int
     num_env: int
@@ -80,12 +80,12 @@ class Run:
 
     @property
     def cut(self) -> Cut:
-        """Which candidate it is of."""
+        """Its candidate."""
         return Cut(self.gmis, self.num_env)
 
 
 class _ReachedError(Exception):
-    """Ends a training that has got where it should."""
+    """Raised to end a training that has reached its goal."""
 
 
 def main() -> None:
@@ -107,7 +107,7 @@ def main() -> None:
 
 
 def learn(task: str) -> None:
-    """Every training of a task that its file does not have yet."""
+    """Run every training of a task that is not in its file yet."""
     known = {(run.cut, run.seed) for run in runs(task)}
     for seed, cut in product(SEEDS, sorted(GRID, key=lambda cut: cut.num_env)):
         if (cut, seed) not in known:
@@ -118,7 +118,7 @@ def learn(task: str) -> None:
 
 
 def speeds(task: str) -> None:
-    """Steps per second of every candidate of a task, by turns."""
+    """Measure the steps per second of every candidate of a task, in turn."""
     spec, watch, config = TASK_SPECS[task], Watch(), default_config(TASK_SPECS[task])
     layouts = {gmis: plan(spec, cores(), num_env=1, gmis_per_gpu=gmis) for gmis in GMIS}
     measured: dict[Cut, list[float]] = {cut: [] for cut in GRID}
@@ -132,7 +132,7 @@ def speeds(task: str) -> None:
 
 
 def choices(task: str) -> None:
-    """What a plan takes of the grid by either objective, measured afresh."""
+    """Plan in the grid with either objective, with new measurements."""
     spec, config = TASK_SPECS[task], default_config(TASK_SPECS[task])
     chosen = {}
     for objective in OBJECTIVES:
@@ -150,14 +150,14 @@ def runs(task: str) -> list[Run]:
 
 
 def seconds_to_goal(task: str) -> dict[Cut, list[float | None]]:
-    """Of each candidate and seed; None where the goal was not reached."""
+    """The seconds of each candidate and seed; None if the goal was not reached."""
     per_second = {cut: median(kept(task)["speeds"][str(cut)]) for cut in GRID}
     trained = runs(task)
     return {cut: [run.samples and run.samples / per_second[cut] for run in trained if run.cut == cut] for cut in GRID}
 
 
 def middle(seconds: Sequence[float | None]) -> float | None:
-    """The median seed, the slower of two; None where it has not got there, or none was trained."""
+    """The median over the seeds (of two the slower); None if it did not reach the goal, or none was trained."""
     if not seconds:
         return None
     middle_one = sorted(seconds, key=lambda value: (value is None, value or 0.0))[len(seconds) // 2]
@@ -165,24 +165,24 @@ def middle(seconds: Sequence[float | None]) -> float | None:
 
 
 def runs_file(task: str) -> Path:
-    """Where a task's trainings are, a line each."""
+    """The file of a task's trainings, a line each."""
     return RESULTS / f"{task}.jsonl"
 
 
 def kept(task: str) -> dict[str, Any]:
-    """Speeds and choices of a task."""
+    """Read the speeds and choices of a task."""
     file = RESULTS / f"{task}.json"
     told: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     return told
 
 
 def keep(task: str, **facts: Any) -> None:
-    """Add to what is kept of a task."""
+    """Write speeds or choices of a task."""
     (RESULTS / f"{task}.json").write_text(json.dumps({**kept(task), **facts}, indent=1) + "\n")
 
 
 def learned(task: str, cut: Cut, seed: int) -> Run:
-    """One training, to its goal or its end."""
+    """Run one training, to its goal or its end."""
     spec, goal = TASK_SPECS[task], GOALS[task]
     layout = plan(spec, cores(), num_env=cut.num_env, gmis_per_gpu=cut.gmis_per_gpu)
     config = default_config(spec)
@@ -207,7 +207,7 @@ def learned(task: str, cut: Cut, seed: int) -> Run:
 
 
 def has_reached(rewards: list[float], per_iteration: int, goal: float) -> bool:
-    """Whether the last iterations, a window of them at least, have earned enough on average."""
+    """Whether the mean reward over the last iterations, at least a window of them, has reached the goal."""
     count = -(-WINDOW // per_iteration)
     last = rewards[-count:]
     return len(last) == count and sum(last) / count >= goal

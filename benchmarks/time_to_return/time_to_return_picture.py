@@ -1,4 +1,4 @@
-"""The picture of `time_to_return.py`: a panel for each task, seconds until it has learnt against environments."""
+"""The picture of `time_to_return.py`: a panel for each task, seconds to its goal over environments."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ DPI = 130
 
 
 def draw(path: Path) -> None:
-    """All tasks, into a PNG file."""
+    """Draw all tasks into a PNG file."""
     figure = Figure(figsize=(11, 8), layout="constrained")
     for task, axis in zip(GOALS, figure.subplots(2, 2).flat, strict=True):
         _draw_task(axis, task)
