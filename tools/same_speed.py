@@ -20,7 +20,7 @@ LIMIT_S = 1800.0
 PAGE = ROOT / "docs" / "same_speed.md"
 HEAD = """# Same speed
 
-What a redesign must not slow down: our side of benchmark cases, measured with the commits {old} and {new} by turns on
+What a redesign must not slow down: our side of benchmark cases, measured with the commits {old} and {new} in turn on
 one machine, {rounds} rounds, samples in each: {repeats}. A ratio above 1 says that {new} is faster: the median of the
 rounds, and their range. Others took up to {busy:.0%} of the cores meanwhile. Made by
 `python -m tools.same_speed CHECKOUT`.

@@ -59,7 +59,7 @@ def moved(folder: Path, cluster: dict[str, str], iterations: int) -> bool:
     train(str(folder / "1-local.yaml"), "--run-dir", str(run), iterations=iterations // 2, variables=cluster)
     said = train("--resume", str(run), "--launcher", "ray", iterations=iterations, variables=cluster)
     rows = [json.loads(line)["iteration"] for line in (run / "metrics.jsonl").read_text().splitlines()]
-    news = next((line for line in said.splitlines() if "worlds begin anew" in line), "")
+    news = next((line for line in said.splitlines() if "environments start anew" in line), "")
     print(f"begun locally, gone on with on Ray: iterations {rows[0]} to {rows[-1]}. It says: {news}")
     return rows == list(range(1, iterations + 1)) and bool(news)
 

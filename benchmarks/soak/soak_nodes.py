@@ -52,46 +52,54 @@ LAST_ROW_S = 5.0
 """The greatest age of its last row then, in seconds."""
 LATEST_S = 6.0
 RESTARTS = ", with a restart"
-FAULTS = ("gmi", "gmi stopped", "agent killed", "agent stopped", "launcher killed", "link down for 5 s", "link down")
+FAULTS = (
+    "gmi",
+    "gmi stopped",
+    "supervisor killed",
+    "supervisor stopped",
+    "launcher killed",
+    "link down for 5 s",
+    "link down",
+)
 DECOUPLED_FAULTS = (
-    "far agent killed",
-    "stand-in killed",
+    "remote agent killed",
+    "proxy killed",
     "trainer killed",
-    "far agent stopped",
-    "stand-in stopped",
+    "remote agent stopped",
+    "proxy stopped",
     "trainer stopped",
     "link down for 5 s",
     "link down",
-    "far agent killed, with a restart",
-    "stand-in killed, with a restart",
+    "remote agent killed, with a restart",
+    "proxy killed, with a restart",
     "node b killed, with a restart",
 )
 RAY_FAULTS = (*FAULTS, "daemons of a node killed", "head killed", "driver killed")
-AGENT, CHILD, STAND_IN = "gmi_drl.launch.nodes.supervisor", "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
+SUPERVISOR, CHILD, PROXY = "gmi_drl.launch.nodes.supervisor", "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
 VICTIMS = {
     "gmi": (CHILD, ""),
-    "agent": (AGENT, ""),
+    "supervisor": (SUPERVISOR, ""),
     "driver": ("gmi_drl.launch.ray.process", ""),
-    "far agent": (CHILD, "GMI 2 "),
-    "stand-in": (STAND_IN, "GMI 2 "),
+    "remote agent": (CHILD, "GMI 2 "),
+    "proxy": (PROXY, "GMI 2 "),
     "trainer": (CHILD, "GMI 0 "),
-    "node b": (AGENT, "b"),
+    "node b": (SUPERVISOR, "b"),
 }
 """The process of a fault by its first words: its module, and the start of its name."""
 SAID = {
     "gmi": "was killed by SIGKILL",
     "gmi stopped": "hang_s",
-    "far agent killed": r"GMI 2 \(process \d+, node b\) was killed by SIGKILL",
-    "stand-in killed": r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL",
+    "remote agent killed": r"GMI 2 \(process \d+, node b\) was killed by SIGKILL",
+    "proxy killed": r"the proxy of GMI 2 \(process \d+, node a\) was killed by SIGKILL",
     "trainer killed": r"GMI 0 \(process \d+, node a\) was killed by SIGKILL",
-    "far agent stopped": r"GMI 2 \(process \d+\) lives but has not sent experience",
-    "stand-in stopped": r"GMI 2 .*has not",
+    "remote agent stopped": r"GMI 2 \(process \d+\) lives but has not sent experience",
+    "proxy stopped": r"GMI 2 .*has not",
     "trainer stopped": r"GMI 0 \(process \d+\) lives but has not",
-    "far agent killed, with a restart": r"GMI 2 .* was killed by SIGKILL.*: going on from iteration",
-    "stand-in killed, with a restart": r"the proxy of GMI 2 .* was killed by SIGKILL.*: going on from iteration",
+    "remote agent killed, with a restart": r"GMI 2 .* was killed by SIGKILL.*: going on from iteration",
+    "proxy killed, with a restart": r"the proxy of GMI 2 .* was killed by SIGKILL.*: going on from iteration",
     "node b killed, with a restart": r"was lost with its node: going on from iteration \d+ on a",
-    "agent killed": "was lost with its node",
-    "agent stopped": "was lost with its node",
+    "supervisor killed": "was lost with its node",
+    "supervisor stopped": "was lost with its node",
     "link down": "was lost with its node",
     "daemons of a node killed": "was lost with its node",
     "head killed": "was lost with its node",

@@ -14,4 +14,4 @@ def test_here_and_on_ray_the_same_is_learnt_and_a_run_moves_from_one_to_the_othe
     assert same_digests.main() == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 6 and len({line.rpartition(" ")[2] for line in lines[1:5]}) == 2
-    assert "worlds begin anew" in lines[5]
+    assert "environments start anew" in lines[5]

@@ -79,7 +79,7 @@ def train(python: Path, trial: Trial, gmis: int, folder: Path) -> RunFolder:
     left = RunFolder(folder)
     rows, saved = read_metrics(left.metrics_file), list_checkpoints(left.checkpoints)
     if len(rows) != trial.iterations or len(rows[-1]["gmis"]) != gmis:
-        raise RunFailedError(f"told of {len(rows)} iterations by {len(rows[-1]['gmis']) if rows else 0} GMIs")
+        raise RunFailedError(f"reported {len(rows)} iterations by {len(rows[-1]['gmis']) if rows else 0} GMIs")
     if not saved or read_index(saved[-1])["iteration"] != trial.iterations:
         raise RunFailedError("left no checkpoint of its last iteration")
     return left
