@@ -9,8 +9,7 @@ from pages import gmi_drl, lines, transcripts
 
 from gmi_drl.profiler.measured_plan import CONFIRMED
 from gmi_drl.scheduler.explain.paper_terms import KEPT
-from gmi_drl.scheduler.memory import SPARE
-from gmi_drl.scheduler.search import (
+from gmi_drl.scheduler.exploration import (
     GPU_NUM_ENVS,
     IN_A_ROW,
     MOST_GMIS,
@@ -18,6 +17,7 @@ from gmi_drl.scheduler.search import (
     SATURATION_THRESHOLD,
     STANDARD_ERRORS,
 )
+from gmi_drl.scheduler.memory import SPARE
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "planning.md").read_text()

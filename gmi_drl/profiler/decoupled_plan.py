@@ -19,8 +19,8 @@ from gmi_drl.profiler.memory_check import LESS_IN_CHANNELS
 from gmi_drl.profiler.rates import Rates, both_at_once, rates_here
 from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.agent_trainer_split import AS_GOOD, Division, chosen, divisions
+from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.memory import shortage
-from gmi_drl.scheduler.search import Grid
 from gmi_drl.templates import DECOUPLED, devices_of, more_gmis
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec

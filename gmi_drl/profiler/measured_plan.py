@@ -19,13 +19,14 @@ from gmi_drl.profiler.noise import noise_here
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer, pace_on
 from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.scheduler import Plan, plan_measured, search
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import candidates_of, samples_per_update
+from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.grid import otherwise_capped, with_caps
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec

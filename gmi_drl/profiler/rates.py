@@ -18,8 +18,8 @@ from gmi_drl.profiler.identical_machines import Machines
 from gmi_drl.profiler.measured_plan import explore
 from gmi_drl.profiler.session import PATIENCE_S, Session, probe_of
 from gmi_drl.scheduler.agent_trainer_split import Division, division_of
+from gmi_drl.scheduler.exploration import Grid, by_division
 from gmi_drl.scheduler.profile import ProfilePoint
-from gmi_drl.scheduler.search import Grid, by_division
 from gmi_drl.templates import TCG
 from gmi_drl.workload import TaskSpec
 

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from gmi_drl.layout.cut import Cut
+from gmi_drl.scheduler.candidate import Candidate
+from gmi_drl.scheduler.exploration import SATURATION_THRESHOLD, Grid, Measure, by_division, saturation
 from gmi_drl.scheduler.profile import ProfilePoint
-from gmi_drl.scheduler.search import SATURATION_THRESHOLD, Candidate, Grid, Measure, by_division, saturation
 
 
 def algorithm_2(

@@ -9,11 +9,12 @@ from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import AnyCut, Cut
 from gmi_drl.layout.mapping import MappingList
+from gmi_drl.scheduler.candidate import Candidate
+from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.memory import shortage
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective, ranked
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of, environments_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.paper_model import throughput

@@ -7,8 +7,8 @@ from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.backends import BACKENDS, PROCESS
 from gmi_drl.layout.cut import Cut
+from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.scheduler.profile import Profile
-from gmi_drl.scheduler.search import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.templates import devices_of, require_division
 from gmi_drl.units import counted
 

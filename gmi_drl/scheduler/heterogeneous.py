@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.hardware.node import Node
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import unfit
+from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.gpu_models import gpus_of, points_of, unlike_models
 from gmi_drl.scheduler.memory import fits_host, host_bytes_of
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import Template, environments_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.paper_model import throughput

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.profile import ProfilePoint
-from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of
 from gmi_drl.units import GIB, counted, human_bytes, human_gib
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Literal, get_args
 
-from gmi_drl.scheduler.search import Candidate
+from gmi_drl.scheduler.candidate import Candidate
 
 Objective = Literal["steps", "learning"]
 """`steps`: steps per second, as in the paper. `learning`: steps per second times their efficiency."""

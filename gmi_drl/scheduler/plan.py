@@ -12,6 +12,7 @@ from gmi_drl.layout.backends import PROCESS
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout, Projection
 from gmi_drl.scheduler.agent_trainer_split import Division
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import (
     Basis,
     Confirmed,
@@ -21,6 +22,7 @@ from gmi_drl.scheduler.candidates import (
     uncuttable,
     with_confirmed,
 )
+from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.gpu_choice import why_these_gpus
 from gmi_drl.scheduler.gpu_models import for_node, no_common_point
 from gmi_drl.scheduler.heterogeneous import about_unlike, uneven_candidates, with_uneven
@@ -28,7 +30,6 @@ from gmi_drl.scheduler.memory import MemoryModel, memory_models
 from gmi_drl.scheduler.objective import Objective, ranked
 from gmi_drl.scheduler.profile import Profile, ProfilePoint, require_same_task
 from gmi_drl.scheduler.reasons import Learns, reasons_for
-from gmi_drl.scheduler.search import Candidate, Grid
 from gmi_drl.templates import TCG_EX, Template, devices_of, environments_of, usual_gmis_per_gpu
 from gmi_drl.templates.cost import Communication
 from gmi_drl.units import counted

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from gmi_drl.config.learners import OUR_PPO
 from gmi_drl.layout.backends import BACKENDS
 from gmi_drl.layout.cut import AnyCut, Cut
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.profile import Profile
-from gmi_drl.scheduler.search import Candidate
 from gmi_drl.units import counted, human_bytes, human_count
 
 

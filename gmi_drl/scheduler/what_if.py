@@ -6,6 +6,7 @@ from functools import partial
 
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.hardware.node import Node
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import candidates_of
 from gmi_drl.scheduler.gpu_models import for_node, no_common_point
 from gmi_drl.scheduler.grid import profile_grid, why_no_grid
@@ -13,7 +14,6 @@ from gmi_drl.scheduler.heterogeneous import uneven_candidates, with_uneven
 from gmi_drl.scheduler.objective import ranked
 from gmi_drl.scheduler.price import Prices, cost_per_billion_steps, price_per_hour
 from gmi_drl.scheduler.profile import Profile, ProfilePoint, require_same_task
-from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import TCG_EX, Template, backend_refusal
 from gmi_drl.workload import TaskSpec
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from gmi_drl.run.metrics import read_metrics
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 SMALL = ["--num-env", 32, "--gmis-per-gpu", 1]
 

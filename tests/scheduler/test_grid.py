@@ -5,9 +5,9 @@ from gmi_drl.files import parse
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of, num_envs_of, profile_grid, search_grid, with_caps
+from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, NUM_ENVS
 from gmi_drl.scheduler.grid import otherwise_capped
 from gmi_drl.scheduler.profile import Profile
-from gmi_drl.scheduler.search import GPU_NUM_ENVS, NUM_ENVS
 
 SMALL = Node(name="small", cpu=Cpu(cores=4, memory_gib=8))
 LARGE = Node(name="large", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=64, memory_gib=8))

@@ -19,7 +19,7 @@ class Children(Mapping[int, GMIHandle]):
     """One process per number, each with its environment complete, its log, what it shares and one line to here.
 
     Args:
-        order: What `roles.child` reads, the same for all: `add` says the rest.
+        order: What `roles.main` reads, the same for all: `add` says the rest.
         job: What the GMIs run. The meeting folder in its run folder is made by `open` and removed by `kill`.
         instances: What the devices of this layout are cut into.
         start: Starts one GMI.

@@ -70,7 +70,7 @@ class Starter(Protocol):
         """Start one.
 
         Args:
-            order: What `roles.child` reads, but for its line, the resources and who its parent is.
+            order: What `roles.main` reads, but for its line, the resources and who its parent is.
             environment: All variables of its process, which are complete before torch is imported there.
             log: Takes what it prints.
             resources: What it shares with other GMIs: descriptors of this process, open during this call.

@@ -25,7 +25,7 @@ class GMIProcess(GroupLeader):
     """See `GMIHandle`.
 
     Args:
-        order: What `roles.child` reads, but for the line, the resources and the launcher.
+        order: What `roles.main` reads, but for the line, the resources and the launcher.
         environment: All of it.
         log: Takes what the process prints.
         resources: What it shares with other GMIs: descriptors, inherited.

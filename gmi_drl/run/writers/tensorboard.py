@@ -7,7 +7,7 @@ import time
 from gmi_drl.errors import MachineError
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 try:
     from tensorboard.compat.proto.event_pb2 import Event, SessionLog

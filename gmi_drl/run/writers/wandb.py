@@ -5,7 +5,7 @@ import os
 from gmi_drl.errors import MachineError
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 try:
     import wandb

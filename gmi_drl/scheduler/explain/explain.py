@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from gmi_drl.errors import UsageError
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import Basis
 from gmi_drl.scheduler.explain.formulas import (
     Formula,
@@ -25,7 +26,6 @@ from gmi_drl.scheduler.memory import memory_models
 from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.plan import Plan
 from gmi_drl.scheduler.profile import ProfilePoint
-from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import devices_of
 from gmi_drl.units import counted, human_count
 

@@ -14,11 +14,12 @@ from gmi_drl.layout.mapping import (
     shortest,
     size_of,
 )
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import Basis, samples_per_update, unmeasured_communication
+from gmi_drl.scheduler.exploration import SATURATION_THRESHOLD, STANDARD_ERRORS, saturation
 from gmi_drl.scheduler.memory import SPARE, MemoryModel
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
-from gmi_drl.scheduler.search import SATURATION_THRESHOLD, STANDARD_ERRORS, Candidate, saturation
 from gmi_drl.templates import devices_of, mapping_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.paper_model import reduction_bytes

@@ -2,10 +2,10 @@
 
 from dataclasses import asdict
 
+from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import Basis
 from gmi_drl.scheduler.explain.formulas import Formula, in_ms
 from gmi_drl.scheduler.explain.paper_terms import KEPT, Known, Needs, known_terms
-from gmi_drl.scheduler.search import Candidate
 from gmi_drl.templates import TCG, TCG_EX
 from gmi_drl.templates.paper_model import Solution, Terms, even_bandwidth, gain, penalty, tcg, tcg_ex, tdg, tdg_ex
 from gmi_drl.units import human_bytes, human_count

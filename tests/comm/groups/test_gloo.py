@@ -104,7 +104,7 @@ try:
 except GmiError as error:
     print(error, flush=True)
 group.close()
-os._exit(0)  # as a GMI ends that has lost a peer (roles.child)
+os._exit(0)  # as a GMI ends that has lost a peer (roles.main)
 """
 
 

@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 import pytest
-from test_scalars import ROW
+from test_tags import ROW
 
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 accumulator = pytest.importorskip(
     "tensorboard.backend.event_processing.event_accumulator", reason="needs the extra [tensorboard]"

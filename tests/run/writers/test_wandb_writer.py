@@ -10,11 +10,11 @@ from types import SimpleNamespace
 
 import pytest
 from conftest import tiny_config, tiny_layout
-from test_scalars import ROW
+from test_tags import ROW
 
 from gmi_drl.errors import MachineError
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 MODULE = "gmi_drl.run.writers.wandb"
 
@@ -95,7 +95,7 @@ def test_without_the_package_it_says_what_to_install(make):
 OFFLINE = """
 import sys
 from pathlib import Path
-from test_scalars import ROW
+from test_tags import ROW
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.writers.wandb import WeightsAndBiases
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gmi_drl.hardware.speeds import SpeedsByBackend
     from gmi_drl.layout.cut import Cut
     from gmi_drl.profiler.sessions import Sessions
-    from gmi_drl.scheduler.search import Grid
+    from gmi_drl.scheduler.exploration import Grid
     from gmi_drl.templates import Purpose, Template
     from gmi_drl.workload import TaskSpec
 

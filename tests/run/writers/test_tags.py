@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from gmi_drl.run.writers.scalars import scalars
+from gmi_drl.run.writers.tags import scalars
 
 PHASES = {"sim_s": 0.4, "act_s": 0.1, "learn_s": 0.25, "sync_s": 0.5}
 ROW = {

@@ -5,7 +5,7 @@ from measures import measured, point
 
 from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of
-from gmi_drl.scheduler.search import saturation, search
+from gmi_drl.scheduler.exploration import saturation, search
 
 
 def walked(speeds, errors=None, memory=0):
