@@ -1,4 +1,4 @@
-"""The layout: which GMIs a run has, on which device, with which roles. What `plan` writes, `train` reads."""
+"""The layout file: the GMIs of a run, with their devices and roles. `plan` writes it, `train` reads it."""
 
 import hashlib
 import json
@@ -24,12 +24,12 @@ HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
 
 ITS_OWN_REDUCTION = "each group has its own reduction: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`"
-"""What became of version 1's groups, lists of members, which had one reduction."""
+"""The message for files of version 1, whose groups were lists of members with one reduction for all."""
 
 
 @lru_cache
 def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
-    """Roles are a set: the order in which a file has them does not count. Remembered, as most GMIs have the same."""
+    """The roles in the usual order, since they are a set. Cached, since most GMIs have the same roles."""
     if twice := {role for role in roles if roles.count(role) > 1}:
         raise ValueError(f"given twice: {', '.join(sorted(twice))}")
     return tuple(role for role in HOLISTIC if role in roles)
@@ -38,10 +38,10 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
 class GMI(FileModel):
     """One GPU multiplexing instance: a share of a device, run by one process.
 
-    `num_env` counts the environments of this GMI; `cores` are indices within those that the launching process may use.
-    `threads` are torch's: None for one per core. The physics uses all cores anyway. `share` of its device,
-    `memory_limit_bytes` of the device's memory and `mig_profile` (`1g.10gb`) are for backends that enforce them; a GMI
-    without one has no such limit.
+    `num_env` counts the environments of this GMI. `cores` are indices within the cores that the launching process may
+    use. `threads` are those of torch; None: one per core. The physics uses all cores. `share` (a part of the device),
+    `memory_limit_bytes` (of the device's memory) and `mig_profile` (`1g.10gb`) are limits for backends that enforce
+    them; None: no limit.
     """
 
     id: Annotated[int, Field(ge=0)]
@@ -55,14 +55,14 @@ class GMI(FileModel):
 
     @property
     def torch_threads(self) -> int:
-        """Threads of torch."""
+        """The number of torch's threads."""
         return self.threads or len(self.cores)
 
 
 class Device(FileModel):
     """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into.
 
-    `node` is the machine that has it, in a layout over several; None: the one where the layout is opened.
+    `node` is the machine of the device, in a layout over several; None: the machine where the layout is opened.
     """
 
     node: str | None = None
@@ -72,20 +72,21 @@ class Device(FileModel):
 
 
 class GmiGroup(FileModel):
-    """GMIs that act together; a member's place is its rank. `reduction` is how their gradients are summed."""
+    """GMIs that sum their gradients by `reduction`. The index of a member is its rank."""
 
     members: Annotated[tuple[int, ...], Field(min_length=1)]
     reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
 
 
 class Channels(FileModel):
-    """How what agents see reaches trainers (paper section 4.2), where a layout has these on GMIs of their own.
+    """The channels that carry experience from agents to trainers on other GMIs (paper section 4.2).
 
-    Under `MCC` experience goes in a channel for each kind, by as many steps at a time as make a transfer. Under `UCC`
-    every tensor goes by itself, on one queue, as it is produced: the paper's baseline. `max_lag` is the one knob for
-    how far the policy that acted may lie behind the one that learns from it, in versions: it sets how many rollouts
-    have room, and an agent that finds none waits. With `on_gpu` agents on the GPU of a trainer write into its memory
-    there, if the backend lets them map it (CUDA IPC); else experience goes through the host.
+    In mode `MCC` each kind of experience has a channel, and steps are collected until they fill a transfer of
+    `transfer_bytes`. In mode `UCC`, the paper's baseline, every tensor is sent by itself, on one queue, when it is
+    made. `max_lag` limits how many versions the acting policy may be behind the learning one: it sets the number of
+    rollouts that channels hold, and an agent waits if there is no room. With `on_gpu`, agents on the GPU of a trainer
+    write into the trainer's memory there, if the backend lets them map it (CUDA IPC); else experience goes through the
+    host.
     """
 
     mode: Literal["MCC", "UCC"] = "MCC"
@@ -95,7 +96,7 @@ class Channels(FileModel):
 
 
 class Projection(FileModel):
-    """What a plan expects of the layout. `measured` is False when nothing was run for it."""
+    """The predicted or measured speed and memory of a layout. `measured` is False if nothing was run for it."""
 
     measured: bool
     steps_per_second: float | None = None
@@ -103,14 +104,14 @@ class Projection(FileModel):
 
 
 class Layout(FileModel):
-    """A layout file (`version: 2`). What learns, and how, is not here but in `config.yaml`.
+    """A layout file (`version: 2`). The learner and its settings are in `config.yaml`.
 
-    Made in Python, it takes tuples where the file has lists. `task` is None for roles that train nothing. Groups have
-    names of letters, digits, `_` and `-`. Which `template` it is by is looked up where that matters. `share_cores` lets
-    GMIs have the same cores, where they take turns: slow, but so more of them than cores can be tried at all.
-    `channels` join agents with trainers on other GMIs.
-    `made_for` is the node that it was planned for, which another one is compared with. Devices of several machines
-    name theirs (`node`); the indices of GPUs and cores then count within each.
+    In Python it takes tuples where the file has lists. `task` is None for roles that train nothing. Names of groups
+    have letters, digits, `_` and `-`. `template` is the name of the template, looked up only when needed. `share_cores`
+    lets GMIs have the same cores: slow, but it allows more GMIs than cores. `channels` connect agents with trainers on
+    other GMIs. `made_for` is the signature of the node that it was planned for, to compare with the machine that runs
+    it. If devices are on several machines, each names its `node`; indices of GPUs and cores then count within a
+    machine.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -132,7 +133,7 @@ class Layout(FileModel):
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:
-        # In the bulk: a layout may have 80,000 GMIs.
+        # Checked here for all GMIs at once, which is faster: a layout may have 80,000.
         parts = (
             self._id_mistakes,
             self._part_mistakes,
@@ -237,36 +238,32 @@ class Layout(FileModel):
         return sum(gmi.num_env for gmi in self.gmis)
 
     def with_role(self, role: Role) -> tuple[GMI, ...]:
-        """The GMIs that have a role, by id."""
+        """The GMIs with a role, by id."""
         return tuple(gmi for gmi in self.gmis if role in gmi.roles)
 
     def device_of(self, gmi_id: int) -> Device:
-        """The device that a GMI is a part of."""
+        """The device of a GMI."""
         return self._device_by_gmi[gmi_id]
 
     def ranks_by_device(self, group: str) -> list[list[int]]:
-        """The mapping list of a group, with ranks: places in its members.
+        """The mapping list of a group, with ranks in place of ids.
 
-        Where it is over several machines all GMIs of one count as on one device: they share its memory, and what leaves
-        it is to be little.
+        Over several machines all GMIs of one machine count as one device, since they share its memory.
         """
         members = self.groups[group].members
         return by_device(range(len(members)), lambda rank: self._place_of(members[rank]))
 
     @cached_property
     def nodes(self) -> tuple[str | None, ...]:
-        """The machines that it is over, in the order of their devices; `(None,)` for a layout of one."""
+        """The machines of the layout, in the order of their devices; `(None,)` if there is only one."""
         return tuple(dict.fromkeys(device.node for device in self.devices))
 
     def devices_on(self, node: str | None) -> tuple[Device, ...]:
-        """Those of one machine."""
+        """The devices of one machine."""
         return self._devices_by_node[node]
 
     def part_on(self, node: str | None) -> tuple["Layout", tuple[int, ...]]:
-        """What one machine is cut into: a layout of that machine alone, without groups, and the ids of its GMIs here.
-
-        Its own ids count from 0.
-        """
+        """The layout of one machine, without groups and with ids from 0; and the ids of its GMIs in this layout."""
         ids = tuple(sorted(gmi.id for device in self.devices_on(node) for gmi in device.gmis))
         own = {gmi_id: number for number, gmi_id in enumerate(ids)}
         devices = tuple(
@@ -301,9 +298,9 @@ class Layout(FileModel):
 
     @property
     def digest(self) -> str:
-        """Hex digest of what decides the run: the projection, the reasons and what it was made for are left out.
+        """A hex digest of the layout without `projection`, `reasons` and `made_for`, which do not affect a run.
 
-        So are values at their defaults, written out or not: a field that a later version adds changes no digest.
+        Default values are left out, too, so that fields added by later versions change no digest.
         """
         decisive = self.model_dump(mode="json", exclude={"made_for", "projection", "reasons"}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(decisive, sort_keys=True).encode()).hexdigest()[:16]

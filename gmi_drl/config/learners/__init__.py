@@ -1,4 +1,4 @@
-"""What learns: the configuration of each kind of learner, and where its code is. Pure data."""
+"""The learners: the configuration of each kind, and where its code is. Pure data."""
 
 from gmi_drl.config.learners.a3c import A3CConfig
 from gmi_drl.config.learners.base import LEARNERS, OUR_PPO, AnyLearnerConfig, LearnerConfig, LearnerEntry
@@ -6,7 +6,7 @@ from gmi_drl.config.learners.ppo import PPOConfig
 from gmi_drl.config.learners.rsl_rl import RslRlConfig
 
 OurConfig = PPOConfig | A3CConfig
-"""Of learners whose policy an agent of ours acts by."""
+"""The configurations of learners whose policies our agents can run."""
 
 __all__ = [
     "LEARNERS",

@@ -22,10 +22,10 @@ from gmi_drl.layout.layout import Channels, Layout
 from gmi_drl.workload import TaskSpec
 
 BATCH_SCALARS = 5
-"""Of a transition in a batch: log probability, reward, end, validity, value after a time-out."""
+"""Scalars of a transition in a batch: log probability, reward, end, validity, value after a time-out."""
 
-JUDGED_SCALARS = 16
-"""What judging a transition takes beside, at most."""
+ADVANTAGE_SCALARS = 16
+"""Most further scalars of a transition for computing its advantage."""
 
 OF_VTRACE = Setting(only_with=("vtrace", True))
 
@@ -36,9 +36,9 @@ class A3CConfig(LearnerConfig):
     Agents on other GMIs act by a policy that may be some versions old. A new run gets its task's `hidden`,
     `reward_scale` and `init_std`.
 
-    Defaults were the fastest of some thirty settings tried on Ant with 512 environments and a lag of one version, a run
-    each of 200,000 to 1,000,000 steps. Without `clip`, or with a learning rate that is fixed, policies ran away from
-    those that had acted, the sooner the larger the rate; half the horizon of PPO means twice as many versions.
+    The defaults were the fastest of about thirty settings on Ant with 512 environments and a lag of one version, one
+    run of 200,000 to 1,000,000 steps each. Without `clip`, or with a fixed learning rate, policies diverged from those
+    that had acted, earlier at larger rates. Half the horizon of PPO means twice as many versions.
     """
 
     kind: Annotated[Literal["a3c"], RUN] = "a3c"
@@ -50,40 +50,39 @@ class A3CConfig(LearnerConfig):
     """Follows each hidden layer."""
 
     horizon: Annotated[Count, LIVE] = 8
-    """T: control steps per world of a rollout, and the most that a return looks ahead before it takes a value."""
+    """T: control steps per environment in a rollout, and the most steps of a return before it uses a value."""
 
     rollouts: Annotated[Count | None, LIVE] = None
-    """R: rollouts that a trainer learns from in one update. None: one from each agent, shared out among the trainers,
-    at least 1."""
+    """R: rollouts that a trainer learns from in one update. None: the number of agents per trainer, rounded up."""
 
     minibatches: Annotated[Count, LIVE] = 16
-    """Slices of an update: each is a step of the optimizer, and a reduction of the gradients."""
+    """Mini-batches of an update: each is a step of the optimizer, with a reduction of the gradients."""
 
     learning_rate: Annotated[Positive, LEARNING_RATE] = 4e-4
-    """What it begins with."""
+    """The initial learning rate."""
 
     schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
-    """`adaptive` keeps the KL of a slice, from the policies that acted, near `desired_kl`."""
+    """`adaptive` keeps the KL of a mini-batch from the policies that acted near `desired_kl`."""
 
     desired_kl: Annotated[Positive, ADAPTIVE] = 0.06
-    """See `schedule`. The older the policies that act, the smaller become the steps."""
+    """See `schedule`. With older acting policies the steps become smaller."""
 
     gamma: Annotated[Fraction, LIVE] = 0.99
-    """Discount of a step."""
+    """Discount per step."""
 
     vtrace: Annotated[bool, LIVE] = True
-    """Whether experience of another policy is corrected (arXiv 1802.01561). False: it is learnt from as if it were of
-    the policy that learns, by n-step returns; with `clip: null` and `schedule: fixed` as in the paper."""
+    """Whether experience of older policies is corrected by V-trace (arXiv 1802.01561). False: n-step returns, as if the
+    learning policy had acted; with `clip: null` and `schedule: fixed` this is the method of the paper."""
 
     rho_clip: Annotated[Positive, OF_VTRACE] = 1.0
-    """Of V-trace: the most that the ratio of probabilities counts in a step."""
+    """V-trace: upper limit of the ratio of probabilities in a step."""
 
     c_clip: Annotated[Positive, OF_VTRACE] = 1.0
-    """Of V-trace: the most that it counts for the steps before, `rho_clip` at most by its theory."""
+    """V-trace: upper limit of the ratio for earlier steps; by its theory at most `rho_clip`."""
 
     clip: Annotated[Positive | None, LIVE] = 0.5
-    """How far the ratio may have moved from 1 the way that an action's advantage asks for, before the action moves the
-    policy no more, as with PPO, with V-trace or without. None: however far, as published."""
+    """Clip range of the ratio as in PPO: an action stops moving the policy once its ratio is this far from 1 in the
+    direction of its advantage. It works with and without V-trace. None: no limit, as published."""
 
     value_loss_coef: Annotated[float, Field(ge=0), LIVE] = 0.5
     """Weight of the squared error of values."""
@@ -92,14 +91,14 @@ class A3CConfig(LearnerConfig):
     """Weight of the policy's entropy."""
 
     max_grad_norm: Annotated[Positive, LIVE] = 1.0
-    """Of the policy's and of the value network's gradient."""
+    """Largest norm of the policy's gradient, and of the value network's."""
 
     init_std: Annotated[Positive, BEGINNING] = 0.3
-    """Standard deviation of the actions at first. More noise is mostly clipped away by the limits of the actions."""
+    """Initial standard deviation of the actions. More is mostly cut off by the limits of the actions."""
 
     bootstrap: Annotated[Literal["final_obs", "last_value"], LIVE] = "final_obs"
     """What follows a time-out: the value of the observation before the reset, or rsl_rl's approximation by the value
-    one step earlier. Both are of the agent that acted."""
+    one step earlier. Both are computed by the agent that acted."""
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
@@ -107,11 +106,11 @@ class A3CConfig(LearnerConfig):
         return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
 
     def rollouts_of(self, agents: int, trainers: int) -> int:
-        """R of so many agents and trainers."""
+        """R for these numbers of agents and trainers."""
         return self.rollouts or math.ceil(agents / trainers)
 
     def worlds_of(self, layout: Layout) -> int:
-        """See `LearnerConfig`: those of R rollouts."""
+        """See `LearnerConfig`: the environments of R rollouts."""
         agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
         return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
 
@@ -128,26 +127,27 @@ class A3CConfig(LearnerConfig):
         return self.batches_bytes(task, layout.channels, rollouts, agents[0].num_env)
 
     def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
-        """What the channels hold for one trainer: `max_lag + 1` batches of so many rollouts. The rest is little."""
+        """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
         form = RolloutForm(self.horizon, num_env, task.num_obs, task.num_actions)
         return (channels.max_lag + 1) * form.offsets(rollouts)[-1]
 
     @property
     def epochs(self) -> int:
-        """See `LearnerConfig`: experience is learnt from once."""
+        """See `LearnerConfig`: experience is used once."""
         return 1
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
-        """See `LearnerConfig`. On a GMI that trains, `num_env` are the worlds of all rollouts of an update.
+        """See `LearnerConfig`. On a GMI that trains, `num_env` counts the environments of all rollouts of an update.
 
-        The batch is copied, and all of it is judged at once, in which a layer's input and output are there together.
+        The batch is copied, and advantages are computed for all of it at once, which needs a layer's input and output
+        at the same time.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
-        samples = ROLLOUT_COPIES * (task.num_obs + task.num_actions + BATCH_SCALARS) + JUDGED_SCALARS
+        samples = ROLLOUT_COPIES * (task.num_obs + task.num_actions + BATCH_SCALARS) + ADVANTAGE_SCALARS
         activations = max(KEPT * 2 * sum(self.hidden) // self.minibatches, sum(self.hidden))
         return networks + FLOAT_BYTES * self.horizon * (samples + activations) * num_env
 
     @property
     def lam(self) -> float:
-        """Of generalised advantage estimation, by which an actor judges: with 1 its returns are those of n steps."""
+        """Lambda of the actor's generalised advantage estimation: 1 gives n-step returns."""
         return 1.0

@@ -1,4 +1,4 @@
-"""What every learner's configuration tells the rest, and which kinds of learners there are."""
+"""The base class of learners' configurations, and the registry of learners."""
 
 import json
 import re
@@ -23,94 +23,94 @@ Count = Annotated[int, Field(ge=1)]
 FLOAT_BYTES = 4
 
 LEARNER_COPIES = 6
-"""Parameters, gradients, their sum in the group, two moments of Adam and what a step needs for a moment."""
+"""Copies of the parameters: themselves, gradients, their sum, two moments of Adam, temporaries of a step."""
 
 ROLLOUT_COPIES = 2
-"""The rollout is shuffled into another of the same size."""
+"""Copies of the rollout: itself, and its shuffled copy."""
 
 KEPT = 3
-"""Numbers that stay for the backward pass for each unit of a hidden layer and each sample of a mini-batch, at most."""
+"""Most numbers kept for the backward pass, per hidden unit and sample of a mini-batch."""
 
 
 class LearnerConfig(FileModel):
     """The section `learner` of a run's configuration: a model of its own for each kind (`learners.LEARNERS`).
 
-    Each field says what a run that goes on does with another value (`settings.Setting`): `hidden`, say, is of
-    `NETWORKS`, which refuses it. Of a field that says nothing another value is taken.
+    The annotation of a field (`settings.Setting`) says whether a resumed run may change it: `hidden` has `NETWORKS`,
+    which refuses a change. Fields without an annotation may change.
     """
 
     kind: Annotated[str, RUN]
-    """Which learner, and so what else the section has."""
+    """The kind of learner, which decides the other fields of the section."""
 
     reward_scale: Annotated[Positive, LIVE] = 1.0
-    """Times the task's rewards: brings returns to the order of ten, as clipping of the value loss assumes."""
+    """Factor of the task's rewards. It brings returns to the order of ten, as clipping of the value loss assumes."""
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
-        """What a new run of a task begins with."""
+        """The settings of a new run of a task."""
         raise NotImplementedError
 
     @classmethod
     def model_for(cls, data: object) -> type[FileModel]:
-        """See `FileModel`: the kind's own."""
+        """See `FileModel`: the model of the kind."""
         return model_of(data) if isinstance(data, dict) else cls
 
-    if TYPE_CHECKING:  # fields of some kinds, computed by others: pydantic allows no field in place of a property
+    if TYPE_CHECKING:  # fields in some kinds, properties in others: pydantic allows no field in place of a property
 
         @property
         def horizon(self) -> int:
-            """The paper's m: control steps per world before each training."""
+            """The paper's m: control steps per environment before each update."""
             raise NotImplementedError
 
         @property
         def epochs(self) -> int:
-            """How often an update goes through its samples."""
+            """How often an update uses each of its samples."""
             raise NotImplementedError
 
         @property
         def minibatches(self) -> int:
-            """Per epoch. Each is a step of the optimizer, and a reduction of the gradients."""
+            """Mini-batches per epoch. Each is a step of the optimizer, with a reduction of the gradients."""
             raise NotImplementedError
 
         @property
         def learning_rate(self) -> float:
-            """What it begins with."""
+            """The initial learning rate."""
             raise NotImplementedError
 
         @property
         def hidden(self) -> tuple[int, ...]:
-            """Widths of the hidden layers of the larger network, by which `bucket_bytes` and `memory_bytes` reckon."""
+            """Widths of the hidden layers of the larger network, for `bucket_bytes` and `memory_bytes`."""
             raise NotImplementedError
 
     @property
     def own_logger(self) -> str | None:
-        """What of this section lets the learner write metrics into the run folder by itself; None if nothing does."""
+        """The key that makes the learner write metrics into the run folder itself; None if it does not."""
         return None
 
     def worlds_of(self, layout: Layout) -> int:
-        """From the rollouts of so many worlds a GMI that trains learns at once; the fewest, where they differ."""
+        """Environments whose rollouts a GMI that trains learns from at once; the fewest, if GMIs differ."""
         return min(gmi.num_env for gmi in layout.with_role("simulator"))
 
     def steps_of(self, layout: Layout) -> int:
-        """Control steps of an iteration, of all worlds that are learnt from."""
+        """Control steps of an iteration, over all environments."""
         return self.horizon * layout.num_env
 
     def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
-        """What the channels of a layout hold for one trainer; 0 where it learns from none."""
+        """Bytes of a layout's channels for one trainer; 0 without channels."""
         return 0
 
     def bucket_bytes(self, task: TaskSpec) -> int:
-        """Room for the float32 bucket that GMIs reduce."""
+        """Bytes of the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.hidden)
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
-        """Bytes that learning takes on a GMI of `num_env` worlds, generously: networks, optimizer and samples.
+        """An upper estimate of the bytes for learning on a GMI of `num_env` environments: networks, optimizer, samples.
 
-        Not the worlds, nor the process. Where all GMIs of a device and what is left for the rest fit, nothing is
-        measured before a training; else, or where it cannot be reckoned (None), a few worlds are run first. This is for
+        Environments and the process are not included. If the estimate for all GMIs fits the memory, nothing is measured
+        before a training; if not, or if there is none (None), a few environments are measured first. This one is for
         two networks, Adam, a float32 rollout of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a
-        mini-batch of it; a learner that keeps more, a replay table for one, says so. Without a probe of its own, what
-        it says beyond our PPO is added to what is measured of that.
+        mini-batch of it. A learner that keeps more, e.g. a replay buffer, must override it. If the learner has no
+        probe, the bytes beyond those of our PPO are added to the measurement of PPO.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
         rollout = FLOAT_BYTES * self.horizon * ROLLOUT_COPIES * (task.num_obs + 2 * task.num_actions)
@@ -118,13 +118,13 @@ class LearnerConfig(FileModel):
         return networks + (rollout + activations) * num_env
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
-        """Why a task cannot be learnt so, each mistake in a sentence with its remedy; empty if it can.
+        """The mistakes that prevent learning a task, each in a sentence with its remedy; empty if there are none.
 
-        Asked before a training or a measurement starts, and again in each GMI once the worlds are made.
+        Called before a training or a measurement starts, and again in each GMI when its environments exist.
 
         Args:
-            task: Its sizes.
-            groups: Of observations that the worlds offer; None where only the simulator knows them, before it starts.
+            task: The sizes of the task.
+            groups: The environments' groups of observations; None before the simulator, which knows them, has started.
         """
         return []
 
@@ -135,20 +135,20 @@ class LearnerEntry:
 
     Args:
         name: The configuration's `learner.kind`, and what `--algo` takes.
-        what: In words.
+        what: The learner in words.
         config: `module:class` of its `LearnerConfig`.
-        role: `module:class` of the role of a GMI that acts and trains by it (`roles.drl_role.DRL_role`); None where it
-            learns from agents on other GMIs alone.
-        probe: `module:class` of the role that measures an iteration of it (`roles.probe.Probe`), for plans; None where
-            our PPO, with as many steps, epochs and mini-batches, is to be measured in its place, which users are told.
-        noise_probe: The same of the role that measures its gradient noise scale beside (`roles.noise_probe`); None
-            where there is none, so that its plans cannot go by what is learnt.
-        needs: Packages, with the oldest version that will do, e.g. `("rsl-rl-lib", "5.4")`. What was measured is
-            remembered for the installed ones.
-        remedy: How these are installed.
-        trainer: `module:class` of the role of a GMI that trains from channels, for templates whose agents are on other
-            GMIs; None where it cannot.
-        on_one_host: Whether its GMIs must be on one host, as what it exchanges by itself does not leave that.
+        role: `module:class` of the role of a GMI that acts and trains (`roles.drl_role.DRL_role`); None if it only
+            learns from agents on other GMIs.
+        probe: `module:class` of the role that measures an iteration (`roles.probes.probe.Probe`), for plans; None to
+            measure our PPO in its place, with as many steps, epochs and mini-batches, which a message says.
+        noise_probe: `module:class` of the role that also measures its gradient noise scale
+            (`roles.probes.noise_probe`); None if there is none: then plans cannot maximise learning.
+        needs: Packages with their oldest usable version, e.g. `("rsl-rl-lib", "5.4")`. Measurements hold for the
+            installed versions.
+        remedy: How to install them.
+        trainer: `module:class` of the role of a GMI that trains from channels, for templates with agents on other GMIs;
+            None if it cannot.
+        on_one_host: Whether all its GMIs must be on one host, because it exchanges data by means of one host.
     """
 
     name: str
@@ -174,7 +174,7 @@ class LearnerEntry:
         return None
 
     def require(self) -> None:
-        """Refuse it on a machine that cannot run it.
+        """Refuse the learner on a machine that cannot run it.
 
         Raises:
             MachineError: with the `obstacle`.

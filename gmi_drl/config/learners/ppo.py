@@ -28,46 +28,46 @@ class PPOConfig(LearnerConfig):
     """Follows each hidden layer."""
 
     horizon: Annotated[Count, LIVE] = 16
-    """The paper's m: control steps per world before each training."""
+    """The paper's m: control steps per environment before each update."""
 
     epochs: Annotated[Count, LIVE] = 4
-    """How often an update goes through its samples."""
+    """How often an update uses each of its samples."""
 
     minibatches: Annotated[Count, LIVE] = 4
-    """Per epoch."""
+    """Mini-batches per epoch."""
 
     learning_rate: Annotated[Positive, LEARNING_RATE] = 1e-3
-    """What it begins with."""
+    """The initial learning rate."""
 
     schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
     """`adaptive` keeps the KL of a mini-batch near `desired_kl`."""
 
     desired_kl: Annotated[Positive, ADAPTIVE] = 0.04
-    """The KL of one mini-batch is too noisy for 0.01: the fastest of a few tried on Ant, one run each."""
+    """See `schedule`. The fastest of a few values on Ant, one run each; one mini-batch is too noisy for 0.01."""
 
     gamma: Annotated[Fraction, LIVE] = 0.99
-    """Discount of a step."""
+    """Discount per step."""
 
     lam: Annotated[Fraction, LIVE] = 0.95
-    """Of generalised advantage estimation."""
+    """Lambda of generalised advantage estimation."""
 
     clip: Annotated[Positive, LIVE] = 0.2
-    """How far the ratio of probabilities, and a value, may move."""
+    """Clip range of the ratio of probabilities, and of values."""
 
     value_loss_coef: Annotated[float, Field(ge=0), LIVE] = 1.0
     """Weight of the value loss."""
 
     clip_value_loss: Annotated[bool, LIVE] = True
-    """Whether `clip` is for values, too."""
+    """Whether values are clipped, too."""
 
     entropy_coef: Annotated[float, Field(ge=0), LIVE] = 0.0
     """Weight of the policy's entropy."""
 
     max_grad_norm: Annotated[Positive, LIVE] = 1.0
-    """Of the policy's and of the value network's gradient."""
+    """Largest norm of the policy's gradient, and of the value network's."""
 
     init_std: Annotated[Positive, BEGINNING] = 0.3
-    """Standard deviation of the actions at first. More noise is mostly clipped away by the limits of the actions."""
+    """Initial standard deviation of the actions. More is mostly cut off by the limits of the actions."""
 
     bootstrap: Annotated[Literal["final_obs", "last_value"], LIVE] = "final_obs"
     """What follows a time-out: the value of the observation before the reset, or rsl_rl's approximation by the value

@@ -13,7 +13,7 @@ from gmi_drl.config.settings import RUN
 from gmi_drl.workload import TaskSpec
 
 USUAL_HIDDEN = (256, 256, 256)
-"""rsl_rl's own where a network does not say."""
+"""rsl_rl's default."""
 
 
 class RslRlConfig(LearnerConfig):
@@ -52,15 +52,15 @@ class RslRlConfig(LearnerConfig):
 
     @property
     def hidden(self) -> tuple[int, ...]:
-        """See `LearnerConfig`. Convolutions and memories are not counted."""
+        """See `LearnerConfig`. Convolutions and recurrent layers are not counted."""
         both = (tuple(network.get("hidden_dims") or USUAL_HIDDEN) for network in self._networks)
         return max(both, key=sum)
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
-        """See `LearnerConfig`. The sizes of other groups of observations than `policy` are not known.
+        """See `LearnerConfig`. None with groups of observations other than `policy`, or networks other than MLPs.
 
-        Nor what networks other than MLPs keep: hidden states of memories `[T, N, H]`, convolutions. Groups that worlds
-        offer and no network names are stored, too, and not counted.
+        Their sizes are not known: other groups, hidden states `[T, N, H]` of recurrent networks, convolutions. Groups
+        of the environments that no network uses are stored by rsl_rl, too, and not counted.
         """
         groups = {group for named in self.runner["obs_groups"].values() for group in named}
         others = [network for network in self._networks if network["class_name"] != "MLPModel"]
@@ -72,7 +72,7 @@ class RslRlConfig(LearnerConfig):
         return "learner.runner.logger" if self.runner.get("logger") else None
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
-        """See `LearnerConfig`: its networks see groups that there are."""
+        """See `LearnerConfig`: the groups that its networks use must exist."""
         return [] if groups is None else unknown_groups(self.runner, groups)
 
     @property
@@ -85,10 +85,10 @@ class RslRlConfig(LearnerConfig):
 
 
 def read_over(learner: RslRlConfig, path: Path) -> dict[str, Any]:
-    """What a file of rsl_rl's says, to be laid over the configuration of a run (`config.apply_settings`).
+    """The settings in a file of rsl_rl, for the argument `over` of `config.run_config.apply_settings`.
 
     Raises:
-        UsageError: if it is no such file.
+        UsageError: if it is not such a file.
     """
     runner, settings = read_rsl_rl_config(path)
     return {**settings, "learner": learner.model_dump() | {"runner": runner}}

@@ -1,7 +1,7 @@
-"""A layout in the words of other tools: MIG managers, clusters, shells. Pure data in, text out.
+"""Exports of a layout as files of other tools: MIG managers, clusters, shells. Pure data in, text out.
 
-Each format is a module with one function. What a tool's file cannot say is refused with the numbers and the remedy,
-never left out. None of the files has been tried on a GPU yet.
+Each format is a module with one function. A layout that a tool's file cannot express is refused with the numbers and
+the remedy. None of the files has been tried on a GPU yet.
 """
 
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A file format.
 
     Args:
-        name: As `plan --format` has it.
-        says: What it says, in words.
-        writer: `module:function` of `(layout, node, there) -> text`.
-        backends: Whose layouts it can say.
-        cores: Whether it can say GMIs on cores, without a GPU.
+        name: The name for `plan --format`.
+        says: The content of the file, in words.
+        writer: `module:function` with the arguments `(layout, node, there)`, which returns the text.
+        backends: The backends whose layouts it can express.
+        cores: Whether it can express GMIs on cores, without a GPU.
     """
 
     name: str
@@ -73,15 +73,15 @@ FORMATS = {
         ),
     )
 }
-"""By name."""
+"""The formats by name."""
 
 
 def require_sayable(name: str, backend: str | None, on_gpus: bool) -> None:
-    """Refuse before anything is measured what a format cannot say.
+    """Refuse, before anything is measured, a layout that a format cannot express.
 
     Args:
-        name: Of the format.
-        backend: Which cuts the devices; None if it is not known yet.
+        name: The name of the format.
+        backend: The backend that cuts the devices; None if not known yet.
         on_gpus: Whether the devices are GPUs.
 
     Raises:
@@ -102,13 +102,13 @@ def export(name: str, layout: "Layout", node: "Node", there: "There" = ()) -> st
     """The text of a layout in a format.
 
     Args:
-        name: Of the format, one of `FORMATS`.
-        layout: What is said.
-        node: The machine that it is for, which tells the models of its GPUs.
-        there: The same GPUs, where that machine is this one: tools shall take these and no others.
+        name: The name of the format, one of `FORMATS`.
+        layout: The layout.
+        node: The machine that it is for, with the models of its GPUs.
+        there: Its GPUs with UUIDs, if that machine is this one, so that tools take exactly these.
 
     Raises:
-        UsageError: if the format cannot say it, or the layout is not for this node.
+        UsageError: if the format cannot express the layout, or the layout is not for this node.
     """
     for kind in sorted({device.kind for device in layout.devices}):
         require_sayable(name, layout.backend, on_gpus=kind == "gpu")

@@ -1,7 +1,8 @@
-"""`plan --format env`: the environment of each GMI's process, for those who start GMIs by other means than gmi-drl.
+"""`plan --format env`: the environment variables of each GMI's process, for starting GMIs without gmi-drl.
 
 One document with a section for each GMI: `NAME=value` lines without quotes, as a shell, `docker --env-file` and
-systemd's `EnvironmentFile` take them, under a line that names its file. The variables are those that backends set.
+systemd's `EnvironmentFile` take them, after a comment with the name of its file. The variables are those that backends
+set.
 """
 
 from collections.abc import Iterator
@@ -13,11 +14,11 @@ from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.layout.mig_instances import compute_names, instance_names, placed
 
 SPLIT = """awk '/^# gmi-[0-9]+[.]env /{file=$2} file{print > file}'"""
-"""What makes the files of the document."""
+"""The command that splits the document into files."""
 
 
 def env(layout: Layout, node: Node, there: There = ()) -> str:
-    """The document."""
+    """The document with all sections."""
     gpus = {gmi.id: gpu for gpu in gpus_of(layout, node, there) for gmi in gpu.gmis}
     split = [f"gmi-drl plan ... --format env | {SPLIT}"]
     head = commented(
@@ -43,7 +44,7 @@ def _section(layout: Layout, gmi: GMI, gpu: CutGpu | None) -> str:
 
 
 def _of_mps(gpu: CutGpu, gmi: GMI) -> dict[str, str]:
-    """The GPU is the only one of its daemon, so to clients it is number 0 whatever it is to others."""
+    """The variables of MPS. The GPU is the only one of its daemon, so clients see it as number 0."""
     folder = f"/tmp/nvidia-mps-gpu-{gpu.number}"
     where = {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": f"{folder}-log"}
     return {"CUDA_VISIBLE_DEVICES": "0", **where, **mps_limits(gmi.share, gmi.memory_limit_bytes)}
@@ -55,7 +56,7 @@ def _daemon(gpu: CutGpu, variables: dict[str, str]) -> Iterator[str]:
 
 
 def _instance(gpu: CutGpu, gmi: GMI, backend: str) -> str:
-    """Which instance of a GPU a GMI gets: the n-th of its profile, in the order of GMIs."""
+    """The instance of a GMI in words: the n-th of its profile, in the order of GMIs."""
     place = gpu.gmis.index(gmi)
     if backend == "mig-ci":
         names = compute_names(gpu)[1]

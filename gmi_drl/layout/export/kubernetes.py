@@ -1,7 +1,7 @@
 """`plan --format kubernetes`: how NVIDIA's device plugin shares the GPUs of a node, and what a pod then asks for.
 
-The file is the plugin's config (NVIDIA k8s-device-plugin, `api/config/v1`; README, "Shared Access to GPUs"). It knows
-equal shares of all GPUs of a node: by MPS with SMs and memory in N parts, or by time slicing, which limits nothing.
+The file is the plugin's config (NVIDIA k8s-device-plugin, `api/config/v1`; README, "Shared Access to GPUs"). It can
+only share all GPUs of a node equally: by MPS, with SMs and memory in N parts, or by time slicing, without limits.
 """
 
 from collections import Counter
@@ -27,7 +27,7 @@ ONE_POD = [
 
 
 def kubernetes(layout: Layout, node: Node, there: There = ()) -> str:
-    """The plugin's config as YAML, under what a pod asks for."""
+    """The plugin's config as YAML, after a comment with the requests of pods."""
     gpus = gpus_of(layout, node, there)
     if missing := len(node.model_of_each_gpu) - len(gpus):
         raise UsageError(
@@ -57,7 +57,7 @@ def _shared(gpus: list[CutGpu], backend: str) -> tuple[list[str], dict[str, Any]
 
 
 def _caps(gpus: list[CutGpu], backend: str) -> list[str]:
-    """What the plugin does besides, where the layout names no `share`."""
+    """A remark about caps that the plugin adds if the layout has no `share`."""
     if backend != "mps" or all(gmi.share for gpu in gpus for gmi in gpu.gmis):
         return []
     percent = thread_percentage(1 / len(gpus[0].gmis))
@@ -65,7 +65,7 @@ def _caps(gpus: list[CutGpu], backend: str) -> list[str]:
 
 
 def _require_equal(gpus: list[CutGpu], count: int) -> None:
-    """Refuse what the plugin would silently make equal: each of N replicas has an Nth of SMs and memory."""
+    """Refuse unequal shares and memory limits: the plugin gives each of N replicas an Nth of SMs and memory."""
     equal = thread_percentage(1 / count)
     shares = {gmi.id: thread_percentage(gpu.part(gmi)) for gpu in gpus for gmi in gpu.gmis}
     if uneven := [gmi_id for gmi_id, percent in shares.items() if percent != equal]:
@@ -84,7 +84,7 @@ def _require_equal(gpus: list[CutGpu], count: int) -> None:
 
 
 def _of_mig(gpus: list[CutGpu]) -> tuple[list[str], dict[str, Any]]:
-    """`single` where all instances are alike, so that each is a GPU by itself; else `mixed`, where each has a name."""
+    """The config for MIG: `single` if all instances are alike, so that each is a GPU; else `mixed`, by names."""
     for gpu in gpus:
         placed(gpu)  # refuses what does not fit
     names = Counter(name for gpu in gpus for name in instance_names(gpu))

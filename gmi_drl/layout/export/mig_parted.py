@@ -1,6 +1,6 @@
 """`plan --format mig-parted`: the MIG instances of a node, as NVIDIA mig-parted and the GPU operator apply them.
 
-The file is mig-parted's `api/spec/v1`. It counts instances by profile; where they lie the driver decides.
+The file is mig-parted's `api/spec/v1`. It counts instances by profile; the driver places them.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ comments of mig-parted's file. None was tried on a GPU.
 
 
 def mig_parted(layout: Layout, node: Node, there: There = ()) -> str:
-    """The YAML, with GPUs that are cut alike in one entry."""
+    """The YAML file. GPUs that are cut alike share an entry."""
     groups = alike(gpus_of(layout, node, there), lambda gpu: (gpu.model, _counts(gpu, layout.backend)))
     mixed = len(set(node.model_of_each_gpu)) > 1
     entries = [_entry(gpus, dict(counts), mixed) for (_, counts), gpus in groups.items()]
@@ -53,7 +53,7 @@ def mig_parted(layout: Layout, node: Node, there: There = ()) -> str:
 
 
 def _counts(gpu: CutGpu, backend: str) -> tuple[tuple[str, int], ...]:
-    """How often a GPU has each profile, by name."""
+    """The number of instances of each profile on a GPU."""
     if backend == "mig-ci":
         return tuple(Counter(compute_names(gpu)[1]).items())
     placed(gpu)  # refuses what does not fit
@@ -61,7 +61,7 @@ def _counts(gpu: CutGpu, backend: str) -> tuple[tuple[str, int], ...]:
 
 
 def _entry(gpus: list[CutGpu], counts: dict[str, int], mixed: bool) -> dict[str, Any]:
-    """One entry; where models differ it names its own by PCI id, as a driver may count them in another order."""
+    """One entry. If models differ, it has their PCI id, since a driver may number GPUs in another order."""
     entry: dict[str, Any] = {"devices": [gpu.number for gpu in gpus], "mig-enabled": True, "mig-devices": counts}
     if mixed and (pci_id := PCI_IDS.get(gpus[0].catalogued.name)):
         return {"device-filter": pci_id, **entry}

@@ -1,7 +1,7 @@
 """`plan --format nvidia-smi`: the commands that make the MIG instances of a layout, and those that undo them.
 
-Grammar: `nvidia-smi mig --help`: a profile is given by its name, with `:START` for where it shall lie in memory slices;
-`-C` makes the default compute instance in each, `-cci` others. Ids of instances are the driver's own, so none is used.
+Grammar (`nvidia-smi mig --help`): a profile is given by its name, with `:START` for its first memory slice; `-C` makes
+the default compute instance in each, `-cci` others. The driver chooses the ids of instances, so none is used.
 """
 
 from gmi_drl.hardware.node import Node
@@ -11,7 +11,7 @@ from gmi_drl.layout.mig_instances import compute_names, placed
 
 
 def nvidia_smi(layout: Layout, node: Node, there: There = ()) -> str:
-    """A shell script, which stops at the first command that fails; how to undo it is a comment at its end."""
+    """A shell script that stops at the first command that fails. A comment at its end has the commands to undo it."""
     gpus = gpus_of(layout, node, there)
     make = _compute_instances if layout.backend == "mig-ci" else _gpu_instances
     head = [
@@ -33,7 +33,7 @@ def _gpu_instances(gpu: CutGpu) -> list[str]:
 
 
 def _compute_instances(gpu: CutGpu) -> list[str]:
-    """One GPU instance, so that the compute instances can only lie in that one."""
+    """Commands for one GPU instance, in which the compute instances must then lie."""
     whole, names = compute_names(gpu)
     return [
         f"nvidia-smi mig -i {gpu.name} -cgi {whole.name}:{whole.starts[0]}",

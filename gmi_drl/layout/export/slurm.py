@@ -1,8 +1,8 @@
-"""`plan --format slurm`: what a job that runs the layout asks of Slurm, and what the administrator has to set up.
+"""`plan --format slurm`: what a job with the layout requests from Slurm, and what the administrator must set up.
 
-Slurm, "Generic Resource (GRES) Scheduling": a type must be a part of the name by which NVML calls a GPU, in lower case
-with `_` for blanks; MPS is given in hundredths of a GPU, of one GPU for each job; MIG instances have to be there, and
-are GPUs to Slurm, whose type ends in their profile (`AutoDetect=nvml`).
+Slurm, "Generic Resource (GRES) Scheduling": a type must be a part of the GPU's NVML name, in lower case with `_` for
+spaces. MPS is requested in hundredths of one GPU per job. MIG instances must exist; for Slurm they are GPUs whose type
+ends in their profile (`AutoDetect=nvml`).
 """
 
 import re
@@ -17,7 +17,7 @@ from gmi_drl.units import human_ranges
 
 
 def slurm(layout: Layout, node: Node, there: There = ()) -> str:
-    """The head of a batch script; its user adds what is run."""
+    """The head of a batch script, to which users add their command."""
     gpus = gpus_of(layout, node, there)
     gres = _gres(gpus, layout.backend)
     asked = {
@@ -32,7 +32,7 @@ def slurm(layout: Layout, node: Node, there: There = ()) -> str:
 
 
 def gpu_type(model: str) -> str:
-    """What Slurm calls a GPU: `A100-SXM4-40GB` -> `a100`, `NVIDIA GeForce RTX 4090` -> `rtx_4090`."""
+    """The type of a GPU in Slurm: `A100-SXM4-40GB` -> `a100`, `NVIDIA GeForce RTX 4090` -> `rtx_4090`."""
     words = re.split(r"[\s_-]+", model)
     short = [word for word in words if re.fullmatch(r"[A-Z]{1,2}\d+[A-Z]?", word)]
     plain = [word for word in re.split(r"[\s_]+", model) if word.lower() not in ("nvidia", "geforce", "tesla", "")]
@@ -40,7 +40,7 @@ def gpu_type(model: str) -> str:
 
 
 def _gres(gpus: list[CutGpu], backend: str) -> Counter[str]:
-    """How many of each type."""
+    """The number of GPUs or instances of each type."""
     if backend not in ("mig", "mig-ci"):
         return Counter(gpu_type(gpu.model) for gpu in gpus)
     for gpu in gpus if backend == "mig" else ():
@@ -50,7 +50,7 @@ def _gres(gpus: list[CutGpu], backend: str) -> Counter[str]:
 
 
 def _set_up(gres: Counter[str], backend: str) -> list[str]:
-    """For the administrator."""
+    """Remarks for the administrator."""
     if not gres:
         return []
     declared = ",".join(f"gpu:{kind}:{count}" for kind, count in gres.items())
@@ -62,7 +62,7 @@ def _set_up(gres: Counter[str], backend: str) -> list[str]:
 
 
 def _mps_jobs(gpus: list[CutGpu]) -> list[str]:
-    """What a GMI asks for where Slurm has the daemon, which gives a job hundredths of one GPU."""
+    """The request of each GMI if Slurm runs the daemon of MPS, which gives a job hundredths of one GPU."""
     kinds = alike(((gpu, gmi) for gpu in gpus for gmi in gpu.gmis), lambda part: _job(*part))
     uncapped = any(gmi.share is None for gpu in gpus for gmi in gpu.gmis)
     caps = ["It caps each at what its job asks for; the layout does so only where it names a `share`."]
