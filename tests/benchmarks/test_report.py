@@ -46,7 +46,7 @@ def test_results_that_are_stale_are_marked(tmp_path):
 
 def test_a_result_without_a_case_is_refused(tmp_path):
     write_result(run_case(toy_case(), repeats=1), tmp_path / "toy.json")
-    with pytest.raises(UsageError, match="no case for the results toy"):
+    with pytest.raises(UsageError, match="has results of cases that do not exist: toy"):
         load_results(tmp_path)
 
 
