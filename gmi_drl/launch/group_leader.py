@@ -1,4 +1,4 @@
-"""A process that leads a process group: it is waited for, and ended with all that it has started."""
+"""A child process that leads a process group: waited for, and killed with its group."""
 
 import os
 import signal
@@ -8,18 +8,18 @@ from select import POLLIN, poll
 
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN
 
-KILLED_S = 10.0  # until a process must be gone that was killed; one that a driver holds in the kernel is left to it
+KILLED_S = 10.0  # deadline for a killed process to disappear; one that hangs in a driver is abandoned
 
 
 class GroupLeader:
-    """Its group is what it has started and not put into a session of its own.
+    """A child process and its process group: its descendants, without those that have started a session.
 
     Args:
         process: Started with `process_group=0`; nobody else waits for it.
 
     Attributes:
-        pid: Its number, and its group's.
-        exit_fd: Readable when it has ended.
+        pid: The id of the process and of its group.
+        exit_fd: A pidfd: readable when the process has ended.
     """
 
     def __init__(self, process: "subprocess.Popen[bytes]") -> None:
@@ -33,10 +33,10 @@ class GroupLeader:
             raise
 
     def exit_code(self, wait_s: float) -> int | None:
-        """As `subprocess` has it, negative for a signal; None if it still runs after `wait_s`. It is not reaped.
+        """The exit code as in `subprocess`; None if the process still runs after `wait_s`. Does not reap it.
 
-        `UNKNOWN` where somebody else has reaped it: a program whose parent ignored SIGCHLD does so unasked. Known also
-        after `end`.
+        `UNKNOWN` if the kernel has reaped it already, as in a program whose parent ignored SIGCHLD. Still known after
+        `end`.
         """
         event = poll()
         event.register(self.exit_fd, POLLIN)
@@ -51,7 +51,7 @@ class GroupLeader:
         return self._code
 
     def end(self) -> None:
-        """Kill it, if it still runs, with its whole group. It is reaped after that only: its number is its own."""
+        """Kill the process with its group, then reap it. Until then no other process can get its number."""
         if self._process.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, signal.SIGKILL)
@@ -59,5 +59,5 @@ class GroupLeader:
                 self._process.wait()
 
     def close(self) -> None:
-        """Let go of a process that has ended."""
+        """Close the pidfd of a process that has ended."""
         os.close(self.exit_fd)

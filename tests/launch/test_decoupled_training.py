@@ -133,8 +133,8 @@ def test_with_restarts_an_agent_that_dies_is_started_again_alone(tmp_path, agent
     outcome, rows, told = restarted(tmp_path / "run", layout, iterations, killed, restarts=2)
     assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, iterations + 1))
     assert [line.partition("SIGKILL")[2] for line in told] == [
-        " (by hand, or for want of memory): started again alone, 1 restart left",
-        " (by hand, or for want of memory): started again alone, 0 restarts left",
+        " (by a user, or for lack of memory): started again alone, 1 restart left",
+        " (by a user, or for lack of memory): started again alone, 0 restarts left",
     ]
     dropped = sum((Counter(row["dropped"]) for row in rows), Counter())
     assert dropped["GMI 0 ended"] <= 2  # fewer where it was killed while it waited for a place

@@ -1,4 +1,4 @@
-"""The processes of a layout by their numbers: how they are started, replaced and killed."""
+"""Starts, replaces and kills the processes of a layout, each under its number."""
 
 import os
 import selectors
@@ -16,18 +16,18 @@ from gmi_drl.roles.launcher.resources import Resources
 
 
 class Children(Mapping[int, GMIHandle]):
-    """One process per number, each with its environment complete, its log, what it shares and one line to here.
+    """The running processes by their numbers, each with its log and a connection to this process.
 
     Args:
-        order: What `roles.main` reads, the same for all: `add` says the rest.
+        order: The part of the order for `roles.main` that all processes have in common.
         job: What the GMIs run. The meeting folder in its run folder is made by `open` and removed by `kill`.
         instances: What the devices of this layout are cut into.
-        start: Starts one GMI.
-        resources: What they share, by their numbers.
-        environment: Variables that differ from what the backend gives; None takes one away.
+        start: Starts a GMI.
+        resources: What the processes inherit, by their numbers.
+        environment: Variables that differ from those of the backend; None removes one.
 
     Attributes:
-        predecessors: How many processes of a number have been replaced.
+        predecessors: How often the process of a number has been replaced.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Children(Mapping[int, GMIHandle]):
         return len(self._running)
 
     def open(self) -> None:
-        """Make the meeting folder. After this, `kill` must be called."""
-        # By this the meeting folder is removed, since somebody may move the run folder, or put another in its place.
+        """Create the meeting folder. After this, `kill` must be called."""
+        # `kill` removes the meeting folder by this descriptor: the run folder may be moved or replaced meanwhile.
         self._home = os.open(self._folder.path, os.O_PATH | os.O_DIRECTORY)
         try:
-            shutil.rmtree(self._folder.meeting, ignore_errors=True)  # of a launcher that was killed
+            shutil.rmtree(self._folder.meeting, ignore_errors=True)  # left by a launcher that was killed
             self._folder.meeting.mkdir()
         except BaseException:
             self.kill()
@@ -77,10 +77,10 @@ class Children(Mapping[int, GMIHandle]):
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
 
     def replace(self, number: int) -> None:
-        """End what is left of a process that has died, and start another one in its place."""
+        """Kill the process group of a process that has died, and start another one under its number."""
         child = self._running.pop(number)
         for descriptor in (child.line_fd, child.exit_fd):
-            with suppress(KeyError):  # one of them has ended first
+            with suppress(KeyError):  # unregistered when it was seen to end
                 self._selector.unregister(descriptor)
         self._instances.release([child.pid])
         child.end()
@@ -89,19 +89,19 @@ class Children(Mapping[int, GMIHandle]):
         self.add(number)
 
     def wait(self, wait_s: float) -> list[tuple[int, bool]]:
-        """Wait at most so long for a message or an end. Returns whose, and whether the process has ended."""
+        """Wait at most `wait_s` for messages and ends. Returns numbers, each with whether the process has ended."""
         return [key.data for key, _ in self._selector.select(wait_s)]
 
     def ignore(self, descriptor: int) -> None:
-        """Wait no more for what comes by a child's `line_fd` or `exit_fd`."""
+        """Stop waiting on a child's `line_fd` or `exit_fd`."""
         self._selector.unregister(descriptor)
 
     def kill(self) -> None:
-        """Kill every process with its group, and remove the meeting folder."""
+        """Kill every process group, and remove the meeting folder."""
         try:
             self._instances.release([child.pid for child in self.values()])
-        finally:  # also when that fails, or Ctrl-C cuts it short
-            with ExitStack() as ends:  # the last one first, whatever one of them raises
+        finally:  # also if that fails or is interrupted
+            with ExitStack() as ends:  # runs all in reverse order, also if one raises
                 ends.callback(os.close, self._home)
                 ends.callback(shutil.rmtree, self._folder.meeting.name, ignore_errors=True, dir_fd=self._home)
                 ends.callback(self._selector.close)

@@ -1,4 +1,4 @@
-"""What those who supervise GMIs need of one that was started, wherever and however it runs."""
+"""The interface of a started GMI, on whatever host and however it was started."""
 
 import signal
 from collections.abc import Mapping
@@ -8,91 +8,91 @@ from typing import Any, Protocol
 from gmi_drl.roles.launcher.resources import Resources
 
 UNKNOWN = 256
-"""An exit code that nobody can tell any more."""
+"""The exit code of a process that was reaped by somebody else."""
 
 LOST = 257
-"""That of a GMI whose node is lost."""
+"""The exit code of a GMI whose node is lost."""
 
-LOG_LINES, LAST_LINES = 5, 20  # that are told of a log that stays, and of one that does not
+LOG_LINES, LAST_LINES = 5, 20  # lines of a log in a message: of one that stays, and of one that does not
 
 
 class GMIHandle(Protocol):
-    """A GMI that runs: it is listened to, and ended with all that it has started."""
+    """A started GMI: exchanges messages with it, and ends it with its process group."""
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """The process id."""
 
     @property
     def where(self) -> str:
-        """To come behind its process in an error: empty, or `, node b`, and what is known of that."""
+        """A text to follow the process id in a message: empty, or `, node b` with what is known about the node."""
 
     @property
     def log(self) -> Path:
-        """What it prints."""
+        """The file of its output."""
 
     @property
     def line_fd(self) -> int:
-        """Readable when a message has come, or the line has ended."""
+        """Readable when a message has come, or the connection has ended."""
 
     @property
     def exit_fd(self) -> int:
         """Readable when the GMI has ended."""
 
     def send(self, message: bytes) -> None:
-        """Send a message, without waiting; one that has ended does not hear it."""
+        """Send a message without waiting. Does nothing if the GMI has ended."""
 
     def receive(self) -> bytes | None:
-        """One message; empty when the line has ended, None when nothing has come."""
+        """The next message; empty if the connection has ended, None if nothing has come."""
 
     def exit_code(self, wait_s: float) -> int | None:
-        """As `subprocess` has it, negative for a signal, or `UNKNOWN`; None if it still runs after `wait_s`."""
+        """The exit code as in `subprocess`, or `UNKNOWN` or `LOST`; None if the GMI still runs after `wait_s`."""
 
     def ask_to_end(self) -> None:
-        """Have it end, without waiting: at once, or, if it drains, when its GPU has done what it was told."""
+        """Make the GMI end, without waiting: at once, or after its work in flight on the GPU if it drains."""
 
     def end(self) -> None:
-        """End it, if it still runs, and all that it has started. May be called twice."""
+        """Kill the GMI, if it still runs, with its process group. May be called twice."""
 
     def close(self) -> None:
-        """Close the line to a GMI that has ended."""
+        """Close the connection to a GMI that has ended."""
 
     def last_words(self, most: int) -> list[str]:
-        """So many lines of its log at most, the last ones; none if it cannot be read."""
+        """At most `most` last lines of the log; none if it cannot be read."""
 
 
 class Starter(Protocol):
-    """A way to start GMIs."""
+    """Starts GMIs."""
 
     def __call__(
         self, order: Mapping[str, Any], environment: Mapping[str, str], log: Path, resources: Resources
     ) -> GMIHandle:
-        """Start one.
+        """Start a GMI.
 
         Args:
-            order: What `roles.main` reads, but for its line, the resources and who its parent is.
-            environment: All variables of its process, which are complete before torch is imported there.
-            log: Takes what it prints.
+            order: What `roles.main` reads, without the connection, the resources and the parent's process id.
+            environment: All environment variables of the process.
+            log: The file for its output.
             resources: What it shares with other GMIs: descriptors of this process, open during this call.
         """
 
 
 def how_it_ended(code: int | None) -> str:
-    """`exited with code 1`, `was killed by SIGKILL`, or that it still runs, for an `exit_code`."""
+    """An exit code in words: `exited with code 1`, `was killed by SIGKILL`, or that the process still runs (None)."""
     if code is None:
-        return "has closed its line but still runs"
+        return "has closed its connection but still runs"
     if code == UNKNOWN:
-        return "has ended, how is not known (SIGCHLD is ignored here)"
+        return "has ended with an unknown exit code (SIGCHLD is ignored here)"
     if code == LOST:
         return "was lost with its node"
     if code >= 0:
         return f"exited with code {code}"
-    more = " (by hand, or for want of memory)" if -code == signal.SIGKILL else ""
+    more = " (by a user, or for lack of memory)" if -code == signal.SIGKILL else ""
     return f"was killed by {_name(-code)}{more}"
 
 
 def _name(number: int) -> str:
-    """`SIGTERM`; of real-time signals only the first and the last have names of their own."""
+    """The name of a signal. Of the real-time signals only the first and the last have one in Python."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -100,9 +100,12 @@ def _name(number: int) -> str:
 
 
 def log_of(gmi: GMIHandle, message: str, *, stays: bool) -> str:
-    """To come after a message: where its log is and how it ends; of one that does not stay a longer end alone.
+    """A text to follow a message: the path of a GMI's log and its last lines, without those that the message repeats.
 
-    What the log ends with and the message has said is not said again.
+    Args:
+        gmi: The GMI.
+        message: The message.
+        stays: Whether the log stays. If not, more lines are quoted, and no path.
     """
     said = [line for line in message.splitlines() if line]
     words = gmi.last_words(LOG_LINES if stays else LAST_LINES)
@@ -115,5 +118,5 @@ def log_of(gmi: GMIHandle, message: str, *, stays: bool) -> str:
 
 
 def _is_same(logged: str, said: str) -> bool:
-    """Whether a line of a log is one of a message: a log names an error's module, too."""
+    """Whether a line of a log is a line of the message; the log may have the error's module before it."""
     return logged == said or logged.endswith(f".{said}")

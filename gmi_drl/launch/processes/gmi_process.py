@@ -1,4 +1,4 @@
-"""The process of one GMI as its launcher has it: started, listened to, and ended with all that it has started."""
+"""GMIs as processes of this machine."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,19 @@ from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 
 CHILD = "gmi_drl.roles.main"
-"""What runs in the process of a GMI."""
+"""The module of a GMI's process."""
 
 
 class GMIProcess(GroupLeader):
     """See `GMIHandle`.
 
     Args:
-        order: What `roles.main` reads, but for the line, the resources and the launcher.
-        environment: All of it.
-        log: Takes what the process prints.
-        resources: What it shares with other GMIs: descriptors, inherited.
-        guard: Ends it with the launcher, unless it `drains` (see `Instances`): then the backend does.
-        module: What runs.
+        order: What `roles.main` reads, without the connection, the resources and the parent's process id.
+        environment: All environment variables of the process.
+        log: The file for its output.
+        resources: What it shares with other GMIs: descriptors that it inherits.
+        reaper: Kills the process group if this process dies, unless the GMI drains: then the backend ends it.
+        module: The module to run.
     """
 
     where = ""
@@ -41,18 +41,18 @@ class GMIProcess(GroupLeader):
         environment: Mapping[str, str],
         log: Path,
         resources: Resources,
-        guard: Reaper,
+        reaper: Reaper,
         module: str = CHILD,
     ) -> None:
-        self.log, self._guard, self._drains = log, guard, bool(order["drains"])
+        self.log, self._reaper, self._drains = log, reaper, bool(order["drains"])
         self._line, theirs = socket_pair()
         self._line.setblocking(False)
         ours = {"launcher": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
-        # In memory, since an argument of a process is at most 128 KiB long.
+        # In a file in memory: an argument of a process has at most 128 KiB.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
             paper.write(json.dumps({**order, **ours}))
             paper.seek(0)
-            name = f"GMI {order['gmi']} of {order['run_folder']}"  # for those who look at processes
+            name = f"GMI {order['gmi']} of {order['run_folder']}"  # shown by `ps`
             with held_back():
                 process = subprocess.Popen(
                     [sys.executable, "-P", "-m", module, str(paper.fileno()), name],
@@ -61,24 +61,24 @@ class GMIProcess(GroupLeader):
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     pass_fds=[theirs.fileno(), paper.fileno(), *resources.descriptors],
-                    process_group=0,  # the terminal's Ctrl-C is for the launcher alone
+                    process_group=0,  # the terminal's Ctrl-C must reach the launcher only
                 )
                 super().__init__(process)
                 if not self._drains:
-                    guard.watch(self.pid)
+                    reaper.watch(self.pid)
 
     @property
     def line_fd(self) -> int:
-        """Readable when a message has come, or the line has ended."""
+        """Readable when a message has come, or the connection has ended."""
         return self._line.fileno()
 
     def send(self, message: bytes) -> None:
-        """Send a message; one that has ended does not hear it."""
+        """Send a message. Does nothing if the process has ended."""
         with suppress(OSError):
             self._line.send(message)
 
     def receive(self) -> bytes | None:
-        """One message; empty when the line has ended, None when nothing has come."""
+        """The next message; empty if the connection has ended, None if nothing has come."""
         try:
             return self._line.recv(MAX_BYTES)
         except BlockingIOError:
@@ -94,10 +94,10 @@ class GMIProcess(GroupLeader):
     def end(self) -> None:
         """See `GroupLeader.end`."""
         super().end()
-        self._guard.forget(self.pid)
+        self._reaper.forget(self.pid)
 
     def close(self) -> None:
-        """Close the line to a process that has ended."""
+        """Close the connection to a process that has ended."""
         self._line.close()
         super().close()
 
@@ -107,7 +107,7 @@ class GMIProcess(GroupLeader):
 
 
 def end_of(log: Path, most: int) -> list[str]:
-    """So many lines of a log at most, the last ones; none if it cannot be read."""
+    """At most `most` last lines of a log; none if it cannot be read."""
     with suppress(OSError):
         return log.read_text(errors="replace").splitlines()[-most:]
     return []
@@ -115,12 +115,9 @@ def end_of(log: Path, most: int) -> list[str]:
 
 @contextmanager
 def processes_here() -> Iterator[Callable[..., GMIProcess]]:
-    """A `Starter` of GMIs as processes of this machine, for the time of a `with` block, which ends after the last one.
+    """Yield a `Starter` of processes on this machine, for the time of a `with` block, which must outlast the GMIs.
 
-    Meanwhile a guard ends them with all that they have started if this process is killed.
+    Meanwhile a reaper kills them with their process groups if this process dies.
     """
-    guard = Reaper()
-    try:
-        yield partial(GMIProcess, guard=guard)
-    finally:
-        guard.close()
+    with closing(Reaper()) as reaper:
+        yield partial(GMIProcess, reaper=reaper)

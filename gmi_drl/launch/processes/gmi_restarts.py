@@ -1,4 +1,4 @@
-"""How often what has died is started again, and who takes the place of a GMI while the others go on."""
+"""Restarts of a run: how many are left, and which GMIs can be restarted while the others go on."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,12 +12,12 @@ from gmi_drl.units import counted
 
 @dataclass
 class Restarts:
-    """How often what has died may be started again, in a run.
+    """Counts the restarts of a run.
 
     Args:
-        left: So often.
-        tell: Told of each in a line, with what died and what is done.
-        are_wanted: False once somebody wants the end.
+        left: The number of restarts that are left.
+        tell: Called at each with a line that says what died and what is done.
+        are_wanted: Returns False when the run shall end.
     """
 
     left: int
@@ -25,7 +25,7 @@ class Restarts:
     are_wanted: Callable[[], bool] = lambda: True
 
     def take(self, death: GmiError, deed: str) -> bool:
-        """Have one less, and say for what. Returns whether there was one, and it is wanted."""
+        """Use up a restart and report it. Returns False if none is left or wanted."""
         if not self.left or not self.are_wanted():
             return False
         self.left -= 1
@@ -35,11 +35,11 @@ class Restarts:
 
 @dataclass(frozen=True)
 class GMIRestarts:
-    """GMIs that others can go on without for a while.
+    """GMIs that are restarted alone, since the others can go on without them for a while.
 
     Args:
-        gmis: Their ids.
-        restarts: Of the run.
+        gmis: The ids of the GMIs.
+        restarts: The restarts of the run.
     """
 
     gmis: frozenset[int]
@@ -48,7 +48,7 @@ class GMIRestarts:
 
 @contextmanager
 def kept_open(resources: Mapping[int, Resources], gmis: Iterable[int]) -> Iterator[Mapping[int, Resources]]:
-    """What some GMIs share, open for the time of a `with` block, by their ids: for who succeeds them."""
+    """Copies of the resources of some GMIs, by their ids, open for the time of a `with` block, for restarts."""
     copies: dict[int, int] = {}
     with ExitStack() as opened:
         for descriptor in {one for gmi in gmis for one in resources[gmi].descriptors}:

@@ -1,8 +1,7 @@
-"""Kills what GMIs have started when their launcher is killed: a process beside the launcher, which starts it.
+"""A process beside the launcher that kills process groups and removes folders when the launcher is killed.
 
-It removes folders that only the launcher would have removed, too. The kernel kills the GMIs then (PR_SET_PDEATHSIG),
-but not their children, and nobody is left to do it. Run as a script, this file imports nothing but the standard
-library: the guard is there in a moment and small.
+The kernel then kills the GMIs (PR_SET_PDEATHSIG), but not their children, and no other process would. Run as a script,
+this file imports only the standard library, so the reaper starts quickly and is small.
 """
 
 import os
@@ -20,32 +19,32 @@ from itertools import chain, count
 from pathlib import Path
 from select import POLLIN, poll
 
-LINE = 0  # the guard's end of its line to the launcher
-WORD_BYTES = 4096
+SOCKET = 0  # the reaper's end of its connection to the launcher
+MESSAGE_BYTES = 4096
 REMOVED_S = 5.0
-"""For removing a folder into which somebody still writes."""
+"""How long removing a folder is retried while files are still created in it."""
 REPLACED_S = 1.0
-"""Between two replacements at least, should somebody kill every guard."""
+"""The least time between two replacements, in case every reaper is killed at once."""
 
 
 class Reaper:
-    """The launcher's end: tells the guard which process groups are to be killed if the launcher dies.
+    """The launcher's end: starts the reaper process and tells it what to kill or remove if the launcher dies.
 
-    A thread waits for the guard's death. A guard that somebody has killed is replaced, which is told once (GmiWarning).
+    A thread waits for the reaper's death, and starts another one. The first time it warns (GmiWarning).
     """
 
     def __init__(self) -> None:
-        self._watched: dict[str, Sequence[int]] = {}  # what was said and holds, in order, with its pidfds
+        self._watched: dict[str, Sequence[int]] = {}  # messages that still hold, in order, with their pidfds
         self._lock, self._closed = threading.Lock(), threading.Event()
         self._start()
         self._watcher = threading.Thread(target=self._replace, daemon=True)
         self._watcher.start()
 
     def _start(self) -> None:
-        from gmi_drl.process_signals import held_back  # here, as the script has the standard library alone
+        from gmi_drl.process_signals import held_back  # here, since the script imports the standard library only
 
-        self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        launcher = os.pidfd_open(os.getpid())  # its death is seen by this, as forks of it may hold the line open
+        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        launcher = os.pidfd_open(os.getpid())  # shows its death; forks may keep the connection open
         try:
             with theirs, held_back():
                 self._process = subprocess.Popen(
@@ -61,93 +60,93 @@ class Reaper:
             os.close(launcher)
 
     def watch(self, group: int) -> None:
-        """Have a group killed with the launcher."""
+        """Kill this process group when the launcher dies."""
         self._watch(str(group))
 
     def forget(self, group: int) -> None:
-        """The group has ended: its number may be given to others."""
+        """Do not kill this group any more: it has ended, and another one may get its number."""
         with self._lock:
             self._watched.pop(str(group), None)
-            self._say(str(-group))
+            self._send(str(-group))
 
     def watch_process(self, pid: int) -> None:
-        """Have a process killed with the launcher that leads no group; one that has ended until then is no matter.
+        """Kill this process, which leads no group, when the launcher dies. It may have ended until then.
 
-        Guards are told its pidfd, as its number may be another process's by the time that one of them is replaced.
+        The reaper gets a pidfd: when a reaper is replaced, the number may be another process's.
         """
         with suppress(ProcessLookupError):
             process = os.pidfd_open(pid)
             self._watch(f"={process}", [process])
 
     def watch_folder(self, folder: Path) -> None:
-        """Have a folder removed with the launcher; one that has gone until then is no matter."""
+        """Remove this folder when the launcher dies. It may be gone until then."""
         self._watch(str(folder))
 
     def close(self) -> None:
-        """End the guard, when all groups have ended."""
+        """End the reaper. All groups must have ended."""
         with self._lock:
             self._closed.set()
-            self._line.close()
+            self._socket.close()
             self._process.kill()
         self._watcher.join()
         for process in chain.from_iterable(self._watched.values()):
             os.close(process)
 
-    def _watch(self, word: str, pidfds: Sequence[int] = ()) -> None:
+    def _watch(self, message: str, pidfds: Sequence[int] = ()) -> None:
         with self._lock:
-            self._watched[word] = pidfds
-            self._say(word, pidfds)
+            self._watched[message] = pidfds
+            self._send(message, pidfds)
 
-    def _say(self, word: str, pidfds: Sequence[int] = ()) -> None:
-        with suppress(OSError):  # it was killed: its successor is told all that is watched
-            socket.send_fds(self._line, [os.fsencode(word)], pidfds)
+    def _send(self, message: str, pidfds: Sequence[int] = ()) -> None:
+        with suppress(OSError):  # it was killed: the next one gets all messages again
+            socket.send_fds(self._socket, [os.fsencode(message)], pidfds)
 
     def _replace(self) -> None:
-        """Start another guard whenever one has ended, until `close`."""
+        """Start another reaper whenever one has ended, until `close`."""
         for replaced in count():
             self._process.wait()
             with self._lock:
                 if self._closed.is_set():
                     return
-                self._line.close()
-                text = f"the guard (process {self._process.pid}) was killed"
+                self._socket.close()
+                text = f"the reaper (process {self._process.pid}) was killed"
                 try:
                     self._start()
                 except OSError as error:
-                    _warn(f"{text}, another one cannot be started ({error}): end this process by SIGTERM, not SIGKILL")
+                    _warn(f"{text} and cannot be replaced ({error}): end this process by SIGTERM, not SIGKILL")
                     return
-                for word, pidfds in self._watched.items():
-                    self._say(word, pidfds)
+                for message, pidfds in self._watched.items():
+                    self._send(message, pidfds)
             if not replaced:
-                _warn(f"{text}: another one ends what GMIs have started if this process is killed")
+                _warn(f"{text} and is replaced by another, which ends what GMIs have started if this process is killed")
             self._closed.wait(REPLACED_S)
 
 
 def _warn(text: str) -> None:
-    from gmi_drl.errors import GmiWarning  # here, as the script has the standard library alone
+    from gmi_drl.errors import GmiWarning  # here, since the script imports the standard library only
 
     warnings.warn(text, GmiWarning, stacklevel=1)
 
 
 def main() -> None:
-    """Take in groups until the launcher is no more, then kill those that are left."""
+    """The reaper process: read messages until the launcher dies, then kill and remove what still holds."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(ignored, signal.SIG_IGN)  # they are for the launcher, which may take its time
+        signal.signal(ignored, signal.SIG_IGN)  # only the launcher reacts to them, and may take its time
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {ignored})
-    launcher, line, events = int(sys.argv[1]), socket.socket(fileno=LINE), poll()
+    launcher, connection, events = int(sys.argv[1]), socket.socket(fileno=SOCKET), poll()
     groups, processes, folders = set[int](), list[int](), list[bytes]()
-    events.register(LINE, POLLIN)
+    events.register(SOCKET, POLLIN)
     events.register(launcher, POLLIN)
-    while LINE in dict(events.poll()):  # only when all that was said is read does the launcher's end count
-        word, pidfds, _, _ = socket.recv_fds(line, WORD_BYTES, 1)
-        if not word:
+    while SOCKET in dict(events.poll()):  # all messages are read before the launcher's death counts
+        message, pidfds, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 1)
+        if not message:
             break
-        if word.startswith(b"/"):
-            folders.append(word)
-        elif word.startswith(b"="):
+        if message.startswith(b"/"):
+            folders.append(message)
+        elif message.startswith(b"="):
             processes += pidfds
         else:
-            number = int(word)
+            number = int(message)
             groups = groups | {number} if number > 0 else groups - {-number}
     for group in groups:
         with suppress(OSError):
@@ -160,7 +159,7 @@ def main() -> None:
 
 
 def remove(folder: bytes) -> None:
-    """With all that is in it, and what comes meanwhile."""
+    """Remove a folder, also while files are created in it."""
     deadline = time.monotonic() + REMOVED_S
     while os.path.lexists(folder) and time.monotonic() < deadline:
         shutil.rmtree(folder, ignore_errors=True)

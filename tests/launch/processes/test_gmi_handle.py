@@ -127,12 +127,12 @@ def test_how_they_end_is_told_by_what_has_started_them(tmp_path):
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (None, "has closed its line but still runs"),
+        (None, "has closed its connection but still runs"),
         (0, "exited with code 0"),
         (3, "exited with code 3"),
-        (UNKNOWN, "has ended, how is not known (SIGCHLD is ignored here)"),
+        (UNKNOWN, "has ended with an unknown exit code (SIGCHLD is ignored here)"),
         (-signal.SIGTERM, "was killed by SIGTERM"),
-        (-signal.SIGKILL, "was killed by SIGKILL (by hand, or for want of memory)"),
+        (-signal.SIGKILL, "was killed by SIGKILL (by a user, or for lack of memory)"),
         (-signal.SIGRTMIN - 2, f"was killed by signal {signal.SIGRTMIN + 2} (SIGRTMIN+2)"),
     ],
 )

@@ -221,7 +221,7 @@ def test_how_a_gmi_ended_that_somebody_else_reaped_is_not_known(tmp_path):
         with ended_processes(tmp_path, fails=False) as processes:
             assert (
                 how_it_ended(processes._children[0].exit_code(60))
-                == "has ended, how is not known (SIGCHLD is ignored here)"
+                == "has ended with an unknown exit code (SIGCHLD is ignored here)"
             )
     finally:
         signal.signal(signal.SIGCHLD, before)

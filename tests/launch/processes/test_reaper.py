@@ -80,7 +80,7 @@ def test_a_guard_that_is_killed_is_replaced_which_is_told_once(launch, tmp_path)
     _, left = psutil.wait_procs([watched, child, reaper], timeout=60)
     assert not left and forgotten.is_running()
     assert (tmp_path / "errors").read_text().count(
-        f"the guard (process {reaper.pid}) was killed: another one ends"
+        f"the reaper (process {reaper.pid}) was killed and is replaced by another, which ends"
     ) == 1
 
 
