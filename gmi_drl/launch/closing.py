@@ -1,4 +1,4 @@
-"""How GMIs that have said how it went close their environments, before their processes are ended."""
+"""Waits until GMIs that are done or have failed have closed their environments."""
 
 import time
 import warnings
@@ -12,27 +12,27 @@ from gmi_drl.roles.launcher.connection import decode
 from gmi_drl.roles.launcher.protocol import Closed, Warned, parse_message_to_launcher
 from gmi_drl.run.process_names import name_of
 
-EXIT_S = 1.0  # from the end of a line until its process must have ended, or nothing is known of how
+EXIT_S = 1.0  # deadline for the exit code of a process whose connection has ended
 
 
 class Closing:
-    """GMIs that have said `Done` or `Failed` and close what they have made.
+    """Waits for GMIs that have sent `Done` or `Failed` and now close their environments.
 
-    Warns of each that does not close it, that fails to, or that is killed meanwhile. A node may have said `Failed` for
-    a GMI, which goes on: its line has ended then, and it is asked to end.
+    Warns about each that does not, or fails to, or is killed meanwhile. A node may have sent `Failed` for a GMI that
+    still runs: its connection has ended then, and it is made to end.
 
     Args:
-        task: What they have made, to be named; None if that is not known.
+        task: The task, for messages; None if unknown.
     """
 
     def __init__(self, task: str | None) -> None:
         self._task = task or "its environments"
-        self._closed, self._told = set[int](), set[str]()
+        self._closed, self._warned = set[int](), set[str]()
 
     def warn(self, number: int, message: str) -> None:
-        """Tell people of something that ends nothing, once: several GMIs may say the same."""
-        if message not in self._told:
-            self._told.add(message)
+        """Warn, once for each message: several GMIs may send the same."""
+        if message not in self._warned:
+            self._warned.add(message)
             _warn(number, message)
 
     def heard(self, number: int, word: Closed) -> None:
@@ -40,34 +40,34 @@ class Closing:
         self._end(number, word.complaint)
 
     def wait(self, closing: Mapping[int, GMIHandle]) -> None:
-        """Wait for `CLOSE_S` at most until all of these GMIs, which are given by their numbers, have closed all."""
+        """Wait at most `CLOSE_S` until all of these GMIs, given by their numbers, have closed their environments."""
         deadline = time.monotonic() + CLOSE_S
         for number, gmi in closing.items():
             if number not in self._closed:
                 self._end(number, self._complaint(number, gmi, deadline))
 
     def _complaint(self, number: int, gmi: GMIHandle, deadline: float) -> str:
-        """What went wrong; empty if nothing did. Tells what the GMI warns of meanwhile."""
+        """Wait for a GMI. Returns what went wrong, empty if nothing did. Passes the GMI's warnings on."""
         event = poll()
         event.register(gmi.line_fd, POLLIN)
         while event.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
             data = gmi.receive()
-            if data == b"":  # some simulators end their process when they are closed
+            if data == b"":  # some simulators end the process when they are closed
                 code = gmi.exit_code(EXIT_S)
                 if code is None:
                     gmi.ask_to_end()
                 was_killed = code is not None and code < 0
                 return f"its process {how_it_ended(code)} while it closed {self._task}" if was_killed else ""
-            if data is not None and (complaint := self._said(number, data)) is not None:
+            if data is not None and (complaint := self._handled(number, data)) is not None:
                 return complaint
         return f"it has not closed {self._task} within {CLOSE_S:g} s: its process is killed"
 
-    def _said(self, number: int, data: bytes) -> str | None:
-        """The complaint of a GMI that has closed all; None if it still closes. No message replaces the run's result."""
+    def _handled(self, number: int, data: bytes) -> str | None:
+        """The complaint of a GMI that has closed all; None if it is still closing. Other messages are ignored."""
         try:
             word = parse_message_to_launcher(decode(data))
         except ValueError as error:
-            self.warn(number, f"it has said what is no word of a GMI while it closed {self._task}: {error}")
+            self.warn(number, f"it has sent a malformed message while it closed {self._task}: {error}")
             return None
         if isinstance(word, Warned):
             self.warn(number, word.message)

@@ -1,4 +1,4 @@
-"""Who starts the GMIs of a layout: this machine, or agents on the nodes of a cluster."""
+"""The launchers: GMIs are started by this machine, or by supervisors on the nodes of a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +10,11 @@ from gmi_drl.layout.layout import Layout
 LOCAL, RAY = "local", "ray"
 LAUNCHERS = (LOCAL, RAY)
 ONLY_NODE = "node"
-"""What the machine of a layout that names none is called on a cluster."""
+"""The node's name on a cluster for a layout that names no nodes."""
 
 
 def layout_for(launcher: str, layout: Layout) -> Layout:
-    """The layout as this launcher has it: on a cluster every device is of a node that has a name.
+    """The layout for this launcher: on a cluster every device is on a named node.
 
     Raises:
         UsageError: if there is no such launcher.
@@ -30,11 +30,11 @@ def layout_for(launcher: str, layout: Layout) -> Layout:
 
 @contextmanager
 def supervisors_for(launcher: str, layout: Layout) -> Iterator[SupervisorStarter | None]:
-    """What starts agents on the nodes of a layout, for the time of a `with` block; None for this machine's own.
+    """Yield what starts supervisors on the nodes of a layout, for the time of a `with` block; None for this machine.
 
     Args:
-        launcher: `local` or `ray`: the cluster of `RAY_ADDRESS`, else the one that runs here, else one of our own.
-        layout: From `layout_for`.
+        launcher: `local`, or `ray`: the cluster at `RAY_ADDRESS`, else one that runs here, else a new local one.
+        layout: A layout of `layout_for`.
 
     Raises:
         GmiError: if the cluster cannot be reached, or has no room for the layout.
@@ -44,5 +44,5 @@ def supervisors_for(launcher: str, layout: Layout) -> Iterator[SupervisorStarter
         return
     from gmi_drl.launch.ray.client import ray_client
 
-    with ray_client(layout) as agents:
-        yield agents
+    with ray_client(layout) as supervisors:
+        yield supervisors

@@ -1,4 +1,4 @@
-"""From one row per GMI to one row per iteration."""
+"""Merges one row per GMI into one row per iteration."""
 
 from collections import deque
 from collections.abc import Callable
@@ -9,20 +9,20 @@ from gmi_drl.run.phases import ACT, PHASE_NAMES, SIMULATE
 
 EPISODES_AVERAGED = 100
 LEAST_USAGE_S = 1.0
-"""How long utilisation is a mean over at least, once training has gone on for so long: iterations may be shorter."""
+"""The least time over which utilisation is averaged, if training has run that long: iterations may be shorter."""
 
 
 class RowMerger:
-    """Merges the rows of an iteration when those of all GMIs have come. A row that got lost is not waited for.
+    """Merges the rows of an iteration when those of all GMIs have come. Lost rows are not waited for.
 
-    `clock_s` of a GMI's row is its `time.monotonic()`, one clock for all processes of a host: this process may read
-    rows long after they were sent.
+    `clock_s` in a GMI's row is its `time.monotonic()`, a clock that all processes of a host share: this process may
+    read a row long after it was sent.
 
     Args:
-        num_gmis: As many rows make one.
-        steps_per_iteration: Of all worlds.
-        usage: Tells how busy the GPUs were between two times of that clock, see `gmi.utilisation`; in the rows it is
-            `devices`, which are left out where it tells nothing.
+        num_gmis: The number of GMIs that report.
+        steps_per_iteration: Control steps of all environments.
+        usage: Returns the utilisation of the GPUs between two times of that clock, see `gmi.utilisation`. In rows it is
+            `devices`, which is left out if it is empty.
     """
 
     def __init__(
@@ -34,18 +34,18 @@ class RowMerger:
         self.num_gmis, self.steps_per_iteration, self._usage = num_gmis, steps_per_iteration, usage
         self._pending: dict[int, dict[int, Row]] = {}
         self._episodes: deque[tuple[float, float, float]] = deque()
-        self._last: Row | None = None  # of the leader
-        self._began_s: float | None = None  # the first iteration, after all loading
+        self._last: Row | None = None  # the leader's last row
+        self._began_s: float | None = None  # when the first iteration began, after loading
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
-        """Take in a GMI's row; the merged rows that are complete by it, in order."""
+        """Add a GMI's row. Returns the merged rows that are now complete, in order."""
         iteration = row["iteration"]
         self._pending.setdefault(iteration, {})[gmi_id] = row
         ready = [i for i, rows in self._pending.items() if len(rows) == self.num_gmis or i < iteration - 1]
         return [merged for i in sorted(ready) if (merged := self._merge(self._pending.pop(i))) is not None]
 
     def _merge(self, rows: dict[int, Row]) -> Row | None:
-        """Times are means over the GMIs; the learner's numbers are the group's and come from rank 0."""
+        """Merge the rows of an iteration: times are means over the GMIs, the learner's numbers are those of rank 0."""
         leader = next((row for row in rows.values() if "reward_mean" in row), None)
         if leader is None or (self._last is not None and leader["iteration"] <= self._last["iteration"]):
             return None
@@ -63,9 +63,9 @@ class RowMerger:
         }
 
     def _steps_per_second(self, leader: Row, iteration_s: float) -> float:
-        """From row to row, so that checkpoints and reports count, also over iterations whose rows got lost.
+        """The speed from row to row, which includes checkpoints, reports and iterations whose rows were lost.
 
-        The first row has only its own phases.
+        For the first row it is the speed of its phases.
         """
         last, self._last = self._last, leader
         if last is None:
@@ -73,15 +73,15 @@ class RowMerger:
         return float((leader["env_steps"] - last["env_steps"]) / max(leader["clock_s"] - last["clock_s"], 1e-9))
 
     def _usage_until(self, now_s: float, iteration_s: float) -> Usage:
-        """Since the row before, but for a while at least, and of nothing that was before the first iteration."""
+        """The utilisation since the last row, over at least `LEAST_USAGE_S`, but not before the first iteration."""
         if self._began_s is None:
             self._began_s = now_s - iteration_s
         before_s = self._began_s if self._last is None else self._last["clock_s"]
         return self._usage(max(self._began_s, min(before_s, now_s - LEAST_USAGE_S)), now_s)
 
     def _episode_means(self, leader: Row) -> Row:
-        """Mean return and length of the last hundred or so episodes; null until one has ended."""
-        if leader["episodes"] > 0:  # so that no more are kept, and added up, than are averaged
+        """Mean return and length of about the last hundred episodes; None until one has ended."""
+        if leader["episodes"] > 0:  # rows without episodes need not be kept
             self._episodes.append((leader["episodes"], leader["return_sum"], leader["length_sum"]))
         if not self._episodes:
             return {"return_mean": None, "episode_length_mean": None}

@@ -1,4 +1,4 @@
-"""`run_role`: the paper's programming model for anybody's role (section 3)."""
+"""`run_role`: runs a user's role by the paper's programming model (section 3)."""
 
 import json
 import time
@@ -30,20 +30,20 @@ def run_role(
     """Run a role on every GMI of a layout and wait for all of them.
 
     Args:
-        role: Where the class is: `"file.py:MyRole"` or `"package.module:MyRole"`. It runs with your rights.
+        role: The location of the class: `"file.py:MyRole"` or `"package.module:MyRole"`. It runs with your rights.
         layout: A layout, or the path of a layout file.
-        params: Keyword arguments of its `GMI_run`, as JSON can hold them.
-        run_dir: Folder for logs; `runs/MyRole-TIME` unless told otherwise.
-        hang_s: Deadline in seconds of every wait between GMIs. Between devices (MRR, HAR, SHARD) it takes some seconds
-            more to find out who is silent.
-        launcher: Who starts the GMIs: `local`, or `ray` on the nodes of a cluster, where FILE must be, too.
+        params: Keyword arguments of its `GMI_run`, as JSON data.
+        run_dir: The folder for logs; `runs/MyRole-TIME` by default.
+        hang_s: Deadline in seconds of every wait between GMIs. Between devices (MRR, HAR, SHARD) some seconds are added
+            to find the silent one.
+        launcher: `local`, or `ray` to start the GMIs on the nodes of a cluster, where the role's file must exist, too.
 
     Returns:
-        What `GMI_run` returned, by GMI id.
+        The results of `GMI_run`, by GMI id.
 
     Raises:
-        UsageError: when the parameters are no JSON, or a run lies in that folder.
-        GmiError: when a GMI fails or dies; the message names it and its log. The others are ended.
+        UsageError: if the parameters are no JSON, or the folder has a run.
+        GmiError: if a GMI fails or dies; the message names it and its log. The others are ended.
     """
     chosen = layout_for(launcher, layout if isinstance(layout, Layout) else load_yaml(Layout, Path(layout)))
     name = role.rpartition(":")[2]
@@ -52,11 +52,11 @@ def run_role(
     )
     roles, config = {gmi.id: role for gmi in chosen.gmis}, RunConfig(hang_s=hang_s)
     params = _as_json(params or {}, role)
-    with supervisors_for(launcher, chosen) as agents:
+    with supervisors_for(launcher, chosen) as supervisors:
         folder.create()
         with (
             folder.lock(),
-            hold_devices(chosen, str(folder.path), agents) as claim,
+            hold_devices(chosen, str(folder.path), supervisors) as claim,
             opened(claim, Job(chosen, config, folder, roles, SLOT_BYTES), params) as processes,
         ):
             for _ in processes.events():

@@ -1,4 +1,4 @@
-"""Serving on this host: the learnt policy of a run plays on every GMI of a layout (TCG, paper section 5.1)."""
+"""Serves the trained policy of a run on all GMIs of a layout (TCG, paper section 5.1)."""
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -38,12 +38,11 @@ from gmi_drl.workload import TaskSpec
 
 @dataclass(frozen=True)
 class ServedGMI:
-    """What one GMI has done, in which time (seconds of `time.monotonic`), and the sums over its whole episodes.
+    """The steps, times (`time.monotonic`) and sums over completed episodes of one GMI.
 
-    Where simulators are apart from agents it is an agent, with the worlds of all its simulators; `sync_s` is what
-    crossing their borders took.
-    `bad` counts those that ended because the physics went wrong; their returns are left out. `latencies` are of its
-    control steps, each of all its worlds.
+    If simulators and agents are on different GMIs, it is an agent with the environments of all its simulators, and
+    `sync_s` is the time for communication between them. `bad` counts episodes that ended because the physics became
+    invalid; their returns are left out. `latencies` are those of its control steps, each of all its environments.
     """
 
     num_env: int
@@ -61,20 +60,20 @@ class ServedGMI:
 
     @property
     def env_steps(self) -> int:
-        """Control steps of all its worlds."""
+        """Control steps of all its environments."""
         return self.steps * self.num_env
 
     @property
     def steps_per_second(self) -> float:
-        """Its own."""
+        """The control steps per second of this GMI."""
         return self.env_steps / max(self.ended_s - self.started_s, 1e-9)
 
 
 @dataclass(frozen=True)
 class Served:
-    """What all GMIs have done, by id, with the policy of which iteration, and the signal that ended it early.
+    """The results of all GMIs by id, the iteration of the policy, and the signal that ended serving early, if any.
 
-    `devices` is how busy GPUs were meanwhile.
+    `devices` is the utilisation of the GPUs meanwhile.
     """
 
     gmis: dict[int, ServedGMI]
@@ -84,18 +83,18 @@ class Served:
 
     @property
     def latencies(self) -> Latencies:
-        """Of the control steps of all GMIs."""
+        """The latencies of the control steps of all GMIs."""
         return Latencies.joined(gmi.latencies for gmi in self.gmis.values())
 
     @property
     def steps_per_second(self) -> float:
-        """Of all, from the first start to the last end."""
+        """The control steps per second of all GMIs, from the first start to the last end."""
         began_s, ended_s = span(self.gmis)
         return sum(gmi.env_steps for gmi in self.gmis.values()) / max(ended_s - began_s, 1e-9)
 
 
 def span(gmis: Mapping[int, ServedGMI]) -> tuple[float, float]:
-    """From the first start to the last end."""
+    """The times of the first start and the last end."""
     return min(gmi.started_s for gmi in gmis.values()), max(gmi.ended_s for gmi in gmis.values())
 
 
@@ -111,34 +110,36 @@ def serve(
     experience: Path | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> Served:
-    """Play the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
+    """Run the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
-    All GMIs begin together. GMI i has the worlds and the noise of `gmi-drl play --seed SEED+i`: on a CPU with as many
-    threads it plays the same episodes. The first Ctrl-C ends them in order, with what was done so far.
+    All GMIs start together. GMI i has the environments and the noise of `gmi-drl play --seed SEED+i`: on a CPU with
+    the same number of threads it plays the same episodes. The first Ctrl-C ends them in order; the results so far are
+    returned.
 
     Args:
-        layout: Where, by a template for serving.
-        run: Whose policy.
-        steps: Control steps of every world.
-        seed: Of worlds and noise.
-        stochastic: Act with the noise of training, not by the mean.
+        layout: A layout by a template for serving.
+        run: The run with the policy.
+        steps: Control steps of every environment.
+        seed: Seed of environments and noise.
+        stochastic: Act with the noise of training instead of the mean.
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         supervisors: Starts the supervisors of the layout's nodes; None for a layout of this machine.
         experience: A new folder for what all GMIs see, do and get; see `replay.files`.
         on_start: Called when the devices are cut and the GMIs have been started.
 
     Raises:
-        UsageError: if the layout is not for serving or of another task, the run has no policy of ours, its settings are
-            nothing for the layout's devices, or the folder for experience is not empty or not of this machine.
-        MachineError: if there is no room for the experience.
+        UsageError: if the layout is not for serving or has another task, the run has no policy of our networks, its
+            settings are not for the layout's devices, or the folder for experience is not empty or the GMIs cannot
+            write into it.
+        MachineError: if the disk has no room for the experience.
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
-        GmiError: when a GMI fails; its message names it and has the end of its log.
+        GmiError: if a GMI fails; the message names it and has the end of its log.
     """
     template = template_for(layout, "serving")
     trained, config = run.read_setup()
     task = require_policy(run, trained, config)
     if layout.task != task:
-        raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make one for that")
+        raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make a layout for {task}")
     _check_settings(run, task, layout, config)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     require_one_machine(experience, is_local=supervisors is None)
@@ -168,10 +169,10 @@ def serve(
 
 
 def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
-    """GMIs write experience where they are, and the nodes of a cluster may not see a folder of this machine.
+    """Refuse to write experience on a cluster: its nodes may not see a folder of this machine.
 
     Raises:
-        UsageError: if there is experience to be written and GMIs are elsewhere.
+        UsageError: if experience shall be written and the GMIs are on a cluster.
     """
     if experience is not None and not is_local:
         remedy = "serve a layout of this machine, without --launcher, on each machine by itself"
@@ -196,7 +197,7 @@ def _writing(
 
 
 def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig) -> None:
-    """Refuse what the run was trained with and is nothing for these devices, such as Warp's room for cores."""
+    """Refuse settings of the run that are not for these devices, such as MuJoCo Warp's on cores."""
     on_gpu = any(device.kind == "gpu" for device in layout.devices)
     try:
         check_settings(
@@ -213,28 +214,28 @@ def _supervise(
     request: StopRequest,
     written: ExperienceWriter | None,
 ) -> None:
-    """Let all begin when the last is ready; say stop once a signal asks for it."""
-    waiting, is_asked = set(leaders), False
+    """Start all GMIs when the last one is ready. Stop them at a signal."""
+    waiting, is_stopping = set(leaders), False
     try:
         for event in processes.events(silence_s=silence_s):
-            if isinstance(event, GMIMessage) and isinstance(event.word, Ready):
+            if isinstance(event, GMIMessage) and isinstance(event.message, Ready):
                 waiting.discard(event.gmi_id)
-                for leader in () if waiting or is_asked else leaders:
+                for leader in () if waiting or is_stopping else leaders:
                     processes.send(leader, Start())
-            if isinstance(event, GMIMessage) and isinstance(event.word, Wrote) and written:
-                written.add(event.gmi_id, event.word.shard)
-            if request.signal is not None and not is_asked:
-                is_asked = True
+            if isinstance(event, GMIMessage) and isinstance(event.message, Wrote) and written:
+                written.add(event.gmi_id, event.message.shard)
+            if request.signal is not None and not is_stopping:
+                is_stopping = True
                 for leader in leaders:
                     processes.send(leader, Stop())
     finally:
-        request.settle()  # however they ended, nobody is disturbed while the processes end
+        request.settle()  # signals must not interrupt the end of the processes
 
 
 @contextmanager
 def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> Iterator[tuple[RunFolder, int]]:
-    """A folder for the time of a `with` block in which all GMIs find one policy, whatever the run saves meanwhile."""
-    load_agent(run, spec, config)  # says what is wrong with it before anything starts
+    """Yield a temporary run folder with the newest policy, which stays the same for all GMIs, and its iteration."""
+    load_agent(run, spec, config)  # refuses a wrong policy before anything starts
     iteration, learner = load_newest_learner(run)
     with tempfile.TemporaryDirectory(prefix="gmi-drl-serve-") as path:
         folder = RunFolder(Path(path), stays=False)

@@ -1,4 +1,4 @@
-"""What the GMIs of a layout share: memory, connections and mailboxes, made before they start."""
+"""Creates what the GMIs of a layout share, before they start: memory, connections and mailboxes."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -16,40 +16,40 @@ from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
 
 PROXY_BYTES = 192 * 2**20
-"""More than a process takes that stands in for an agent of another host, which the tests measure."""
+"""More memory than the process of a proxy takes. The tests measure it."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
-"""Where ranks listen, by the name of their group."""
+"""The addresses at which ranks listen, by the name of their group."""
 
 
 @contextmanager
 def shared_resources(layout: Layout, slot_bytes: int) -> Iterator[Mapping[int, Resources]]:
-    """Make them for the time of a `with` block in which the GMIs are started; yields those of each GMI, by its id.
+    """Create the shared resources for the time of a `with` block in which the GMIs start. Yields those of each GMI.
 
-    What nobody has inherited by its end is gone.
+    At the end our descriptors are closed: a resource that no process has inherited is freed.
 
     Args:
-        layout: Of the GMIs, all on this host.
+        layout: The layout of the GMIs, all on this host.
         slot_bytes: Shared memory for each GMI and group.
 
     Raises:
-        MachineError: If there is no room for it, or there are too many descriptors.
+        MachineError: if there is not enough memory, or no descriptor is left.
     """
     with closing(HostResources(layout, slot_bytes)) as made:
         yield {gmi.id: made[gmi.id] for gmi in layout.gmis}
 
 
 class HostResources:
-    """What the GMIs of one host share, of a layout that may be over several. To be closed when they are started.
+    """The shared resources of the GMIs on one host. To be closed when these have started.
 
     Args:
-        layout: Of all GMIs.
+        layout: The layout of all GMIs, perhaps on several hosts.
         slot_bytes: Shared memory for each GMI and group.
         node: This host's name in the layout.
-        host: The address by which other nodes reach it; None where all GMIs are here.
+        host: The address by which other nodes reach this host; None if all GMIs are here.
 
     Raises:
-        MachineError: If there is no room for it, or there are too many descriptors.
+        MachineError: if there is not enough memory, or no descriptor is left.
     """
 
     def __init__(self, layout: Layout, slot_bytes: int, node: str | None = None, host: str | None = None) -> None:
@@ -83,12 +83,12 @@ class HostResources:
 
     @property
     def addresses(self) -> Addresses:
-        """Where the GMIs of this host listen for others, by their ranks."""
+        """The addresses at which the GMIs of this host listen for ranks on others."""
         crossings = self._crossings.addresses if self._crossings else {}
         return {name: rendezvous.addresses for name, rendezvous in self._rendezvous.items()} | crossings
 
     def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
-        """Tell the groups of this host where all ranks of theirs listen."""
+        """Give the groups of this host the addresses of all of their ranks."""
         for name, rendezvous in self._rendezvous.items():
             if rendezvous.addresses:
                 rendezvous.set_addresses(meetings[name])
@@ -96,7 +96,7 @@ class HostResources:
             self._crossings.set_addresses(meetings)
 
     def __getitem__(self, gmi_id: int) -> Resources:
-        """Those of one GMI of this host, or of who stands in for one here."""
+        """The resources of a GMI on this host, or of a proxy here, by the GMI's id."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
         rendezvous = {name: self._rendezvous[name][rank] for name, rank in ranks.items()}
         crossing = self._crossings.rendezvous_of(gmi_id) if self._crossings else {}
@@ -108,7 +108,7 @@ class HostResources:
         return self._crossings.proxied if self._crossings else ()
 
     def close(self) -> None:
-        """Close the descriptors; who has inherited them keeps theirs."""
+        """Close our descriptors. Processes that have inherited them keep theirs."""
         self._life.close()
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a lost terminal: the first asks for an orderly end, the second ends at once."""
+"""Handles Ctrl-C, SIGTERM and SIGHUP: the first signal requests an orderly stop, the second ends at once."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ from gmi_drl.process_signals import ENDING
 
 
 class EndedAtOnce(SystemExit):
-    """Raised, once, where the program stands when a signal ends it at once: with 128 + the first signal that came."""
+    """Raised once by the handler of a signal that ends the program at once. Its code is 128 + the first signal."""
 
     def __init__(self, signal: Signals) -> None:
         super().__init__(f"ended at once by {signal.name}")
@@ -19,39 +19,39 @@ class EndedAtOnce(SystemExit):
 
 
 class Stage(Enum):
-    """What a signal does."""
+    """What a signal does at present."""
 
     STARTING = auto()
-    """It ends at once: nothing runs yet that could be stopped in order."""
+    """The first ends the program at once: nothing runs yet that could be stopped in order."""
 
     RUNNING = auto()
-    """The first asks for an orderly end, the second ends at once."""
+    """The first requests an orderly stop, the second ends the program at once."""
 
     ENDING = auto()
-    """The first is noted: what runs is being ended, and nobody disturbs that."""
+    """It is only stored: the processes are being ended."""
 
     ENDED = auto()
-    """Nothing: how it ended is known."""
+    """It is ignored: the outcome is known."""
 
 
 @dataclass
 class StopRequest:
-    """The signal that asked for the end, if any."""
+    """The first signal that has come, if any, and the stage that decides what the next one does."""
 
     stage: Stage
     signal: Signals | None = None
 
-    def bear(self) -> None:
-        """Only note signals from now on, while what runs is being ended."""
+    def only_store(self) -> None:
+        """Only store signals from now on, while the processes are ended."""
         if self.stage is not Stage.ENDED:
             self.stage = Stage.ENDING
 
     def settle(self) -> None:
-        """From now on signals change nothing: how things end is known."""
+        """Ignore signals from now on: the outcome is known."""
         self.stage = Stage.ENDED
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
-        """Do with a signal what the stage says."""
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The handler of the signals."""
         if self.stage is Stage.ENDED:
             return
         is_first = self.signal is None
@@ -63,10 +63,10 @@ class StopRequest:
 
 @contextmanager
 def stop_on_signals(stage: Stage = Stage.RUNNING) -> Iterator[StopRequest]:
-    """Take SIGINT, SIGTERM and SIGHUP for the time of a `with` block, unless they are ignored (`nohup`)."""
+    """Handle SIGINT, SIGTERM and SIGHUP for the time of a `with` block, unless they are ignored (`nohup`)."""
     request = StopRequest(stage)
     taken = [number for number in ENDING if getsignal(number) is not SIG_IGN]
-    before = {number: signal(number, request.hear) for number in taken}
+    before = {number: signal(number, request.handle) for number in taken}
     try:
         yield request
     finally:

@@ -1,4 +1,4 @@
-"""A training from its first start to its end, over all restarts: its signals, its deadline, its restarts, its state."""
+"""Runs a training from its first start to its end, over all restarts, and handles its signals and its time limit."""
 
 import time
 from collections.abc import Callable
@@ -33,7 +33,7 @@ from gmi_drl.run.writers import Writers
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a training ended: `done` or `stopped`, after which iteration, by which signal, and where it can go on."""
+    """How a training ended: `done` or `stopped`, its last iteration, the signal that came, and its last checkpoint."""
 
     state: str
     iteration: int
@@ -43,24 +43,24 @@ class Outcome:
 
 @dataclass
 class Supervisor:
-    """Sees a training through. There is one for all its starts.
+    """Supervises a training over all its starts.
 
     Args:
-        job: What is trained, where at present: without the nodes that were lost. Its folder is locked.
-        home: That the folder keeps its name.
-        request: What signals ask for.
-        restarts: How often it may be started again; no more once a signal has come.
-        hold: Holds the devices of a layout, or of what is left of it.
-        on_start: Called whenever its GMIs have been started.
+        job: What is trained, without lost nodes. Its folder is locked.
+        presence: Checks that the run folder is not moved or replaced.
+        request: The signal that has come, if any.
+        restarts: Counts the restarts.
+        hold: Holds the devices of a layout.
+        on_start: Called whenever the GMIs have been started.
         on_row: Called with every row of the metrics.
-        on_warning: Called when one of the writers is dropped.
+        on_warning: Called when one of the writers is dropped, or rows are.
 
     Attributes:
-        has_begun: Whether devices were held once, so that the run's state is its own to tell.
+        has_begun: Whether devices were held once. Only then the run's state is written.
     """
 
     job: TrainingJob
-    home: Presence
+    presence: Presence
     request: StopRequest
     restarts: Restarts
     hold: Callable[[Layout], AbstractContextManager[Claim | DeviceOpener]]
@@ -68,22 +68,24 @@ class Supervisor:
     on_row: Callable[[Row], None]
     on_warning: Callable[[str], None]
     has_begun: bool = False
-    _ends_s: float | None = field(default=None, init=False)  # by time.monotonic(), once an iteration is done
+    _ends_s: float | None = field(
+        default=None, init=False
+    )  # time.monotonic() at the time limit; None before the first iteration is done
 
     @property
     def folder(self) -> RunFolder:
-        """The run's."""
+        """The run folder."""
         return self.job.folder
 
     def run(self, resume: Path | None) -> Outcome:
-        """Train, and go on from the newest checkpoint after deaths, as long as there are restarts.
+        """Train, and restart from the newest checkpoint after deaths, as long as restarts are left.
 
         Args:
             resume: The checkpoint to go on from; None for a new run.
 
         Raises:
-            GmiDiedError: if a GMI dies, and there is no restart left, no checkpoint yet, or no node.
-            GmiError: see `train`.
+            GmiDiedError: if a GMI dies, and there is no restart left, no checkpoint yet, or no node left.
+            GmiError: as for `train`.
         """
         while True:
             try:
@@ -104,7 +106,7 @@ class Supervisor:
                 self.job, resume = self.job.on(rest), saved[-1]
 
     def _why_over(self, iteration: int) -> str:
-        """Why a run that stands at an iteration needs no restart; empty if it does."""
+        """Why a run whose last checkpoint has this iteration needs no restart; empty if it needs one."""
         if iteration >= self.job.config.iterations:
             return "since all iterations are done"
         if self.request.signal is not None:
@@ -112,16 +114,16 @@ class Supervisor:
         return f"since its time is over: it stands at iteration {iteration}" if self._is_late() else ""
 
     def _outcome(self, iteration: int, *, is_stopped: bool) -> Outcome:
-        """What a user is told: a run whose iterations are all done is done, whatever signal has come."""
+        """The outcome for the user: a run is done if all of its iterations are, even after a signal."""
         state = "stopped" if is_stopped and iteration < self.job.config.iterations else "done"
         saved = list_checkpoints(self.folder.checkpoints)
         return Outcome(state, iteration, self.request.signal, saved[-1] if saved else None)
 
     def _start(self, resume: Path | None) -> Outcome:
-        """Hold the devices and train until the end, or until somebody dies."""
+        """Hold the devices and train until the end, or until a GMI dies."""
         with self.hold(self.job.layout) as claim:
             self.has_begun = True
-            if self.request.signal is not None:  # while this run was starting again
+            if self.request.signal is not None:  # during a restart
                 assert resume is not None
                 return self._outcome(int(resume.name), is_stopped=True)
             self.request.stage = Stage.RUNNING
@@ -134,7 +136,7 @@ class Supervisor:
         succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
         restarts = GMIRestarts(succeeded, self.restarts) if self.restarts.left and succeeded else None
         with ExitStack() as life:
-            writers = life.enter_context(Writers(self.folder, job.config.writers, self.on_warning))  # end last
+            writers = life.enter_context(Writers(self.folder, job.config.writers, self.on_warning))  # closed last
             processes = life.enter_context(opened(claim, job, params, restarts=restarts))
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
@@ -145,7 +147,7 @@ class Supervisor:
             self._go_back_to(int(resume.name) if resume else 0)
             writers.start()
             rows = life.enter_context(Presence(self.folder.metrics_file))
-            life.callback(self.request.bear)  # however it ended, nobody is disturbed while the processes end
+            life.callback(self.request.only_store)  # signals must not interrupt the end of the processes
             by_signal = self._supervise(processes, template.leaders(layout), merger, writers, rows)
             result = processes.results[template.leaders(layout)[0]]
             outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
@@ -153,42 +155,42 @@ class Supervisor:
         return outcome
 
     def _go_back_to(self, iteration: int) -> None:
-        """Drop rows of iterations that are done anew, and say so."""
+        """Drop the rows of iterations that are repeated, and warn."""
         if dropped := drop_rows_after(self.folder.metrics_file, iteration):
             rows = "1 row" if dropped == 1 else f"{dropped} rows"
             of = f"{self.folder.metrics_file.name} from iteration {iteration + 1} on"
-            self.on_warning(f"{rows} of {of} dropped: these iterations are done anew")
+            self.on_warning(f"{rows} of {of} dropped: these iterations are repeated")
 
     def _supervise(
         self, processes: GMIProcesses, leaders: tuple[int, ...], merger: RowMerger, writers: Writers, rows: Presence
     ) -> bool:
-        """Tell rows until all GMIs are done; say stop once a signal asks for it, or the time is over.
+        """Pass rows on until all GMIs are done. Stops the GMIs at a signal or at the time limit.
 
         Returns:
-            Whether stop was said because of a signal.
+            Whether a signal stopped them.
         """
-        is_asked, by_signal = False, False
+        is_stopping, by_signal = False, False
         for event in processes.events(silence_s=waits_of(processes.layout).launcher_s(self.job.config.hang_s)):
-            self.home.check()
+            self.presence.check()
             rows.check()
-            if not is_asked and (self.request.signal is not None or self._is_late()):
-                is_asked, by_signal = True, not self._is_late()
+            if not is_stopping and (self.request.signal is not None or self._is_late()):
+                is_stopping, by_signal = True, not self._is_late()
                 for leader in leaders:
                     processes.send(leader, Stop())
-            if isinstance(event, GMIMessage) and isinstance(event.word, Report):
-                for row in merger.add(event.gmi_id, event.word.row):
-                    self._tell(row, writers)
+            if isinstance(event, GMIMessage) and isinstance(event.message, Report):
+                for row in merger.add(event.gmi_id, event.message.row):
+                    self._write(row, writers)
         return by_signal
 
-    def _tell(self, row: Row, writers: Writers) -> None:
-        if self._ends_s is None and self.job.config.time_limit_s is not None:  # from its first iteration on
+    def _write(self, row: Row, writers: Writers) -> None:
+        if self._ends_s is None and self.job.config.time_limit_s is not None:  # it starts with the first iteration
             began_s = time.monotonic() - sum(row[name] for name in PHASE_NAMES)
             self._ends_s = began_s + self.job.config.time_limit_s
         writers.write(row)
         self.on_row(row)
 
     def _is_late(self) -> bool:
-        """Whether the time of the run is over."""
+        """Whether the time limit of the run has passed."""
         return self._ends_s is not None and time.monotonic() >= self._ends_s
 
 
@@ -197,6 +199,6 @@ def _first_line(error: Exception) -> str:
 
 
 def _usage(sampler: Sampler, since_s: float, until_s: float) -> Usage:
-    """Means of a time; what was before it nobody asks for any more."""
+    """The utilisation over a time. Drops older readings, which are not needed again."""
     sampler.forget(since_s)
     return sampler.mean(since_s, until_s)

@@ -1,4 +1,4 @@
-"""The sizes of any task, without its simulator in this process, and whether a learner can learn it."""
+"""The sizes of tasks, without loading a simulator into this process, and whether a learner can learn them."""
 
 import json
 import os
@@ -24,31 +24,31 @@ from gmi_drl.roles.main import die_with
 from gmi_drl.workload import TaskSpec
 
 DESCRIBE_S = 1200.0
-"""How long a simulator may take to start and make one world: Isaac Lab takes a minute or two, and mjlab compiles its
+"""Deadline for a simulator to start and make one environment: Isaac Lab takes a minute or two, and mjlab compiles its
 kernels the first time, which takes minutes on a busy core.
 
-More than `isaacgym_process.START_S`, since an adapter that gives its simulator up knows better what went wrong.
+It is more than `isaacgym_process.START_S`, whose adapter then has the better message.
 """
 
 LOG_LINES = 5
-"""Of each of the simulator's outputs."""
+"""Lines of each output of the simulator that are quoted."""
 
 READ_BYTES = 64 * 1024
-"""Of what it prints at once. As much is kept of what came before, more than an answer has."""
+"""Bytes of its output per read. As many earlier ones are kept, more than an answer has."""
 
 
 def task_spec(name: str) -> TaskSpec:
-    """The sizes of a task. A foreign one is made in a process of its own to be asked, once in the life of this one.
+    """The sizes of a task. Those of a foreign task are read from a process that makes it, once in the life of this one.
 
-    Then a line on stderr tells what is being made, since that may take minutes.
+    That may take minutes, so a line on stderr says what is made.
 
     Args:
         name: See `task_names.find_task`.
 
     Raises:
-        UsageError: there is no such task, or none that can be trained.
-        MachineError: the simulator is not installed.
-        GmiError: the process failed or took longer than `DESCRIBE_S`.
+        UsageError: if there is no such task, or it cannot be trained.
+        MachineError: if the simulator is not installed.
+        GmiError: if the process failed or took longer than `DESCRIBE_S`.
     """
     return sizes_of(find_task(name))
 
@@ -62,9 +62,9 @@ def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
     """A task's sizes, and the configuration of a new run of it by a kind of learner on this machine.
 
     Raises:
-        UsageError: if there is no such task or learner, or the one is not for the other.
-        MachineError: if what the learner needs is not installed, which is found out before the task's simulator is
-            started, or if that one is not.
+        UsageError: if there is no such task or learner, or the learner cannot learn the task.
+        MachineError: if the packages of the learner are not installed, which is checked before a simulator is started,
+            or if the simulator is not.
     """
     LEARNERS.find(kind).require()
     found = find_task(task)
@@ -75,7 +75,7 @@ def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
 
 
 def require_learnable(learner: LearnerConfig, task: TaskSpec | ForeignTask, sizes: TaskSpec) -> None:
-    """Refuse a task that a learner says it cannot learn (`LearnerConfig.check`).
+    """Refuse a task that the learner cannot learn (`LearnerConfig.check`).
 
     Args:
         learner: The section `learner` of the configuration.
@@ -94,9 +94,9 @@ def require_learnable(learner: LearnerConfig, task: TaskSpec | ForeignTask, size
 def _ask(name: str) -> TaskSpec:
     with suppress(OSError):  # a terminal that is gone
         print(f"making {name}...", file=sys.stderr, flush=True)
-    with closing(Reaper()) as guard, TemporaryFile() as complaints:
-        child = _Describing(name, complaints)
-        guard.watch(child.pid)
+    with closing(Reaper()) as reaper, TemporaryFile() as stderr:
+        child = _Describing(name, stderr)
+        reaper.watch(child.pid)
         try:
             answer = child.answer()
             if "spec" in answer:
@@ -111,15 +111,15 @@ def _ask(name: str) -> TaskSpec:
 
 
 class _Describing(GroupLeader):
-    """A process of `tasks.describe`.
+    """A process that runs `tasks.describe`.
 
     Args:
-        name: Of the task.
-        complaints: Takes what it prints on stderr.
+        name: The name of the task.
+        stderr: The file for its stderr.
     """
 
-    def __init__(self, name: str, complaints: IO[bytes]) -> None:
-        self.name, self._complaints, self._printed = name, complaints, b""
+    def __init__(self, name: str, stderr: IO[bytes]) -> None:
+        self.name, self._stderr, self._printed = name, stderr, b""
         command = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
         self._command = " ".join(command)
         with held_back():
@@ -127,7 +127,7 @@ class _Describing(GroupLeader):
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
-                stderr=complaints,
+                stderr=stderr,
                 process_group=0,
                 preexec_fn=partial(die_with, os.getpid()),
             )
@@ -136,17 +136,17 @@ class _Describing(GroupLeader):
         self._pipe = process.stdout
 
     def answer(self) -> dict[str, Any]:
-        """What it answers. Reading ends there: what the simulator has started may hold the pipe open for longer.
+        """Read its answer, not until the end of the pipe: children of the simulator may keep that open.
 
         Raises:
-            GmiError: it has ended without an answer, or not answered within `DESCRIBE_S`.
+            GmiError: if it has ended without an answer, or has not answered within `DESCRIBE_S`.
         """
         deadline, pipe = time.monotonic() + DESCRIBE_S, self._pipe.fileno()
         while True:
             ready, _, _ = select([pipe, self.exit_fd], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready or time.monotonic() > deadline:  # one that prints without end is always ready
+            if not ready or time.monotonic() > deadline:  # a process that prints all the time is always ready
                 late = f"{self.name} has not been made within {DESCRIBE_S:.0f} s; try it: {self._command}"
-                raise GmiError(late + self._last_words())
+                raise GmiError(late + self._quoted())
             read = os.read(pipe, READ_BYTES) if pipe in ready else b""
             self._printed = self._printed[-READ_BYTES:] + read
             if answer := _last_answer(self._printed.decode(errors="replace")):
@@ -154,16 +154,16 @@ class _Describing(GroupLeader):
             if not read:
                 code = self.exit_code(KILLED_S)
                 words = f"{self.name} cannot be made, exit code {code}: {self._command}"
-                raise GmiError(words + self._last_words())
+                raise GmiError(words + self._quoted())
 
     def require_closed(self) -> None:
-        """Let it close its task for at most `CLOSE_S`. Warns if it does not, or fails to."""
+        """Wait at most `CLOSE_S` until it has closed its task. Warns if it does not, or fails."""
         code = self.exit_code(CLOSE_S)
         if code is None:
             late = f"{self.name} has not closed within {CLOSE_S:g} s: its process is killed"
             warnings.warn(late, GmiWarning, stacklevel=1)
         elif code:
-            words = f"{self.name} failed to close, exit code {code}: {self._command}{self._last_words()}"
+            words = f"{self.name} failed to close, exit code {code}: {self._command}{self._quoted()}"
             warnings.warn(words, GmiWarning, stacklevel=1)
 
     def close(self) -> None:
@@ -171,18 +171,17 @@ class _Describing(GroupLeader):
         self._pipe.close()
         super().close()
 
-    def _last_words(self) -> str:
-        """The end of each output, to come after a message."""
-        self._complaints.seek(0)
+    def _quoted(self) -> str:
+        """The last lines of stdout and stderr, to follow a message."""
+        self._stderr.seek(0)
         ends = [
-            output.decode(errors="replace").splitlines()[-LOG_LINES:]
-            for output in (self._printed, self._complaints.read())
+            output.decode(errors="replace").splitlines()[-LOG_LINES:] for output in (self._printed, self._stderr.read())
         ]
         return "".join(f"\n  | {line}" for lines in ends for line in lines)
 
 
 def _last_answer(printed: str) -> dict[str, Any]:
-    """What `tasks.describe` answered, among what the simulator printed; empty if nothing."""
+    """The answer of `tasks.describe` among the output of the simulator; empty if there is none."""
     for line in printed.splitlines(keepends=True)[::-1]:
         if line.startswith(f'{{"schema": "{DESCRIPTION_SCHEMA}"') and line.endswith("\n"):
             answer: dict[str, Any] = json.loads(line)

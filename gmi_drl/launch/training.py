@@ -61,11 +61,11 @@ def train(
     folder = job.folder
     if resume is not None:
         folder.require_task(job.task)
-    # Signals until the state is written: a second one must not undo a result.
+    # Signals are handled until the state is written: a second one must not discard a result.
     with (
         folder.lock(),
         folder.kept_if_begun(),
-        Presence(folder.path) as home,
+        Presence(folder.path) as presence,
         stop_on_signals(Stage.STARTING) as request,
     ):
         _check_newest(folder, resume)
@@ -73,10 +73,10 @@ def train(
         hold = partial(
             hold_devices, purpose=str(folder.path), supervisors=supervisors, apply_mig=apply_mig, tell=on_warning
         )
-        supervisor = Supervisor(job, home, request, left, hold, on_start, on_row, on_warning)
+        supervisor = Supervisor(job, presence, request, left, hold, on_start, on_row, on_warning)
         try:
             outcome = supervisor.run(resume)
-            home.require()
+            presence.require()
             folder.write_state(outcome.state)
         except OSError as error:
             _write_state(supervisor, "failed", str(error))
@@ -89,15 +89,15 @@ def train(
 
 
 def _check_newest(folder: RunFolder, resume: Path | None) -> None:
-    """Between the choice of a checkpoint and the lock of the folder another process may have saved more."""
+    """Refuse a checkpoint that is not the newest: another process may have saved more before the folder was locked."""
     saved = list_checkpoints(folder.checkpoints)
     if resume != (saved[-1] if saved else None):
-        raise LayoutMismatchError(f"{folder.path} has got other checkpoints meanwhile: give the command once more")
+        raise LayoutMismatchError(f"{folder.path} has got other checkpoints meanwhile: run the command again")
 
 
 def _write_state(supervisor: Supervisor, state: str, message: str) -> None:
     """Write why the run ended, if it has begun and its folder is still there. Errors of the disk are ignored."""
-    folder, home = supervisor.folder, supervisor.home
+    folder, presence = supervisor.folder, supervisor.presence
     with suppress(OSError):
-        if supervisor.has_begun and home.is_there() and folder.layout_file.exists():  # before that it is no run
+        if supervisor.has_begun and presence.is_there() and folder.layout_file.exists():  # before that it is no run
             folder.write_state(state, message)

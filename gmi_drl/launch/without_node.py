@@ -1,4 +1,4 @@
-"""A layout without nodes that were lost: the GMIs of the others take over their environments."""
+"""Layouts without lost nodes, whose environments the GMIs of the other nodes take over."""
 
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.launch.processes.gmi_handle import LOST
@@ -7,11 +7,11 @@ from gmi_drl.layout.reductions import HAR, NONE
 from gmi_drl.templates import template_of
 
 FOR_ALL = HAR.name
-"""Sums over whatever GMIs are on whatever devices."""
+"""A reduction that is possible for all GMIs on all devices."""
 
 
 def what_is_left(layout: Layout, error: GmiDiedError | MissingNodeError) -> Layout | None:
-    """The same layout, or without the nodes that were lost; None if nobody else can do what was done there."""
+    """The layout without the nodes that an error has lost, if any; None if no other node has the roles of these."""
     if isinstance(error, MissingNodeError):
         lost = set(error.nodes)
     elif error.exit_code_of_gmi == LOST:
@@ -27,9 +27,9 @@ def what_is_left(layout: Layout, error: GmiDiedError | MissingNodeError) -> Layo
 
 
 def without_node(layout: Layout, node: str | None) -> Layout:
-    """A layout without one of its nodes, with as many environments in all.
+    """A layout without one of its nodes, with the same number of environments in all.
 
-    Agents that send experience by channels keep theirs: their rollouts are all alike.
+    Agents that send experience by channels keep their numbers, since their rollouts must have equal sizes.
     """
     kept = [device for device in layout.devices if device.node != node]
     simulating = [gmi.id for device in kept for gmi in device.gmis if "simulator" in gmi.roles]
@@ -60,7 +60,7 @@ def without_node(layout: Layout, node: str | None) -> Layout:
 
     try:
         return joined_by(None)
-    except ValueError:  # what is left is not for the method, as MRR needs as many devices as a device has GMIs
+    except ValueError:  # e.g. MRR needs as many devices as a device has GMIs
         return joined_by(FOR_ALL)
 
 

@@ -18,7 +18,7 @@ from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
-from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, GMIMessage
+from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, GMIMessage
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
@@ -121,7 +121,7 @@ class Session:
                 self._events = self._processes.events()
                 watched = watched_gpus(self.layout, self._processes.instances.environment)
                 self._sampler = life.enter_context(Sampler(watched))
-                self.compiled_s = max(ready.compiled_s for ready in self._receive(Ready, FIRST_WORD_S))
+                self.compiled_s = max(ready.compiled_s for ready in self._receive(Ready, FIRST_MESSAGE_S))
             self._life, self._is_idle = life.pop_all(), True
 
     def close(self) -> None:
@@ -195,8 +195,8 @@ class Session:
         received: dict[int, Message] = {}
         deadline = time.monotonic() + limit_s
         for event in self._events:
-            if isinstance(event, GMIMessage) and isinstance(event.word, kind):
-                received[event.gmi_id] = event.word
+            if isinstance(event, GMIMessage) and isinstance(event.message, kind):
+                received[event.gmi_id] = event.message
             if len(received) == len(self.layout.gmis):
                 return [received[gmi.id] for gmi in self.layout.gmis]
             if time.monotonic() > deadline:

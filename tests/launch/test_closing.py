@@ -116,6 +116,6 @@ def test_what_is_said_while_closing_is_told_and_ends_nothing():
         Closing("ant").wait(gmis)
     assert [str(one.message) for one in told] == [
         "GMI 0: 12 frames are lost",
-        "GMI 1: it has said what is no word of a GMI while it closed ant: Expecting value: line 1 column 1 (char 0)",
+        "GMI 1: it has sent a malformed message while it closed ant: Expecting value: line 1 column 1 (char 0)",
         "GMI 1: the recorder is gone",
     ]

@@ -99,7 +99,7 @@ def test_what_was_whole_when_a_gmi_died_is_kept(served_run, tmp_path, monkeypatc
     def kill_after_a_shard_of_the_other(processes, **more):
         for event in events(processes, **more):
             yield event
-            if isinstance(event, serving.GMIMessage) and isinstance(event.word, serving.Wrote) and event.gmi_id == 1:
+            if isinstance(event, serving.GMIMessage) and isinstance(event.message, serving.Wrote) and event.gmi_id == 1:
                 os.kill(processes._children[0].pid, signal.SIGKILL)
 
     monkeypatch.setattr(serving.GMIProcesses, "events", kill_after_a_shard_of_the_other)

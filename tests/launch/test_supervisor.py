@@ -85,7 +85,7 @@ def test_a_death_ends_a_run_that_has(monkeypatch, more, reason):
 
 def bear(run):
     """What the training does first when it ends."""
-    return lambda: run.request.bear()
+    return lambda: run.request.only_store()
 
 
 @pytest.mark.parametrize(
@@ -184,6 +184,6 @@ class Ticking:
 def test_a_signal_is_passed_on_once(monkeypatch, sent, said):
     run, processes, nobody = Scripted(monkeypatch), Ticking(), SimpleNamespace(check=lambda: None)
     run.run()
-    run.supervisor.home, run.request.signal = nobody, sent
+    run.supervisor.presence, run.request.signal = nobody, sent
     assert run.supervisor._supervise(processes, (0,), None, None, nobody) is (sent is not None)
     assert processes.said == said

@@ -60,7 +60,7 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
         rows.writelines('{"iteration": 4}\n' for _ in range(2))  # of iterations that no checkpoint has
     told: list[str] = []
     train(resolve(tiny_layout(gmis), config, parted), resume=outcome.checkpoint, on_warning=told.append)
-    assert told == ["2 rows of metrics.jsonl from iteration 4 on dropped: these iterations are done anew"]
+    assert told == ["2 rows of metrics.jsonl from iteration 4 on dropped: these iterations are repeated"]
     (*_, expected), (*_, resumed) = list_checkpoints(whole.checkpoints), list_checkpoints(parted.checkpoints)
     assert expected.name == resumed.name == "000006"
     assert parts_of(expected) == parts_of(resumed) and len(parts_of(expected)) == 1 + gmis

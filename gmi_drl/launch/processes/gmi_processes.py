@@ -1,4 +1,4 @@
-"""The processes of a layout: started together, watched together, ended together."""
+"""Supervises the processes of a layout: starts them, reads their messages, restarts and ends them."""
 
 import math
 import time
@@ -35,44 +35,43 @@ from gmi_drl.roles.launcher.protocol import (
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import gmi_of, is_proxy, name_of, proxy_of
 
-TICK_S = 0.2  # how often a wait looks up to see signals and deadlines
-START_S = 120.0  # until a process must have imported torch and reported
-FIRST_WORD_S = 1200.0  # until a role is ready or reports: simulators load, and kernels are compiled, for minutes
-GRACE_S = 3.0  # until a process whose role is done must have ended, before its group is killed
-DRAIN_S = 10.0  # the same where killing one may harm others, see `Instances.drains`
-BLAME_S = 2.0  # how long after a GMI's complaint about a peer the peer's own end is waited for
-SHOWN = 200  # bytes of a message that is not understood
+TICK_S = 0.2  # the longest wait until signals and deadlines are checked
+START_S = 120.0  # deadline for a process to import torch and send its first message
+FIRST_MESSAGE_S = 1200.0  # deadline for a first role to be ready or report: loading a simulator may take minutes
+GRACE_S = 3.0  # deadline for a process whose role is done to end, before its group is killed
+DRAIN_S = 10.0  # the same if killing one may harm others, see `Instances.drains`
+BLAME_S = 2.0  # how long to wait for the error of a peer that a GMI blames
+SHOWN = 200  # bytes of a malformed message in an error
 
 
 @dataclass(frozen=True)
 class GMIMessage:
-    """A GMI says that it is ready, reports, or has written a shard. Its other words are the launcher's own affair."""
+    """A message for the caller: the GMI is ready, reports a row, or has written a shard. Others are handled here."""
 
     gmi_id: int
-    word: Ready | Report | Wrote
+    message: Ready | Report | Wrote
 
 
 @dataclass(frozen=True)
 class Tick:
-    """Nothing has come for a moment, or all that came has been told: time to look at the clock and at signals."""
+    """No message is left: time to check deadlines and signals."""
 
 
 Event = GMIMessage | Tick
 
 
 class GMIProcesses:
-    """One process per GMI, each with its environment complete, its log, what it shares and one line to here.
+    """One process per GMI, and one per proxy of an agent whose trainers are on another host.
 
-    So has each that stands in for an agent of another host than its trainers': it is supervised as any GMI. The number
-    of a process tells which it is (`process_names`): the id of a GMI, or that of who stands in for one.
+    Proxies are supervised as GMIs are. The number of a process is the id of a GMI, or a proxy's (`process_names`).
 
-    A `with` block is their life: however it ends, no process is left, nor what the processes started.
+    The processes run for the time of a `with` block. However it ends, none of them is left, nor of their children.
 
     Args:
         job: What the GMIs run. Their processes read the layout from its file in the run folder.
         params: Keyword arguments of `GMI_run` (JSON).
         instances: What the devices of this layout are cut into.
-        start: Starts one GMI.
+        start: Starts a GMI.
         resources: What the processes inherit, by their numbers. The descriptors must stay open until all GMIs have
             started; those of GMIs that may be started again, until the run ends.
         environment: Variables that differ from those of the backend; None removes one.
@@ -103,7 +102,7 @@ class GMIProcesses:
         self._restarts = restarts
         self._children = Children(order, job, instances, start, resources, environment)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
-        self._has_told = False  # the role of any GMI
+        self._has_reported = False  # whether any role has
 
     def __enter__(self) -> Self:
         self._children.open()
@@ -124,52 +123,53 @@ class GMIProcesses:
 
     @property
     def results(self) -> dict[int, Any]:
-        """What the roles have returned, by the ids of the GMIs that are done."""
+        """The results of the roles, by the ids of the GMIs that are done."""
         return {number: result for number, result in self._results.items() if not is_proxy(number)}
 
     def send(self, number: int, word: MessageToGMI) -> None:
-        """Send a word to one GMI; one that has ended does not hear it."""
+        """Send a message to a process. Does nothing if the process has ended."""
         self._children[number].send(encode(word))
 
     def events(self, silence_s: float = math.inf) -> Iterator[Event]:
-        """What roles say as it comes, until all GMIs are done, and a tick at least every `TICK_S`.
+        """Yield the messages of roles as they come, until all GMIs are done, and a tick at least every `TICK_S`.
 
         Args:
-            silence_s: How long all GMIs together may say nothing; `START_S` at least, before a first role is ready or
-                reports `FIRST_WORD_S`.
+            silence_s: The longest time without any message; at least `START_S`, and `FIRST_MESSAGE_S` before a first
+                role is ready or reports.
 
         Raises:
-            GmiDiedError: when a GMI dies.
-            GmiError: when one fails or cannot be understood, or none is heard of in time; all name the GMI and its log.
+            GmiDiedError: if a GMI dies.
+            GmiError: if a GMI fails or sends a malformed message, or none sends one in time. The message names the GMI
+                and its log.
         """
-        heard = WaitClock()  # only time in which this process ran: after a standstill of all nobody is to blame
-        while self._is_anybody_awaited():
+        silence = WaitClock()  # counts only time in which this process ran: all may have been suspended
+        while self._is_running():
             words, error = self._receive(TICK_S)
             for number, word in words:
-                heard = WaitClock()
+                silence = WaitClock()
                 if isinstance(word, Ready | Report | Wrote):
-                    self._has_told = True
+                    self._has_reported = True
                     yield GMIMessage(number, word)
-                    heard = WaitClock()  # what the caller took its time for is not the GMIs' silence
+                    silence = WaitClock()  # without the caller's time
             if error is not None:
                 raise error
-            self._check_silence(heard.look(), silence_s)
+            self._check_silence(silence.look(), silence_s)
             yield Tick()
 
-    def _is_anybody_awaited(self) -> bool:
-        """Whether a GMI is not done; a successor that still loads when all others are is of no more use."""
+    def _is_running(self) -> bool:
+        """Whether a GMI is not done, apart from restarted ones: they are of no use when all others are done."""
         return any(gmi.id not in self._results and not self._children.predecessors[gmi.id] for gmi in self.layout.gmis)
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
             raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
-        if silent_s > max(silence_s, START_S if self._has_told else FIRST_WORD_S):
+        if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
-            raise GmiError(f"no GMI has been heard of for {silent_s:.0f} s{where}")
+            raise GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}")
 
     def end(self) -> None:
-        """End every process with its group. Who is done or has failed closes its worlds first, who drains has time."""
+        """End every process group. GMIs that are done or have failed close their environments before."""
         try:
             closing = self._results.keys() | self._failed
             for number, child in self._children.items():
@@ -179,7 +179,7 @@ class GMIProcesses:
             deadline = time.monotonic() + (DRAIN_S if self.instances.drains else GRACE_S)
             for child in self._children.values():
                 child.exit_code(deadline - time.monotonic())
-        finally:  # also when Ctrl-C cuts the waiting short
+        finally:  # also if a signal interrupts the waiting
             self._children.kill()
 
     def _add(self, number: int) -> None:
@@ -187,9 +187,10 @@ class GMIProcesses:
         self._starting[number] = WaitClock()
 
     def _receive(self, wait_s: float) -> tuple[list[tuple[int, MessageToLauncher]], GmiError | None]:
-        """Words that have come within `wait_s`, and how a GMI failed, after which all that was said is heard.
+        """Read messages for at most `wait_s`. Returns them, and the error of a GMI if there is one.
 
-        Complaints about peers give way to the peers' own errors.
+        After an error all messages that have come are read. A GMI that blames a peer is reported only if the peer has
+        no error of its own.
         """
         received, deadline = list[tuple[int, MessageToLauncher]](), time.monotonic() + wait_s
         error, complaint = None, None
@@ -200,7 +201,7 @@ class GMIProcesses:
                 try:
                     word = self._read(number, has_ended)
                 except GmiDiedError as failure:
-                    deaths.setdefault(failure.gmi_id, failure)  # its line and its process tell of it, both
+                    deaths.setdefault(failure.gmi_id, failure)  # reported by the connection and by the process
                     continue
                 except GmiError as failure:
                     error = error or failure
@@ -215,8 +216,8 @@ class GMIProcesses:
                         pass
                     case _:
                         received.append((number, word))
-            if deaths:  # not while what was ready is read: a successor may get the same descriptors
-                error = error or self._succeed(deaths, complaint)
+            if deaths:  # after all ready descriptors: a restarted process may get the same ones
+                error = error or self._restart(deaths, complaint)
                 deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
@@ -224,27 +225,28 @@ class GMIProcesses:
             if not error and (is_late or (received and complaint is None)):
                 return received, complaint
 
-    def _succeed(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
-        """Start others in the places of all that have died; the first death, if one of them ends the run."""
+    def _restart(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
+        """Restart all processes that have died. Returns the first death if one of them ends the run."""
         first, *_ = deaths.values()
-        others_are_done = any(not self._may_be_succeeded(number) for number in self.results)
-        if complaint or others_are_done or not self._has_told or not all(map(self._may_be_succeeded, deaths)):
+        others_are_done = any(not self._may_restart(number) for number in self.results)
+        if complaint or others_are_done or not self._has_reported or not all(map(self._may_restart, deaths)):
             return first
         for number, death in deaths.items():
-            assert self._restarts is not None  # as it may be succeeded
+            assert self._restarts is not None  # since it may be restarted
             if not self._restarts.restarts.take(death, "started again alone"):
                 return death
             self._children.replace(number)
             self._starting[number] = WaitClock()
         return None
 
-    def _may_be_succeeded(self, number: int) -> bool:
+    def _may_restart(self, number: int) -> bool:
         return self._restarts is not None and number in self._restarts.gmis
 
     def _read(self, number: int, has_ended: bool) -> MessageToLauncher | None:
-        """One word of a GMI. Its end, or that of its line, before it is done is its death, but first it is heard.
+        """Read a message of a process and handle it, if it is not for the caller.
 
-        Both are watched, since what a role has started may hold the line open.
+        Raises `GmiDiedError` after the last message if the process or its connection has ended before the role is done.
+        Both are watched, since children of a role may keep the connection open.
         """
         child = self._children[number]
         if number in self._failed:
@@ -260,12 +262,12 @@ class GMIProcesses:
                 self.instances.release([child.pid])
                 child.end()
             return None
-        word = self._understood(number, data)
+        word = self._parsed(number, data)
         match word:
             case Attached():
                 self.instances.prove_attached(number, child.pid)
                 self._starting.pop(number, None)
-                self._starting = {other: WaitClock() for other in self._starting}  # a slow machine is slow for all
+                self._starting = {other: WaitClock() for other in self._starting}  # on a slow machine all are late
             case OnDevice():
                 self.instances.prove_on_device(number, child.pid)
                 self.send(number, Proved())
@@ -275,21 +277,21 @@ class GMIProcesses:
                 self._closing.warn(number, message)
             case Closed():
                 self._closing.heard(number, word)
-            case Failed():  # that the line ends now is no news
+            case Failed():  # its connection may end now
                 self._children.ignore(child.line_fd)
                 self._children.ignore(child.exit_fd)
                 self._failed.add(number)
         return word
 
-    def _understood(self, number: int, data: bytes) -> MessageToLauncher:
+    def _parsed(self, number: int, data: bytes) -> MessageToLauncher:
         try:
             return parse_message_to_launcher(decode(data))
         except ValueError as error:
-            text = f"{name_of(number)} has said what is no word of a GMI, {error}: {data[:SHOWN]!r}"
+            text = f"{name_of(number)} has sent a malformed message, {error}: {data[:SHOWN]!r}"
             raise GmiError(f"{text}{self._log_of(number)}") from None
 
     def _failure(self, number: int, word: Failed) -> GmiError:
-        """The error that a GMI has told of, with the exit code that it asks for."""
+        """The error that a GMI has reported, with its exit code."""
         error = GmiError(f"{name_of(number)}: {word.message}{self._log_of(number, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error

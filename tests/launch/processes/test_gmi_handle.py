@@ -109,7 +109,7 @@ def started_by_shell(tmp_path, suicide):
 def test_gmis_may_be_started_in_another_way(tmp_path):
     before = open_descriptors()
     with started_by_shell(tmp_path, suicide=False) as gmis:
-        heard = [event.word for event in gmis.events() if isinstance(event, GMIMessage)]
+        heard = [event.message for event in gmis.events() if isinstance(event, GMIMessage)]
     assert heard == 2 * [Report({"path": "a shell"})] and gmis.results == {0: [3, 3, 3], 1: [3, 3, 3]}
     assert open_descriptors() <= before and not children_of(os.getpid())
 

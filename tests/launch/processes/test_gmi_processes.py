@@ -14,7 +14,7 @@ from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
-from gmi_drl.launch.processes.gmi_processes import FIRST_WORD_S, START_S, GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, START_S, GMIMessage, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 
 ROLE = """
@@ -90,7 +90,7 @@ def ended_processes(tmp_path, **params):
 
 def test_a_gmi_that_has_ended_is_heard_first(tmp_path):
     with ended_processes(tmp_path, fails=False) as processes:
-        told = [event.word.row["number"] for event in processes.events() if isinstance(event, GMIMessage)]
+        told = [event.message.row["number"] for event in processes.events() if isinstance(event, GMIMessage)]
     assert told == [1, 2] and processes.results == {0: "a result"}
 
 
@@ -131,7 +131,7 @@ def test_what_others_have_said_is_heard_before_a_failure_ends_all(tmp_path):
         for gmi_id in (0, 1):
             processes._children[gmi_id].exit_code(120)
         with pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"):
-            told.extend(event.word.row["number"] for event in processes.events() if isinstance(event, GMIMessage))
+            told.extend(event.message.row["number"] for event in processes.events() if isinstance(event, GMIMessage))
     assert told == list(range(20))
 
 
@@ -160,7 +160,7 @@ def test_a_backend_that_fails_at_the_end_keeps_nobody_alive(tmp_path, monkeypatc
         ('{"kind": "Report", "row": 3}', "Report comes with row: dict"),
     ],
 )
-def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
+def test_a_gmi_that_is_not_parsed_is_named(tmp_path, sent, told):
     (tmp_path / "role.py").write_text(ROLE)
     folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Riddling"}
     folder.create()
@@ -171,7 +171,7 @@ def test_a_gmi_that_is_not_understood_is_named(tmp_path, sent, told):
         for _ in processes.events():
             pass
     said = str(caught.value)
-    assert said.startswith(f"GMI 0 has said what is no word of a GMI, {told}")
+    assert said.startswith(f"GMI 0 has sent a malformed message, {told}")
     assert repr(sent.encode()[:200]) in said and "gmi-0.log" in said
 
 
@@ -181,12 +181,12 @@ def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
         pass
     job = Job(layout, tiny_config(), RunFolder(tmp_path), {}, 64)
     processes = GMIProcesses(job, {}, instances, None, {}, {})  # nothing is started
-    processes._check_silence(FIRST_WORD_S - 1, silence_s=60)
-    with pytest.raises(GmiError, match="no GMI has been heard of for 1201 s"):
-        processes._check_silence(FIRST_WORD_S + 1, silence_s=60)
-    processes._has_told = True
+    processes._check_silence(FIRST_MESSAGE_S - 1, silence_s=60)
+    with pytest.raises(GmiError, match="no GMI has sent a message for 1201 s"):
+        processes._check_silence(FIRST_MESSAGE_S + 1, silence_s=60)
+    processes._has_reported = True
     processes._check_silence(START_S - 1, silence_s=60)
-    with pytest.raises(GmiError, match="no GMI has been heard of for 121 s"):
+    with pytest.raises(GmiError, match="no GMI has sent a message for 121 s"):
         processes._check_silence(START_S + 1, silence_s=60)
 
 

@@ -89,7 +89,7 @@ class Launched:
     def heard(self):
         """What comes until nothing more does: rows."""
         events = islice(self.processes.events(silence_s=60), 6)  # a tick at least between any two
-        return [event.word.row for event in events if isinstance(event, GMIMessage)]
+        return [event.message.row for event in events if isinstance(event, GMIMessage)]
 
 
 @pytest.fixture

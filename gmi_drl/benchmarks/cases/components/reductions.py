@@ -108,8 +108,8 @@ def reduce(processes: "GMIProcesses", group: str) -> dict[str, float]:
     for gmi in processes.layout.gmis:
         processes.send(gmi.id, Reduce(group))
     for event in processes.events(silence_s=HANG_S):
-        if isinstance(event, GMIMessage) and isinstance(event.word, Report):
-            return event.word.row
+        if isinstance(event, GMIMessage) and isinstance(event.message, Report):
+            return event.message.row
     raise GmiError(f"the GMIs ended before they had reduced in {group}")
 
 
