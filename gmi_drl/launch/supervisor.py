@@ -68,9 +68,7 @@ class Supervisor:
     on_row: Callable[[Row], None]
     on_warning: Callable[[str], None]
     has_begun: bool = False
-    _ends_s: float | None = field(
-        default=None, init=False
-    )  # time.monotonic() at the time limit; None before the first iteration is done
+    _ends_s: float | None = field(default=None, init=False)  # by time.monotonic(); set after the first iteration
 
     @property
     def folder(self) -> RunFolder:

@@ -139,7 +139,7 @@ def test_a_run_whose_time_is_over_is_not_started_again(monkeypatch):
     run, now = Scripted(monkeypatch), SimpleNamespace(s=100.0)
     monkeypatch.setattr(module.time, "monotonic", lambda: now.s)
     row = {"iteration": 1, "sim_s": 1.0, "act_s": 0.5, "learn_s": 0.5, "sync_s": 0.0}
-    tell = lambda: run.supervisor._tell(row, SimpleNamespace(write=lambda row: None))  # noqa: E731
+    tell = lambda: run.supervisor._write(row, SimpleNamespace(write=lambda row: None))  # noqa: E731
     later = lambda seconds: lambda: setattr(now, "s", now.s + seconds)  # noqa: E731
     run._trains = [[tell, later(30), DEATH], [tell, later(30), DEATH]]
     outcome = run.run(config=tiny_config(iterations=12, time_limit_s=50))
