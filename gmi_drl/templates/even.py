@@ -121,8 +121,8 @@ def _share(cut: AnyCut, node: Node) -> str:
     models: dict[Cut, list[str]] = {}
     for model in _models(node):
         models.setdefault(cut.of(model).with_num_env(1), []).append(model)
-    told = (_part_of_a_gpu(own, alike) for own, alike in models.items() if own.gmis_per_gpu > 1)
-    return "; ".join(dict.fromkeys(told))
+    caps = (_part_of_a_gpu(own, alike) for own, alike in models.items() if own.gmis_per_gpu > 1)
+    return "; ".join(dict.fromkeys(caps))
 
 
 def _part_of_a_gpu(cut: Cut, models: Sequence[str]) -> str:

@@ -48,7 +48,7 @@ def test_wrong_settings_are_named(settings, message):
 
 
 def test_rsl_rls_own_logger_and_our_writers_are_not_both_at_work():
-    network = {"class_name": "MLPModel"}
+    network = {"class_name": "MLPModel", "distribution_cfg": {"class_name": "GaussianDistribution"}}
     runner = {"num_steps_per_env": 4, "actor": network, "critic": network, "algorithm": {}, "logger": "wandb"}
     logs = {"learner": {"kind": "rsl_rl", "runner": runner}}
     assert apply_settings(RunConfig(), [], over=logs).learner.runner["logger"] == "wandb"

@@ -37,17 +37,17 @@ class RslRlConfig(LearnerConfig):
 
     @property
     def epochs(self) -> int:
-        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        """See `LearnerConfig`; rsl_rl's default if not given."""
         return self._algorithm.num_learning_epochs
 
     @property
     def minibatches(self) -> int:
-        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        """See `LearnerConfig`; rsl_rl's default if not given."""
         return self._algorithm.num_mini_batches
 
     @property
     def learning_rate(self) -> float:
-        """See `LearnerConfig`; rsl_rl's default where it says nothing."""
+        """See `LearnerConfig`; rsl_rl's default if not given."""
         return self._algorithm.learning_rate
 
     @property

@@ -1,4 +1,4 @@
-"""The configuration of rsl_rl's runner as its users have it on disk: `params/agent.yaml` of Isaac Lab or mjlab."""
+"""Reads and checks configuration files of rsl_rl's runner: `params/agent.yaml` of Isaac Lab or mjlab."""
 
 from collections.abc import Collection
 from itertools import chain
@@ -16,12 +16,12 @@ from gmi_drl.files import parse
 from gmi_drl.yaml_text import EXPONENT
 
 PLACE = "learner.runner"
-"""Where the section is in a configuration, for errors."""
+"""The key of the section in a configuration, for errors."""
 
 _ABSENT = object()
 
 MOST_VALUES = 100_000
-"""A file with aliases may stand for that many keys and values; real ones have about a hundred."""
+"""Most keys and values of a file with its aliases written out; real files have about a hundred."""
 
 
 def _checked(section: dict[str, Any]) -> dict[str, Any]:
@@ -36,23 +36,22 @@ def _checked(section: dict[str, Any]) -> dict[str, Any]:
 
 
 def _require_ppo(section: dict[str, Any]) -> None:
-    """Other runners, distillation for one, need more than the worlds."""
+    """Refuse other runners, which need more than environments, e.g. distillation."""
     for key in ("class_name", "runner_class_name"):
         if section.get(key) not in (None, "OnPolicyRunner"):
             raise UsageError(f"{PLACE}.{key}: {section[key]} cannot be run, only PPO by rsl_rl's OnPolicyRunner")
 
 
 RslRlSection = Annotated[dict[str, Any], AfterValidator(_checked)]
-"""rsl_rl's `train_cfg`, its networks in today's form: what it knows beyond the few values that we check is its own to
-judge.
+"""rsl_rl's `train_cfg`, with networks in the current form. Only a few values are checked here, the rest by rsl_rl.
 
-What only its users' scripts read has no effect (`rsl_rl_keys.RUNNER`), which is told. Classes that it names are
-imported, as rsl_rl does, but not from the working directory.
+A warning says which keys have no effect here, because only scripts of users read them (`rsl_rl_keys.RUNNER`). Classes
+that it names are imported, as by rsl_rl, but not from the working directory.
 """
 
 
 def unknown_groups(section: dict[str, Any], known: Collection[str]) -> list[str]:
-    """A sentence with the remedy if networks see groups of observations that are not `known`; else nothing."""
+    """A sentence with the remedy if networks use groups of observations that are not `known`; else empty."""
     sets = section["obs_groups"]
     unknown = {group for groups in sets.values() for group in groups} - set(known)
     if not unknown:
@@ -65,19 +64,19 @@ def unknown_groups(section: dict[str, Any], known: Collection[str]) -> list[str]
 
 
 def algorithm_of(section: dict[str, Any]) -> Algorithm:
-    """The algorithm of a section that has been checked."""
+    """The algorithm of a checked section."""
     return parse(Runner, section, PLACE).algorithm
 
 
 def read_rsl_rl_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Read rsl_rl's `train_cfg` from YAML: what `learner.runner` shall be, and the settings of a run that it says.
+    """Read rsl_rl's `train_cfg` from YAML. Returns the value of `learner.runner`, and settings of the run.
 
-    Python's tuples, which mjlab dumps, are lists, and functions are their names. Dataclass values that are `MISSING`,
-    which Isaac Lab dumps as they are or as `{}`, are left out. A section `runner`, as in rsl_rl's own example, lies
-    open. No code runs.
+    Python tuples, which mjlab dumps, become lists, and functions their names. Dataclass values that are `MISSING`,
+    which Isaac Lab dumps as such or as `{}`, are left out. The keys of a section `runner`, as in rsl_rl's example, are
+    moved up. Reading cannot run code.
 
     Raises:
-        UsageError: if it is no such file.
+        UsageError: if it is not such a file.
     """
     try:
         section = _without_absent(yaml.load(path.read_text(encoding="utf-8"), Loader=_Loader))
@@ -95,7 +94,7 @@ def read_rsl_rl_config(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _require_rsl_rl(section: dict[str, Any], path: Path) -> None:
-    """Raise UsageError for the file of another library that Isaac Lab knows: all of them are called agent.yaml."""
+    """Raise UsageError for a file of another library: Isaac Lab calls all of them agent.yaml."""
     signs = {
         "skrl": section.keys() >= {"agent", "trainer"},
         "rl_games": isinstance(section.get("params"), dict),
@@ -109,9 +108,9 @@ def _require_rsl_rl(section: dict[str, Any], path: Path) -> None:
 
 
 class _Loader(yaml.SafeLoader):
-    """`SafeLoader` and the three kinds of Python objects that such files hold.
+    """`SafeLoader` with the three kinds of Python objects in such files.
 
-    PyYAML dumps a value that is used twice as an alias, so aliases are followed, but not to any size.
+    Aliases are allowed, since PyYAML writes them for values that are used twice, but `MOST_VALUES` limits their size.
     """
 
     def get_single_node(self) -> yaml.Node | None:
@@ -122,10 +121,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def _count(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
-    """How many keys and values a node stands for when all aliases are written out, looking at each node once.
+    """The number of keys and values of a node with all aliases written out. Each node is visited once.
 
     Raises:
-        yaml.YAMLError: if they are too many, or if the node holds itself.
+        yaml.YAMLError: if there are too many, or if the node contains itself.
     """
     if node not in known:
         known[node] = MOST_VALUES  # until all that it holds is counted

@@ -1,6 +1,6 @@
-"""The parts of rsl_rl's `train_cfg` that we check: the values that we read, and the keys that rsl_rl cannot do without.
+"""The parts of rsl_rl's `train_cfg` that we check: values that we use, and keys that rsl_rl needs.
 
-rsl_rl takes a missing partner of a key for granted, and fails on it in words of its own after the worlds were made.
+rsl_rl does not check keys that need each other. It fails with its own message, after the environments were made.
 """
 
 import re
@@ -12,13 +12,13 @@ from pydantic import ConfigDict, Field
 from gmi_drl.files import FileModel
 
 PLAIN, MEMORY, IMAGES = "MLPModel", "RNNModel", "CNNModel"
-"""rsl_rl's own networks, whose keys are known. Those of others need what they need."""
+"""rsl_rl's own networks, whose keys are known; keys of other networks are not checked."""
 
 Widths = Annotated[tuple[int, ...], Field(min_length=1)]
 
 
 class _Open(FileModel):
-    """Checks what we know of a part; the rest is rsl_rl's to judge."""
+    """A part with further keys, which rsl_rl checks."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -60,7 +60,7 @@ class _Symmetry(_Open):
 
 
 class Algorithm(_Open):
-    """What we read of rsl_rl's `algorithm`, with its defaults, and what it takes without a look."""
+    """The values of rsl_rl's `algorithm` that we use, with its defaults, and those that it does not check."""
 
     class_name: str = "PPO"
     schedule: Literal["adaptive", "fixed"] = "adaptive"
@@ -85,7 +85,7 @@ class Runner(_Open):
     algorithm: Algorithm
 
     def contradictions(self) -> Iterator[str]:
-        """Keys that cannot be used because of others, each with the remedy."""
+        """Sentences about keys that contradict each other, with remedies."""
         yield from self._of_networks()
         algorithm = self.algorithm
         if algorithm.share_cnn_encoders and {self.actor.kind, self.critic.kind} & {PLAIN, MEMORY}:

@@ -1,6 +1,6 @@
-"""Networks as earlier versions of rsl-rl-lib, and Isaac Lab and mjlab, have them, in today's form.
+"""Converts networks in the form of earlier rsl-rl-lib, Isaac Lab and mjlab into the current form.
 
-Before 4.0 one section `policy` stood for `actor` and `critic`; in 4 these had the noise of the actions as their own.
+Before 4.0 there was one section `policy` for `actor` and `critic`. In 4 these had the keys of the action noise.
 """
 
 from typing import Any, Literal
@@ -17,7 +17,7 @@ OPTIONAL = ("cnn_cfg", "distribution_cfg")
 
 
 class _Policy(FileModel):
-    """One section for both networks, with the defaults it had."""
+    """The section for both networks, with its defaults."""
 
     class_name: Literal["ActorCritic", "ActorCriticRecurrent"] = "ActorCritic"
     init_noise_std: float = Field(default=1.0, gt=0)
@@ -41,9 +41,9 @@ class _Policy(FileModel):
 
 
 def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
-    """A `train_cfg` in today's form; one that has no `policy` is returned as it is.
+    """A `train_cfg` in the current form; one without `policy` is returned unchanged.
 
-    Values that are unset may be null or, as Isaac Lab dumps them, empty.
+    Unset values may be null or, as Isaac Lab dumps them, empty.
 
     Raises:
         UsageError: for a policy of another class, with settings that no longer exist, or beside `actor` or `critic`.
@@ -62,8 +62,8 @@ def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
         _require_known_class(given.get("class_name", "ActorCritic"))
     policy = parse(_Policy, given, "learner.runner.policy")
     both = bool(section.get("empirical_normalization"))  # of rsl-rl-lib 2, where a network does not say its own
-    says = (policy.actor_obs_normalization, policy.critic_obs_normalization)
-    normalised = [both if own is None else own for own in says]
+    own_settings = (policy.actor_obs_normalization, policy.critic_obs_normalization)
+    normalised = [both if own is None else own for own in own_settings]
     rest = {name: value for name, value in section.items() if name not in ("policy", "empirical_normalization")}
     actor = policy.network(normalised[0], policy.actor_hidden_dims)
     return rest | {
@@ -76,11 +76,11 @@ def with_two_networks(section: dict[str, Any]) -> dict[str, Any]:
 def of_today(network: Any) -> Any:
     """An `actor` or `critic` as rsl-rl-lib 5 takes it.
 
-    What is null and would not be taken is left out, as mjlab's own runner does, and noise in the form of rsl-rl-lib 4
-    becomes a `distribution_cfg`, as in Isaac Lab's.
+    Null values that it does not accept are left out, as by mjlab's runner. Noise in the form of rsl-rl-lib 4 becomes a
+    `distribution_cfg`, as in Isaac Lab.
     """
     if not isinstance(network, dict):
-        return network  # a mistake that is told with the others
+        return network  # a mistake, reported with the others
     unset = {name for name in OPTIONAL if network.get(name) is None} | set(NOISE)
     if "rnn_type" in network and network["rnn_type"] is None:
         unset |= set(MEMORY)
@@ -91,7 +91,7 @@ def of_today(network: Any) -> Any:
 
 
 def _distribution(noise: dict[str, Any]) -> dict[str, Any]:
-    """Of the actions."""
+    """The `distribution_cfg` of the actions."""
     name = "HeteroscedasticGaussianDistribution" if noise.get("state_dependent_std") else "GaussianDistribution"
     std, kind = noise.get("init_noise_std"), noise.get("noise_std_type")
     return {"class_name": name, "init_std": 1.0 if std is None else std, "std_type": kind or "scalar"}
@@ -106,9 +106,9 @@ def _require_known_class(name: Any) -> None:
 
 
 def _groups_of_two(groups: Any) -> Any:
-    """What each network observes: that of `policy` is the actor's, and the critic's, too, if it has no group."""
+    """The groups of observations of both networks: `policy` is that of the actor, and of a critic without a group."""
     if not isinstance(groups, dict):
-        return groups  # a mistake that is told with the others
+        return groups  # a mistake, reported with the others
     groups = dict(groups)
     actor = groups.pop("policy", ["policy"])
     if "critic" not in groups and list(actor) != ["policy"]:

@@ -69,9 +69,9 @@ def _require_equal(gpus: list[CutGpu], count: int) -> None:
     equal = thread_percentage(1 / count)
     shares = {gmi.id: thread_percentage(gpu.part(gmi)) for gpu in gpus for gmi in gpu.gmis}
     if uneven := [gmi_id for gmi_id, percent in shares.items() if percent != equal]:
-        told = ", ".join(f"GMI {gmi_id}: {shares[gmi_id]} %" for gmi_id in uneven[:4])
+        examples = ", ".join(f"GMI {gmi_id}: {shares[gmi_id]} %" for gmi_id in uneven[:4])
         raise UsageError(
-            f"the device plugin gives each of {count} GMIs {equal} % of the SMs, the layout has other shares ({told}): "
+            f"the device plugin gives each of {count} GMIs {equal} % of the SMs, the layout others ({examples}): "
             "leave `share` out, or take --format slurm or env"
         )
     if limited := [gmi.id for gpu in gpus for gmi in gpu.gmis if gmi.memory_limit_bytes is not None]:
