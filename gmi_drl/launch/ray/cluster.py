@@ -1,4 +1,4 @@
-"""A Ray cluster: the one that is there, or one of our own on this machine."""
+"""Connects to a Ray cluster: an existing one, or a new one on this machine."""
 
 import os
 import socket
@@ -16,10 +16,10 @@ from gmi_drl.launch.ray.local_cluster import own_cluster
 from gmi_drl.process_signals import handlers_kept
 
 ADDRESS = "RAY_ADDRESS"
-"""Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for one of our own."""
+"""Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for a new cluster on this machine."""
 
 AUTH_MODE = "RAY_AUTH_MODE"
-"""Ray's own variable: `token` where a cluster lets in only who has its token."""
+"""Ray's own variable: `token` if a cluster requires its token."""
 
 RAYLET, OF_HEAD = "raylet", "--gcs-address="
 """The program that runs on each node of a cluster, and its option with the address of the head."""
@@ -32,8 +32,8 @@ ID_SHOWN = 6
 class RayNode:
     """A machine of a cluster, as Ray knows it.
 
-    `cpus`, `gpus` and `memory_bytes` are what Ray may give away there, free or not. `name` is its hostname, with the
-    beginning of its id where another node has the same one.
+    `cpus`, `gpus` and `memory_bytes` are the resources that Ray manages there, free or not. `name` is the hostname,
+    followed by the beginning of the id if another node has the same one.
     """
 
     id: str
@@ -48,15 +48,15 @@ class RayNode:
 
 @contextmanager
 def connected() -> Iterator[None]:
-    """Be part of a cluster for the time of a `with` block: that of `RAY_ADDRESS`, else one that runs here, else ours.
+    """Join a cluster for the time of a `with` block: that of `RAY_ADDRESS`, else one that runs here, else a new one.
 
-    One of our own has this machine's cores and GPUs, no dashboard, sends no usage statistics, and ends with the block.
-    Any other stays up.
+    A new one has this machine's cores and GPUs, no dashboard, sends no usage statistics, and ends with the block.
+    Others stay up.
 
     Raises:
-        MachineError: if Ray is not installed, or the cluster cannot be reached, does not let us in, or has another
-            version of Ray or Python.
-        UsageError: if the address is one of Ray's client, which has no part in the cluster's network.
+        MachineError: if Ray is not installed, or the cluster cannot be reached, refuses us, or has another version of
+            Ray or Python.
+        UsageError: if the address is for Ray's client, which is not on the cluster's network.
     """
     if find_spec("ray") is None:
         raise MachineError("Ray is not installed: pip install 'gmi-drl[ray]'")
@@ -67,11 +67,11 @@ def connected() -> Iterator[None]:
         yield
         return
     with ExitStack() as life:
-        life.enter_context(handlers_kept())  # Ray takes SIGTERM, and keeps it
+        life.enter_context(handlers_kept())  # Ray sets a handler for SIGTERM and leaves it
         life.callback(ray.shutdown)
         try:
             _join(os.environ.get(ADDRESS, ""), life)
-        except (ConnectionError, AuthenticationError) as error:  # where tokens differ Ray raises either
+        except (ConnectionError, AuthenticationError) as error:  # Ray raises either if tokens differ
             raise MachineError(f"Ray: {' '.join(str(error).split())}; {_about_tokens()}") from error
         except (RuntimeError, ValueError) as error:
             raise MachineError(f"Ray: {' '.join(str(error).split())}") from error
@@ -79,7 +79,7 @@ def connected() -> Iterator[None]:
 
 
 def nodes() -> list[RayNode]:
-    """The living nodes of the cluster, this one first."""
+    """The living nodes of the cluster, this machine's first."""
     import ray
 
     here = ray.get_runtime_context().get_node_id()
@@ -105,10 +105,10 @@ def _node(found: dict[str, Any], hosts: Counter[str], here: str) -> RayNode:
 
 
 def _join(address: str, life: ExitStack) -> None:
-    """The cluster that was asked for, or any; where none was asked for and none runs here, one of our own.
+    """Join the cluster at the address. Without one join any that runs here, else start one.
 
     Raises:
-        ConnectionError: the cluster that was asked for, or runs here, does not let us in.
+        ConnectionError: if the cluster at the address, or the one that runs here, refuses us.
     """
     import ray
 
@@ -127,13 +127,13 @@ def _join(address: str, life: ExitStack) -> None:
             if address:
                 raise
             if here := ", ".join(sorted(_answering_heads())):
-                remedy = f"{ADDRESS}=local begins another one beside it"
+                remedy = f"{ADDRESS}=local starts another one beside it"
                 raise ConnectionError(f"the cluster that runs here ({here}): {error}; {remedy}") from error
     life.enter_context(own_cluster())
 
 
 def _answering_heads() -> set[str]:
-    """`HOST:PORT` of the head of each cluster that has a node on this machine, where something listens there."""
+    """`HOST:PORT` of the head of each cluster that has a node on this machine, if something listens there."""
     heads = set[str]()
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or [""]
@@ -143,7 +143,7 @@ def _answering_heads() -> set[str]:
 
 
 def _about_tokens() -> str:
-    """What to do where the head of a cluster is there and Ray cannot connect: its logs alone say why."""
+    """A remedy for a cluster whose head listens but to which Ray cannot connect: only the head's logs say why."""
     place = "in RAY_AUTH_TOKEN, in the file of RAY_AUTH_TOKEN_PATH or in ~/.ray/auth_token"
     if os.environ.get(AUTH_MODE, "").lower() == "token":
         return f"the cluster's token must be {place}"

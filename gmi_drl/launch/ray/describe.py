@@ -1,4 +1,4 @@
-"""A running Ray cluster as a cluster file would have it."""
+"""A running Ray cluster as the data of a cluster file."""
 
 import platform
 
@@ -10,14 +10,14 @@ from gmi_drl.launch.ray.network import measured_network
 from gmi_drl.units import GIB
 
 ASSUMED = Network(gbit_per_s=10, round_trip_ms=0.2)
-"""Where it cannot be measured; in a cluster file it can be said."""
+"""Assumed if the network cannot be measured. A cluster file can have other values."""
 
 
 def described_cluster() -> Cluster:
-    """Its nodes as Ray knows them, and its network as it is measured to this node.
+    """Describe the running cluster: its nodes by Ray's data, its network as measured to this node.
 
     Raises:
-        MachineError: if there is no cluster to be had, or it has no node with cores.
+        MachineError: if no cluster can be joined, or it has no node with cores.
     """
     with connected():
         found = [node for node in nodes() if node.cpus]
@@ -28,7 +28,7 @@ def described_cluster() -> Cluster:
 
 
 def described(node: RayNode) -> Node:
-    """What is known of one node. Its processor is taken to be of this machine's kind."""
+    """Describe one node. Its processor is assumed to be of this machine's architecture."""
     gpus = Gpus(model=node.gpu_model or "unknown", count=node.gpus) if node.gpus else None
     cpu = Cpu(cores=node.cpus, memory_gib=max(node.memory_bytes / GIB, 0.1), architecture=platform.machine())
     return Node(name=node.name, gpus=gpus, link="pcie" if node.gpus > 1 else "none", cpu=cpu)

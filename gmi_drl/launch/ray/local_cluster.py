@@ -1,4 +1,4 @@
-"""A Ray cluster of our own on this machine, which ends with whoever made it, however that ends."""
+"""Starts a Ray cluster on this machine that ends with this process, however that ends."""
 
 import os
 import tempfile
@@ -11,20 +11,20 @@ import psutil
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.launch.processes.reaper import Reaper
 
-OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's least: nothing of ours is kept there
+OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's minimum: we store nothing there
 
 
 @contextmanager
 def own_cluster() -> Iterator[None]:
-    """Have a cluster with this machine's cores and GPUs for the time of a `with` block.
+    """Run a cluster with this machine's cores and GPUs for the time of a `with` block.
 
-    It has no dashboard and sends no usage statistics. Where this process is killed, a guard kills what Ray leaves for
-    a minute (the agents of its raylet), and removes its folder.
+    It has no dashboard and sends no usage statistics. If this process is killed, a reaper kills the processes that Ray
+    would leave for a minute (the agents of its raylet), and removes the cluster's folder.
     """
     import ray
 
-    with folder_of_ray() as folder, closing(Reaper()) as guard, variable("RAY_USAGE_STATS_ENABLED", "0"):
-        guard.watch_folder(folder)
+    with folder_of_ray() as folder, closing(Reaper()) as reaper, variable("RAY_USAGE_STATS_ENABLED", "0"):
+        reaper.watch_folder(folder)
         others = set(psutil.Process().children(recursive=True))
         try:
             ray.init(
@@ -38,22 +38,22 @@ def own_cluster() -> Iterator[None]:
                 _temp_dir=str(folder),
             )
             for daemon in set(psutil.Process().children(recursive=True)) - others:
-                guard.watch_process(daemon.pid)
+                reaper.watch_process(daemon.pid)
             yield
         finally:
-            ray.shutdown()  # before its folder goes
+            ray.shutdown()  # before its folder is removed
 
 
 @contextmanager
 def folder_of_ray() -> Iterator[Path]:
-    """Where a cluster keeps its sockets, whose paths must be short."""
+    """Create a folder for a cluster's sockets, whose paths must be short, for the time of a `with` block."""
     with tempfile.TemporaryDirectory(prefix="gmi-ray-", dir="/tmp", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
 @contextmanager
 def variable(name: str, value: str) -> Iterator[None]:
-    """Set a variable of the environment for the time of a `with` block."""
+    """Set an environment variable for the time of a `with` block."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -1,4 +1,4 @@
-"""The network between this node of a Ray cluster and others, measured: Ray tells nothing of it."""
+"""Measures the network between this node of a Ray cluster and others, about which Ray has no data."""
 
 import secrets
 import socket
@@ -11,25 +11,25 @@ from gmi_drl.comm.links.token_listener import TokenListener, greeting
 from gmi_drl.hardware.cluster import Network
 from gmi_drl.launch.ray.cluster import RayNode
 
-ASKED = 4
-"""Nodes at most: a cluster of a thousand is taken to be joined alike."""
-ANSWERS = 50
+MOST_NODES = 4
+"""The most nodes that are measured: a large cluster is assumed to be uniform."""
+ROUND_TRIPS = 50
 BULK_S = 0.5
-"""For which bytes are sent."""
+"""How long bytes are sent."""
 ANSWER_S = 30.0
-"""Until a node must have begun, and until it must be done."""
+"""Deadline for a node to connect, and for the measurement."""
 _PIECE = 2**20
 _LOOK_S = 0.2
 
 
 def measured_network(nodes: Sequence[RayNode]) -> Network | None:
-    """What the slowest way to this node carries of those from some others, one after the other.
+    """The speed of the slowest connection from some other nodes to this one, measured in turn.
 
     Args:
-        nodes: Of the cluster, of which this process is a part; this one among them.
+        nodes: All nodes of the cluster, which this process has joined.
 
     Returns:
-        None where there is no other node, or one does not answer or cannot reach this one.
+        The network; None if there is no other node, or one does not answer or cannot reach this one.
     """
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -37,15 +37,15 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     known, token = [], secrets.token_hex(16)
     with (
         socket.create_server((ray.util.get_node_ip_address(), 0)) as here,
-        closing(TokenListener(here, token, most_bytes=0, expected=1)) as door,
+        closing(TokenListener(here, token, most_bytes=0, expected=1)) as listener,
     ):
-        for node in [node for node in nodes if not node.is_here][:ASKED]:
+        for node in [node for node in nodes if not node.is_here][:MOST_NODES]:
             place = NodeAffinitySchedulingStrategy(node.id, soft=False)
-            asking = ray.remote(_ask).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
-            asked = asking.remote(*here.getsockname()[:2], token)
+            task = ray.remote(_measure).options(num_cpus=0, max_retries=0, scheduling_strategy=place)
+            result = task.remote(*here.getsockname()[:2], token)
             try:
-                _answer(door)
-                known.append(ray.get(asked, timeout=ANSWER_S))
+                _serve(listener)
+                known.append(ray.get(result, timeout=ANSWER_S))
             except (OSError, ray.exceptions.RayError):
                 return None
     if not known:
@@ -54,16 +54,16 @@ def measured_network(nodes: Sequence[RayNode]) -> Network | None:
     return Network(gbit_per_s=round(bits_per_s / 1e9, 3), round_trip_ms=round(1000 * round_trip_s, 3))
 
 
-def _answer(door: TokenListener) -> None:
-    """Give the next one its bytes back, then take what it sends, and say so.
+def _serve(listener: TokenListener) -> None:
+    """Echo bytes to the next node that connects, then receive what it sends and acknowledge that.
 
     Raises:
-        OSError: If none comes in time, or it does not go on.
+        OSError: if no node connects in time, or it stops.
     """
-    with _next_guest(door) as line:
+    with _next_connection(listener) as line:
         line.settimeout(ANSWER_S)
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for _ in range(ANSWERS):
+        for _ in range(ROUND_TRIPS):
             line.sendall(line.recv(1))
         room = memoryview(bytearray(_PIECE))
         while line.recv_into(room):
@@ -71,21 +71,21 @@ def _answer(door: TokenListener) -> None:
         line.sendall(b"!")
 
 
-def _next_guest(door: TokenListener) -> socket.socket:
+def _next_connection(listener: TokenListener) -> socket.socket:
     deadline = time.monotonic() + ANSWER_S
     while time.monotonic() < deadline:
-        for guest in door.poll(_LOOK_S):
-            return guest.connection
-    raise TimeoutError(f"no node has come within {ANSWER_S:.0f} s")
+        for client in listener.poll(_LOOK_S):
+            return client.connection
+    raise TimeoutError(f"no node has connected within {ANSWER_S:.0f} s")
 
 
-def _ask(host: str, port: int, token: str) -> tuple[float, float]:
-    """On another node: bits per second to the one that answers, and seconds that an answer takes in the median."""
+def _measure(host: str, port: int, token: str) -> tuple[float, float]:
+    """On another node: measure the bits per second to this one, and the median round trip in seconds."""
     with socket.create_connection((host, port), ANSWER_S) as line:
         line.sendall(greeting(token, b""))
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         taken = []
-        for _ in range(ANSWERS):
+        for _ in range(ROUND_TRIPS):
             began_s = time.perf_counter()
             line.sendall(b"?")
             line.recv(1)

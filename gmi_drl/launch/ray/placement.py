@@ -1,4 +1,4 @@
-"""Which node of a cluster is which of a layout, and its cores and GPUs kept for us as long as a run lasts."""
+"""Assigns the nodes of a layout to those of a cluster, and reserves their cores and GPUs for a run."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
     from ray.util.placement_group import PlacementGroup
 
 JOINED_S = 30.0
-"""How long nodes are waited for that may still be joining."""
+"""Deadline for nodes that are still joining the cluster."""
 
 LOOK_S = 0.5
 
 PLACED_S = 30.0
-"""How long it is waited for what others use."""
+"""Deadline for resources that others use."""
 
 LEAST_OF_AN_ID = 6
 
 LayoutNode = str | None
-"""A node's name in a layout; None in one of a single machine."""
+"""A node's name in a layout; None in a layout of one unnamed machine."""
 
 
 class Share(NamedTuple):
-    """What a run takes of a node: so many cores, and whole GPUs."""
+    """The resources that a run takes on a node: cores and whole GPUs."""
 
     cpus: int
     gpus: int
@@ -37,9 +37,9 @@ class Share(NamedTuple):
 
 
 def shares_of(layout: Layout) -> dict[LayoutNode, Share]:
-    """What a layout takes, by node.
+    """The resources that a layout takes, by node.
 
-    Indices of GPUs count within those that Ray gives to us, so all up to the highest one are taken.
+    A layout's indices count within the GPUs that Ray assigns to us, so all up to the highest index are taken.
     """
     return {node: _share(layout, node) for node in layout.nodes}
 
@@ -52,17 +52,17 @@ def _share(layout: Layout, node: LayoutNode) -> Share:
 
 
 def assigned(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> dict[LayoutNode, RayNode]:
-    """A node of the cluster for each of the layout.
+    """Choose a node of the cluster for each node of the layout.
 
-    One that is named as a node of the cluster (its name, address, or id, of which six digits are enough) is that one.
-    The others get, the largest first, the least of those that are left and have what they take, this machine at once.
+    A node whose name is a name, an address or an id (at least six digits) of one in the cluster gets that one. The
+    others, the largest first, each get the smallest free node with enough resources; of equal ones, this machine.
 
     Args:
-        shares: What each node of the layout takes.
-        nodes: Of the cluster, in the order of preference among equals.
+        shares: The resources for each node of the layout.
+        nodes: The nodes of the cluster, in the order of preference among equals.
 
     Raises:
-        LayoutMismatchError: if there are too few nodes, or they are too small, with what there is.
+        LayoutMismatchError: if there are too few nodes, or they are too small; the message lists them.
     """
     named = {name: found for name in shares if (found := _named(name, nodes))}
     taken = {node.id for node in named.values()}
@@ -82,7 +82,7 @@ def assigned(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> di
 def assigned_in_time(
     shares: Mapping[LayoutNode, Share], nodes: Callable[[], Sequence[RayNode]], wait_s: float = JOINED_S
 ) -> dict[LayoutNode, RayNode]:
-    """As `assigned`, of a cluster whose nodes may still be joining: they are looked at until `wait_s` have passed."""
+    """As `assigned`, for a cluster whose nodes may still be joining: retries for `wait_s`."""
     until = time.monotonic() + wait_s
     while True:
         try:
@@ -118,10 +118,10 @@ def _mismatch(name: LayoutNode, shares: Mapping[LayoutNode, Share], nodes: Seque
 def placed(
     shares: Mapping[LayoutNode, Share], on: Mapping[LayoutNode, RayNode], wait_s: float = PLACED_S
 ) -> Iterator["PlacementGroup"]:
-    """Have Ray keep the shares for us for the time of a `with` block: a bundle per node, in the order of `shares`.
+    """Reserve the shares for the time of a `with` block, by a placement group with a bundle per node in their order.
 
     Raises:
-        MachineError: when others still use it after `wait_s`; the message has what each node lacks.
+        MachineError: if others still use the resources after `wait_s`; the message says what each node lacks.
     """
     from ray.util.placement_group import placement_group, remove_placement_group
 
@@ -147,8 +147,8 @@ def _resources(share: Share) -> dict[str, float]:
 
 
 def _lacks(shares: Mapping[LayoutNode, Share], on: Mapping[LayoutNode, RayNode]) -> list[str]:
-    """What is missing, by node; all of it where Ray does not tell what is free."""
-    from ray._private.state import available_resources_per_node  # nothing public tells it without the dashboard
+    """The missing resources by node; all of them if Ray does not report what is free."""
+    from ray._private.state import available_resources_per_node  # no public API has it without the dashboard
 
     free = available_resources_per_node()
     lacks = []

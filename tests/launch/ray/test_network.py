@@ -22,8 +22,8 @@ def test_what_is_measured_is_the_way_to_who_has_the_token(monkeypatch):
         ThreadPoolExecutor(1) as pool,
     ):
         other.sendall(greeting(wrong, b""))
-        asked = pool.submit(network._ask, *here.getsockname(), token)
-        network._answer(door)
+        asked = pool.submit(network._measure, *here.getsockname(), token)
+        network._serve(door)
         bits_per_s, round_trip_s = asked.result(60)
         silent.settimeout(0.01)
         with pytest.raises(TimeoutError):
