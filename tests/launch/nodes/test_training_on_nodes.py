@@ -58,8 +58,8 @@ def gone(pids, within_s=20.0):
 
 @two_cores
 def test_two_nodes_learn_what_one_with_two_devices_learns(tmp_path):
-    before = open_descriptors()
     _, here = trained(tmp_path / "here", over(None, None), None)
+    before = open_descriptors()  # with that of the fork server, which the first training starts
     folder, there = trained(tmp_path / "there", over("a", "b"), SubprocessSupervisors())
     assert there.state == "done" and learner(there) == learner(here)
     assert len(folder.metrics_file.read_text().splitlines()) == config().iterations
