@@ -48,7 +48,7 @@ RSL_RL = ["--algo", "rsl_rl", "--num-env", 8, "--run-dir", "run"]
 def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_line, tmp_path, monkeypatch):
     """Every checkpoint compares digests of parameters, optimizer and normalisers over the GMIs."""
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
-    (tmp_path / "config/writers.py").write_text(WRITER)
+    (tmp_path / "writers.py").write_text(WRITER)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
     (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {"logger": {"class_name": "writers:Writer"}}))
     code, out, err = command_line("train", *RSL_RL, "--gmis-per-gpu", 2, "--rsl-rl-config", "agent.yaml")
