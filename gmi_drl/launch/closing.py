@@ -35,7 +35,7 @@ class Closing:
             self._warned.add(message)
             _warn(number, message)
 
-    def heard(self, number: int, word: Closed) -> None:
+    def add_closed(self, number: int, word: Closed) -> None:
         """A GMI has closed all."""
         self._end(number, word.complaint)
 

@@ -104,7 +104,7 @@ class HostResources:
 
     @property
     def guests(self) -> tuple[int, ...]:
-        """The GMIs of other hosts for which somebody stands in here; `[…]` has what that needs, too."""
+        """The GMIs of other hosts that have a proxy here; `[…]` has the resources of these, too."""
         return self._crossings.proxied if self._crossings else ()
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class HostResources:
 
 
 def _check_room(guests: int) -> None:
-    """Raise `MachineError` where this host has no memory for who stands in for so many agents of others."""
+    """Raise `MachineError` if this host has no memory for this number of proxies."""
     if guests:
         who = f"{counted(guests, 'stand-in')} for agents of other hosts"
         check_available(guests * PROXY_BYTES, who, "use fewer agents, or put trainers where memory is")

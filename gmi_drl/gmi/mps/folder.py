@@ -23,7 +23,7 @@ LONGEST = "00000000/00/pipe/control_privileged"
 
 
 class Process(NamedTuple):
-    """A process, told from later ones of its number by its start. `started` is in clock ticks since boot."""
+    """A process, distinguished from later ones with its number by its start. `started` is in clock ticks since boot."""
 
     pid: int
     started: int

@@ -64,12 +64,12 @@ class RemoteHosts:
             opened = self._request_all("opened", OPEN_S, lambda name: {"type": "open", **whole, **shares[name]})
         finally:
             seen.unlink()
-        mirrored = [node for name, node in self._nodes.items() if not opened[name]["sees_folder"]]
+        without_folder = [node for name, node in self._nodes.items() if not opened[name]["sees_folder"]]
         instances = RemoteInstances(any(answer["drains"] for answer in opened.values()), self._release)
 
         @contextmanager
         def shared() -> Iterator[Mapping[int, Resources]]:
-            for node in mirrored:
+            for node in without_folder:
                 node.receiver = FolderReceiver(folder)
                 for file, data in node.receiver.pieces():
                     node.connection.send({"type": "take", "file": file}, data)

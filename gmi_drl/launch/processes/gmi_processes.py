@@ -276,7 +276,7 @@ class GMIProcesses:
             case Warned(message):
                 self._closing.warn(number, message)
             case Closed():
-                self._closing.heard(number, word)
+                self._closing.add_closed(number, word)
             case Failed():  # its connection may end now
                 self._children.ignore(child.line_fd)
                 self._children.ignore(child.exit_fd)
