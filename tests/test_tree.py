@@ -8,6 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PARTS = ("gmi_drl", "tests", "tools", "benchmarks", "examples")
 FILES = [file for part in PARTS for file in (ROOT / part).rglob("*.py")]
+OF_OTHERS = {"EnvironmentFile", "MujocoEnv", "PossiblePlacements", "CUipcMemHandle"}
+"""Names that docstrings take from systemd, Gymnasium, NVML and CUDA."""
 LEAST_DEADLINE_S = 30
 """What a bound of a test must give a busy machine; less is a bound on speed."""
 
@@ -42,3 +44,22 @@ def test_no_test_asks_for_seconds_that_a_busy_machine_may_not_have():
         if int(found[1]) < LEAST_DEADLINE_S
     ]
     assert short == []
+
+
+def test_classes_that_docstrings_name_exist():
+    """After a rename a reader would look for them in vain."""
+    known, named = set(OF_OTHERS), []
+    for file in FILES:
+        tree = ast.parse(file.read_text())
+        for node in ast.walk(tree):
+            known |= {node.name} if isinstance(node, ast.ClassDef) else set()
+            known |= {name.asname or name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
+            known |= (
+                {node.attr} if isinstance(node, ast.Attribute) else {node.id} if isinstance(node, ast.Name) else set()
+            )
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                known |= {node.value}
+                if file.is_relative_to(ROOT / "gmi_drl"):
+                    found = re.findall(r"`(?:[a-z_.]+\.)?([A-Z]\w*[a-z]\w*)[\w.()]*`", node.value)
+                    named += [(name, f"{file.relative_to(ROOT)}:{node.lineno}") for name in found]
+    assert [f"{place} {name}" for name, place in named if name not in known] == []

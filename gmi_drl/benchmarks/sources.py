@@ -52,7 +52,7 @@ class Sources:
 
     @cached_property
     def modules_today(self) -> dict[str, set[str]]:
-        """By the path of each file, the modules that have its code today."""
+        """`{path: modules}`: where the code of each file is today; several modules if it was split."""
         return {path: self.moves.modules(module) for module, path in self._paths.items()}
 
     def _split(self, dotted: str) -> tuple[str, str, str]:

@@ -89,5 +89,8 @@ def _even_sizes(whole: MigProfile, gpu: CutGpu) -> list[int]:
     k = len(gpu.gmis)
     size = even_size(whole, k)
     if size is None:
-        raise UsageError(f"{whole.name} has room for {whole.slices} compute instances, GPU {gpu.index} has {k} GMIs")
+        raise UsageError(
+            f"{whole.name} has room for {whole.slices} compute instances, GPU {gpu.index} has {k} GMIs: "
+            f"give it {whole.slices} at most"
+        )
     return [size] * k

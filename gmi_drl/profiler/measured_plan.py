@@ -75,7 +75,7 @@ def plan_here(
     remarks: Sequence[str] = (),
     objective: Objective | None = None,
 ) -> Plan:
-    """Measure on this machine and choose.
+    """Measure on this machine and choose a plan.
 
     Args:
         task: The task to train.
@@ -83,7 +83,7 @@ def plan_here(
         node: This machine.
         grid: The cuts that may be chosen.
         template: The template, which says what a GMI does.
-        seconds: For everything except what the first GMI compiles. The reasons list points that it did not suffice for.
+        seconds: Time for all but what the first GMI compiles. The reasons name the points that were left out.
         fresh: Measure again what was measured before.
         tell: Called with each line about progress.
         remarks: Further reasons for the layout.
@@ -92,7 +92,7 @@ def plan_here(
 
     Raises:
         UsageError: if the learner has no probe for its gradient noise scale and `objective` is `learning`.
-        NoFeasiblePlanError: if nothing runs or fits, or the gradient drowns in its noise.
+        NoFeasiblePlanError: if nothing runs or fits; for `learning`, also if the gradient drowns in its noise.
         LayoutMismatchError: if a device is in use.
         MachineError: if this machine lacks what the learner needs.
     """

@@ -127,7 +127,7 @@ def read_index(checkpoint: Path) -> dict[str, Any]:
     Raises:
         UsageError: naming the file that is broken or was changed.
     """
-    remedy = f"delete {checkpoint} to resume from the checkpoint before it"
+    remedy = f"move {checkpoint} away to use the checkpoint before it"
     index = _read_sealed(checkpoint, remedy)
     if int(checkpoint.name) != index["iteration"]:
         named = f"its index has iteration {index['iteration']}: give the folder its name back, {index['iteration']:06d}"
@@ -150,8 +150,12 @@ def _read_sealed(checkpoint: Path, remedy: str) -> dict[str, Any]:
         is_whole = all(isinstance(index[name], kind) for name, kind in FACTS.items())
         if not is_whole or not isinstance(index["parts"], dict) or not index["parts"]:
             raise ValueError
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        raise UsageError(f"{checkpoint}: {INDEX} is missing or broken: {remedy}") from None
+    except FileNotFoundError:
+        raise UsageError(f"{checkpoint}: {INDEX} is missing: {remedy}") from None
+    except OSError as error:
+        raise UsageError(f"{checkpoint}: {INDEX} cannot be read: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise UsageError(f"{checkpoint}: {INDEX} is broken: {remedy}") from None
     if seal != _index_digest(index):
         raise UsageError(f"{checkpoint}: {INDEX} was changed since it was written: {remedy}")
     return dict(index)

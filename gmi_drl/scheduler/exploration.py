@@ -101,9 +101,9 @@ def _walk(measure: Measure, cuts: Sequence[Cut]) -> Iterator[ProfilePoint]:
 
 
 def _with_noise(point: ProfilePoint, before: ProfilePoint | None) -> ProfilePoint:
-    """The point with a noise. If its own is not known, it is assumed to be that of the point before.
+    """The point with a relative error: its own, else that of the point before, else `ASSUMED_ERROR`.
 
-    A single iteration has no known noise. It lasts as long as the many of a smaller point, so its noise is no larger.
+    One iteration gives no error of its own. It lasts as long as the many of a smaller point, so it is no noisier.
     """
     if point.relative_error:
         return point

@@ -27,7 +27,7 @@ class MemoryModel:
 
 
 def fit(sizes: Iterable[tuple[int, int]]) -> MemoryModel | None:
-    """A least-squares fit of `(num_env, bytes)` with a slope of at least 0; None below two different num_env."""
+    """A least-squares line through `(num_env, bytes)`, slope >= 0, without sizes of 0; None below two num_env."""
     known = [(num_env, size) for num_env, size in sizes if size > 0]
     if len({num_env for num_env, _ in known}) < 2:
         return None

@@ -62,7 +62,9 @@ def template_of(layout: Layout) -> Template:
         UsageError: if it names none, or one that does not exist.
     """
     if layout.template is None:
-        raise UsageError("the layout names no template: make one with `gmi-drl plan`")
+        raise UsageError(
+            "the layout names no template: add `template: TCG_EX` or another, or make a layout with `gmi-drl plan`"
+        )
     return TEMPLATES.find(layout.template)
 
 

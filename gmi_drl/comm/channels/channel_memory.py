@@ -93,7 +93,7 @@ class ChannelMemory:
 
     @property
     def keepalives(self) -> tuple[int, ...]:
-        """The `KEEPALIVE` words of all trainers, by rank."""
+        """A number for each trainer, by rank, that changes with each of its keepalives."""
         return tuple(table[KEEPALIVE] for table in self._tables)
 
     def close_experience(self) -> None:

@@ -31,10 +31,10 @@ _IN_ORDER = platform.machine() in IN_ORDER
 
 
 def obstacle(what: str) -> str | None:
-    """Why this machine cannot have something that shares memory; None if it can.
+    """Why `what` cannot run on this processor, whose memory order `fence` does not know; None if it can.
 
     Args:
-        what: Its name, plural.
+        what: The name of what shares memory, plural.
     """
     processor = platform.machine()
     return None if processor in FENCED else f"{what} need a processor of {', '.join(FENCED)}, not {processor}"

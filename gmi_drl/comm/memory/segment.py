@@ -28,7 +28,7 @@ def create_segment(size: int, slot_bytes: int) -> int:
         MachineError: If there is not enough memory.
     """
     if size < 1 or slot_bytes < 1:
-        raise UsageError(f"a segment needs size >= 1 and slot_bytes >= 1, not {size} and {slot_bytes}")
+        raise UsageError(f"a segment needs 1 rank and 1 byte per slot at least, not {size} and {slot_bytes}")
     slot_bytes = in_pages(slot_bytes)
     return _created(size, slot_bytes, first_slot(size) + size * (slot_bytes + STAGING_BYTES))
 

@@ -1,9 +1,9 @@
-"""The effects of keys of rsl_rl's `train_cfg` here: which are settings of the run, and which have no effect."""
+"""For each key of rsl_rl's `train_cfg`: whether a resumed run takes another value, and which have no effect here."""
 
 from gmi_drl.config.settings import LEARNING_RATE, LIVE, NETWORKS, RUN, Setting
 
 RUN_SETTINGS = {"max_iterations": "iterations", "seed": "seed", "save_interval": "checkpoint_every"}
-"""Keys in files of rsl_rl that are settings of a run, with the names of these."""
+"""What rsl_rl's users write into the same file, and which setting of a run it is."""
 
 _STATE = Setting(fixed="what it has learnt cannot go on as another one")
 _RESUMED = Setting(idle="rsl_rl's checkpoints are pickles, which are not loaded: a run goes on by `train --resume RUN`")
@@ -43,10 +43,10 @@ RUNNER = Setting(
     },
     others=Setting(idle="rsl_rl's runner has no such key that gmi-drl knows"),
 )
-"""The setting of `learner.runner`, without keys that are converted before (`policy`, `empirical_normalization`)."""
+"""Of `learner.runner`; what is translated beforehand (`policy`, `empirical_normalization`) is not in it."""
 
 
 def of_the_run(key: str) -> str:
-    """The name of a setting for `--set`. For a key of rsl_rl that is a setting of the run, that setting."""
+    """A setting as `--set` names it: that of the run for a key of rsl_rl's that stands for one."""
     place, _, last = key.rpartition(".")
     return RUN_SETTINGS.get(last, key) if place == "learner.runner" else key

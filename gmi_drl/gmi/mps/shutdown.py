@@ -28,11 +28,12 @@ class Patience:
 
     Args:
         drain_s: For clients to end by themselves after they have been asked to.
-        take_s: For the daemons to end the contexts of the others.
+        take_s: For the daemons to end the contexts of clients that have not ended.
         quit_s: For the daemons to answer `quit`.
         leave_s: For daemons and servers to exit after that. A server frees the memory of a whole GPU.
-        term_s: For the others to exit after SIGTERM.
-        killed_s: For killed processes to disappear; after it one that hangs in the driver is abandoned. Used twice.
+        term_s: For daemons and servers that have not left to exit after SIGTERM.
+        killed_s: For killed processes to disappear; one that hangs in the driver is then abandoned. Used for
+            clients, then for daemons and servers.
     """
 
     drain_s: float = 10.0

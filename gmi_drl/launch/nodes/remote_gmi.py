@@ -147,13 +147,13 @@ class RemoteInstances:
         return {}
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
-        """Do nothing: the node has checked it."""
+        """Do nothing: the node of the GMI has checked its device."""
 
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
         """Do nothing: the node has checked it."""
 
     def release(self, groups: Sequence[int]) -> None:
-        """See `Instances`."""
+        """Have the nodes release the GMIs of these process groups."""
         self._release(groups)
 
 

@@ -76,8 +76,9 @@ def _require_equal(gpus: list[CutGpu], count: int) -> None:
         )
     if limited := [gmi.id for gpu in gpus for gmi in gpu.gmis if gmi.memory_limit_bytes is not None]:
         raise UsageError(
-            f"the device plugin limits each of {count} GMIs to 1/{count} of the memory, the layout says otherwise for "
-            f"{counted(len(limited), 'GMI')}: leave `memory_limit_bytes` out, or take --format slurm or env"
+            f"the device plugin limits each of {count} GMIs to 1/{count} of the memory and takes no "
+            f"`memory_limit_bytes`, which {counted(len(limited), 'GMI')} of the layout have: leave it out, or take "
+            "--format slurm or env"
         )
     if count > MOST_CLIENTS:
         raise UsageError(f"the device plugin shares a GPU by MPS among {MOST_CLIENTS} at most, not {count}")

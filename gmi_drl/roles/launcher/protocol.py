@@ -19,7 +19,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Start:
-    """All GMIs are ready: begin."""
+    """Serving only: all GMIs are ready, begin."""
 
 
 @dataclass(frozen=True)

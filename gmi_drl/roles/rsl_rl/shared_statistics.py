@@ -30,18 +30,18 @@ def with_shared_statistics(base: type[PPO]) -> type[PPO]:
             self._normalisers = [part for part in parts if isinstance(part, EmpiricalNormalization)]
             for normaliser in self._normalisers:
                 normaliser.update = partial(take_in, normaliser)
-            self._open(False)
+            self._set_open(False)
 
         def update(self) -> dict[str, float]:
             losses: dict[str, float] = super().update()
-            self._open(True)
+            self._set_open(True)
             observations = self.storage.observations.flatten(0, 1)
             for network in (self.actor, self.critic):
                 network.update_normalization(observations)
-            self._open(False)
+            self._set_open(False)
             return losses
 
-        def _open(self, is_open: bool) -> None:
+        def _set_open(self, is_open: bool) -> None:
             """Set whether the normalisers accept observations."""
             for normaliser in self._normalisers:
                 normaliser.is_open = is_open

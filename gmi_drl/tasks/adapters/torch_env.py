@@ -49,7 +49,7 @@ class TorchEnvTask(AdaptedTask):
         if not found:
             raise UsageError(
                 f"{name}: its observations are {env.single_observation_space}: supported is a Dict with "
-                f"{' or '.join(repr(group) for group in groups)}"
+                f"{' or '.join(repr(group) for group in groups)}: give a group of observations that name"
             )
         self._group = found[0]
         assert spaces is not None

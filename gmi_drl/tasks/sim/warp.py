@@ -262,7 +262,7 @@ class WarpSim:
         mjw.step1(self._model, self._data)
 
     def _solve(self) -> None:
-        """Launch accelerations, forces and their sensors, as in the second half of a step (which repeats them)."""
+        """Launch accelerations, forces and their sensors for the present state. The next step computes them again."""
         model, data = self._model, self._data
         mjw.fwd_actuation(model, data)
         mjw.fwd_acceleration(model, data)

@@ -50,7 +50,7 @@ def test_instances_of_mig_are_gpus_where_they_are_alike_and_else_have_names():
     ("backend", "gpus", "words"),
     [
         ("mps", [[{"share": 0.7}, {"share": 0.3}]], r"50 % of the SMs.*GMI 0: 70 %, GMI 1: 30 %"),
-        ("mps", [[{"memory_limit_bytes": 2**30}, {}]], "1/2 of the memory, the layout says otherwise for 1 GMI"),
+        ("mps", [[{"memory_limit_bytes": 2**30}, {}]], "takes no `memory_limit_bytes`, which 1 GMI"),
         ("mps", [even(49)], "among 48 at most, not 49"),
         ("mps", [even(2), even(3)], "2 to 3 GMIs on a GPU"),
         ("process", [even(2), even(1)], "1 to 2 GMIs on a GPU"),

@@ -26,7 +26,7 @@ def ways() -> tuple[str, ...]:
 
 
 def sizes_of(way: str, sizes: Sequence[int], node: "Node") -> list[int]:
-    """The numbers of GMIs, of `sizes`, that the first device can have this way. A single GMI is not capped."""
+    """The numbers of GMIs in `sizes` that the first device can have. A single GMI is never capped."""
     return [size for size in sizes if size <= most_gmis(node) and (size > 1 or way != CAPPED_MPS)]
 
 

@@ -15,7 +15,7 @@ POLL_S = 1e-3
 
 
 class Reducer(DRL_role):
-    """One rank of every group. It runs until the launcher ends."""
+    """A rank of every group. It reduces when it is asked to, until the launcher ends it."""
 
     def GMI_run(self, numels: dict[str, int], reduces: dict[str, int]) -> None:
         """Measure a group whenever the launcher asks for it.
