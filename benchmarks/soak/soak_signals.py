@@ -198,7 +198,7 @@ def disturb(fault: Fault, running: Running) -> bool:
             running.wait_for(lambda: bool(running.named("GMI ")), STARTS_S)
             kill(chance, running.named("GMI "))
         case "the guard killed":
-            kill(chance, running.named("guard.py"))
+            kill(chance, running.named("reaper.py"))
         case "the launcher killed":
             running.process.kill()
     if fault.moment in (ENDING, LAST):
@@ -224,7 +224,7 @@ def what_stopped(fault: Fault, running: Running, rows: Path) -> list[str]:
         may_end = fault.event == GMI_KILLED and fault.moment in (STARTING, RESUMING)  # before it has a checkpoint
         return [] if may_end else [f"it has ended: {running.said()[-300:]}"]
     mistakes = []
-    if fault.event == GUARD_KILLED and fault.moment == RUNNING and not running.named("guard.py"):
+    if fault.event == GUARD_KILLED and fault.moment == RUNNING and not running.named("reaper.py"):
         mistakes.append("no other guard was started")
     running.process.send_signal(SIGTERM)
     return mistakes
