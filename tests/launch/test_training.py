@@ -153,9 +153,9 @@ def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monke
 @pytest.mark.parametrize(
     ("task", "settings", "message"),
     [
-        ("mujoco:Ant-v5", {"physics": "warp"}, "MuJoCo Warp's float32 cannot be: leave physics and warp out"),
+        ("mujoco:Ant-v5", {"physics": "warp"}, "MuJoCo Warp's float32 cannot: leave physics and warp out"),
         ("gymnasium:Nowhere-v1", {"physics": "native"}, "brings its own simulator: leave them out"),
-        ("gymnasium:Nowhere-v1", {"reward_terms": True}, "reward_terms are of the tasks of gmi-drl.*: leave it out"),
+        ("gymnasium:Nowhere-v1", {"reward_terms": True}, "reward_terms is for the tasks of gmi-drl.*: leave it out"),
         ("ant", {"warp": WarpRoom(njmax=100)}, "the physics here is native: leave them out"),
     ],
 )
