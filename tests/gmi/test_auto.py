@@ -30,7 +30,7 @@ def test_mps_is_taken_where_it_can_be_had(fake_mps):
     assert fake_mps.left() == []
 
 
-@pytest.mark.parametrize("why", ["nvidia-compute-utils", "older than what MPS can cut", "no GPU for you"])
+@pytest.mark.parametrize("why", ["nvidia-compute-utils", "is too old for MPS", "no GPU for you"])
 def test_gpus_are_shared_plainly_where_mps_cannot_be_had(fake_mps, fake_nvml, monkeypatch, why):
     if why == "nvidia-compute-utils":
         monkeypatch.setenv("PATH", "/nowhere")

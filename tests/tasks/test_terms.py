@@ -113,7 +113,7 @@ def test_another_term_takes_the_place_of_all():
 
 
 def test_other_libraries_simulators_sum_no_terms():
-    with pytest.raises(UsageError, match="gymnasium:HalfCheetah-v5 does not tell"):
+    with pytest.raises(UsageError, match="gymnasium:HalfCheetah-v5 does not report"):
         make("gymnasium:HalfCheetah-v5", num_env=1, tells_terms=True)
 
 

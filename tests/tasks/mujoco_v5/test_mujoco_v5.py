@@ -50,7 +50,7 @@ def test_an_environment_with_nan_ends_as_bad_and_the_other_goes_on():
 
 @pytest.mark.parametrize("more", [{"physics": "warp"}, {"room": WarpRoom(njmax=100)}])
 def test_warp_is_refused(more):
-    with pytest.raises(UsageError, match=r"mujoco:Ant-v5 is as gymnasium has it.*leave physics and warp out"):
+    with pytest.raises(UsageError, match=r"mujoco:Ant-v5 equals gymnasium's within.*leave physics and warp out"):
         make("mujoco:Ant-v5", num_env=1, **more)
 
 
