@@ -1,7 +1,7 @@
 """Processes of GMIs that are forked from one that has imported torch already, which saves a second or two each.
 
 What a test sees is the same: a child of this process with the environment, descriptors and output that it was given,
-the leader of its own process group. Only its command line is another one. What must be there when a program is executed
+the leader of its own process group, whose command line others see. What must be there when a program is executed
 (LD_LIBRARY_PATH, LD_PRELOAD) needs a process that is started: `ForkServer.popen` starts one then.
 """
 
@@ -37,7 +37,7 @@ LOADED = (
 )
 """What nearly every GMI imports."""
 AT_EXECUTION = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHASHSEED", "MUJOCO_GL")
-MOST_BYTES = 1 << 17
+LONGEST_COMMAND = 4096
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 EXECUTABLE, STARTED_WITH = sys.executable, dict(os.environ)
 HIGH = 500
@@ -67,7 +67,7 @@ class ForkServer:
             if self._process is None:
                 self._start()
             order = {
-                "arguments": command[command.index("-m") + 1 :],
+                "command": list(command),
                 "env": dict(env),
                 "cwd": os.getcwd(),
                 "parent": os.getpid(),
@@ -102,7 +102,7 @@ class ForkServer:
         threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", code],
+                [sys.executable, "-P", "-c", code, " " * LONGEST_COMMAND],
                 env=os.environ | threads,
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
@@ -176,10 +176,25 @@ def _become(order, fds, line) -> None:
     while os.getppid() != order["parent"]:
         time.sleep(0.001)
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    module, *arguments = order["arguments"]
+    _show(order["command"])
+    module, *arguments = order["command"][order["command"].index("-m") + 1 :]
     sys.argv = [module, *arguments]
     runpy.run_module(module, run_name="__main__", alter_sys=True)
     sys.exit()
+
+
+def _show(command) -> None:
+    """Make this the command line that others see, in the memory of the one that started the server.
+
+    Spaces before the last argument fill it to its length.
+    """
+    numbers = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    start, end = int(numbers[45]), int(numbers[46])  # arg_start and arg_end, see proc(5)
+    *most, last = (text.encode() for text in command)
+    seen = b"\0".join(most) + b"\0", b"\0" + last + b"\0"
+    fill = end - start - sum(map(len, seen))
+    assert fill >= 0, f"a command line of {sum(map(len, seen))} bytes"
+    ctypes.memmove(start, seen[0] + b" " * fill + seen[1], end - start)
 
 
 def _adopt(adopts: bool) -> None:

@@ -100,7 +100,7 @@ def test_a_signal_between_a_death_and_its_restart_ends_the_run_where_it_stands(t
         end(processes)
 
     monkeypatch.setattr(GMIProcesses, "end", end_with_signals)
-    more = {"tell": told.append, "on_row": killing(folder.path, at=3), "on_start": lambda: starts.append(1)}
+    more = {"on_restart": told.append, "on_row": killing(folder.path, at=3), "on_start": lambda: starts.append(1)}
     outcome = train(resolve(tiny_layout(2), CONFIG, folder), restarts=3, **more)
     assert (outcome.state, outcome.iteration, outcome.signal) == ("stopped", 2, signal.SIGINT) and len(starts) == 1
     assert folder.read_state()["state"] == "stopped" and not children_of(os.getpid())
