@@ -124,7 +124,7 @@ class ThreadSupervisor:
     """See `SupervisorHandle`."""
 
     def __init__(self, agent: NodeSupervisor) -> None:
-        self._thread = threading.Thread(target=agent.obey, daemon=True)
+        self._thread = threading.Thread(target=agent.run, daemon=True)
         self._thread.start()
 
     def why_ended(self) -> str | None:

@@ -1,6 +1,7 @@
 """A plan for this machine is one that it can run, or says what it lacks; a start that is refused leaves nothing."""
 
 import json
+from pathlib import Path
 
 import pytest
 from conftest import two_cores
@@ -12,8 +13,10 @@ from gmi_drl.files import load_yaml
 from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.speeds import OF_CORES
+from gmi_drl.launch.job import resolve
 from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.speeds import remember
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TCG_EX
 from gmi_drl.templates.cost import UNTRIED
 from gmi_drl.workload import TASK_SPECS
@@ -75,10 +78,12 @@ def test_gmis_that_nobody_has_measured_sum_on_their_gpu_which_is_told_and_else_a
 @pytest.mark.parametrize("has_run_here", [False, True])
 def test_a_training_that_sums_untried_on_its_gpu_says_so_until_it_has_run(has_run_here, one_gpu, capsys):
     layout, config = make_layout("ant", 8, 2, TCG_EX), default_config(TASK_SPECS["ant"])
-    check(layout, config, "local", apply_mig=False, has_run_here=has_run_here)
+    folder = RunFolder(Path("run"))
+    check(resolve(layout, config, folder), "local", apply_mig=False, has_run_here=has_run_here)
     assert (UNTRIED in capsys.readouterr().err) is not has_run_here
     groups = {name: group.model_copy(update={"reduction": "MPR-shm"}) for name, group in layout.groups.items()}
-    check(layout.model_copy(update={"groups": groups}), config, "local", apply_mig=False, has_run_here=has_run_here)
+    edited = resolve(layout.model_copy(update={"groups": groups}), config, folder)
+    check(edited, "local", apply_mig=False, has_run_here=has_run_here)
     assert UNTRIED not in capsys.readouterr().err, "its file was edited"
 
 

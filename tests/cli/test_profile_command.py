@@ -24,6 +24,7 @@ def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monke
     assert code == 0 and profile.learner == "rsl_rl" and profile.points[0].runnable, err
 
 
+@pytest.mark.starts_gmis  # which takes the second
 def test_what_there_was_no_time_for_is_listed(command_line, monkeypatch):
     monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
     code, out, _ = command_line("profile", "--num-env", "8,16", "--gmis-per-gpu", 1, "--budget", 1, "--format", "json")

@@ -99,7 +99,7 @@ class Told:
 def test_all_share_one_deadline_and_whoever_has_closed_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(closing, "CLOSE_S", 0.2)
     heard = Closing("ant")
-    heard.heard(4, Closed())
+    heard.add_closed(4, Closed())
     gmis = {0: Told(Done(1), Closed()), 1: Told(), 2: Told(code=0), 3: Told(code=-signal.SIGSEGV), 4: None, 5: Told()}
     with pytest.warns(GmiWarning) as told:
         heard.wait(gmis)

@@ -92,9 +92,9 @@ def test_cases_cover_all_tasks_learners_templates_and_reductions_of_cores(tmp_pa
 
 def test_nodes_of_a_layout_are_processes_here(tmp_path, monkeypatch):
     asked = []
-    monkeypatch.setattr(on_nodes, "train", lambda *arguments, agents: asked.append((*arguments, agents)))
+    monkeypatch.setattr(on_nodes, "train", lambda job, *, supervisors: asked.append((job, supervisors)))
     (tmp_path / "layout.yaml").write_text(LAYOUT)
     on_nodes.main(str(tmp_path / "layout.yaml"), str(tmp_path / "run"), "3")
-    ((layout, config, folder, agents),) = asked
-    assert layout.task == "ball_balance" and config.iterations == 3 and isinstance(folder, RunFolder)
-    assert isinstance(agents, on_nodes.SubprocessSupervisors)
+    ((job, supervisors),) = asked
+    assert job.layout.task == "ball_balance" and job.config.iterations == 3 and isinstance(job.folder, RunFolder)
+    assert isinstance(supervisors, on_nodes.SubprocessSupervisors)

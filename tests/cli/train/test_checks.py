@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import yaml
 from conftest import tiny_layout
@@ -6,6 +8,8 @@ from gmi_drl.cli.train.checks import TrainOptions, apply_options, check
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.job import resolve
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
 
 NOTHING = dict.fromkeys(TrainOptions.__dataclass_fields__) | {"set": (), "launcher": "local", "apply_mig": False}
@@ -64,7 +68,7 @@ def test_what_would_be_without_effect_is_refused(base, more, settings, message):
 def test_a_setting_for_gpus_is_told_where_there_are_cores_alone(capsys):
     for tf32, words in ((True, ["tf32 has no effect here: cores compute in float32"]), (False, [])):
         config = OURS.model_copy(update={"tf32": tf32})
-        check(tiny_layout(1), config, "local", apply_mig=False, has_run_here=True)
+        check(resolve(tiny_layout(1), config, RunFolder(Path("run"))), "local", apply_mig=False, has_run_here=True)
         assert capsys.readouterr().err.splitlines() == words
 
 

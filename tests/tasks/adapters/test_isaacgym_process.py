@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import open_descriptors
+from conftest import children_of, open_descriptors
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.tasks.adapters import isaacgym_bridge, isaacgym_process
@@ -45,7 +45,7 @@ def test_a_failure_at_the_start_is_reported_and_leaves_nothing(isaacgym, module,
         start()
     assert type(raised.value) is kind
     assert open_descriptors() == before
-    assert not list(Path(f"/proc/{os.getpid()}/task/{os.getpid()}").joinpath("children").read_text().split())
+    assert not children_of(os.getpid())
 
 
 def test_a_start_that_hangs_is_killed(isaacgym, monkeypatch):

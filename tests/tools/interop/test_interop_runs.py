@@ -49,7 +49,7 @@ def test_a_run_that_trains_nothing_is_no_success(tmp_path, stand_in):
     run = tmp_path / "run"
     run.mkdir()
     (run / "metrics.jsonl").touch()
-    with pytest.raises(RunFailedError, match="told of 0 iterations by 0 GMIs"):
+    with pytest.raises(RunFailedError, match="reported 0 iterations by 0 GMIs"):
         train(stand_in("exit 0"), Trial("any"), 1, run)
 
 
