@@ -129,12 +129,15 @@ def test_a_gmi_that_hangs_is_named_by_who_waits_for_it_first_hand_though_all_wai
 
 @two_cores
 def test_two_simulators_share_an_agent_and_a_signal_ends_it_with_a_checkpoint(tmp_path):
-    def interrupt(row):
-        if row["iteration"] == 2:
+    interrupted = []
+
+    def interrupt(row):  # on a busy machine rows are left out
+        if row["iteration"] >= 2 and not interrupted:
+            interrupted.append(row)
             os.kill(os.getpid(), signal.SIGINT)
 
     folder, outcome = start(tmp_path / "run", apart(4), tiny_config(iterations=10**6), on_row=interrupt)
-    assert [row["env_steps"] for row in read_metrics(folder.metrics_file)][:2] == [64, 128]
+    assert all(row["env_steps"] == 64 * row["iteration"] for row in read_metrics(folder.metrics_file))
     assert (outcome.state, outcome.signal) == ("stopped", signal.SIGINT) and outcome.iteration >= 2
     assert int(outcome.checkpoint.name) == outcome.iteration and not children_of(os.getpid())
     assert folder.read_state()["state"] == "stopped"

@@ -95,8 +95,8 @@ def test_a_signal_between_a_death_and_its_restart_ends_the_run_where_it_stands(t
     folder, told, end, starts = started(tmp_path / "run"), [], GMIProcesses.end, []
 
     def end_with_signals(processes):
-        os.kill(os.getpid(), signal.SIGINT)
-        os.kill(os.getpid(), signal.SIGTERM)
+        signal.raise_signal(signal.SIGINT)  # to this thread: in this order
+        signal.raise_signal(signal.SIGTERM)
         end(processes)
 
     monkeypatch.setattr(GMIProcesses, "end", end_with_signals)
