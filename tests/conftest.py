@@ -52,11 +52,17 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="session", autouse=True)
-def hangups_are_heard():
-    """Under `nohup` SIGHUP is ignored, also by what tests start, and tests of that signal would fail."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+def signals_are_received():
+    """A shell ignores SIGINT for what it starts in the background, `nohup` SIGHUP; programs that tests start inherit it."""
+    defaults = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGQUIT: signal.SIG_DFL,
+        signal.SIGHUP: signal.SIG_DFL,
+    }
+    before = {number: signal.signal(number, handler) for number, handler in defaults.items()}
     yield
-    signal.signal(signal.SIGHUP, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

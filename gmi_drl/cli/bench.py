@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.output import console, format_option, plain_table, print_json, require_folder, say
+from gmi_drl.cli.options import format_option
+from gmi_drl.cli.output import console, plain_table, print_json, require_folder, say
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
 if TYPE_CHECKING:

@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gmi_drl.cli.make_plan import even_plan, node_of
-from gmi_drl.cli.output import named_backend, say
+from gmi_drl.cli.options import named_backend
+from gmi_drl.cli.output import say
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.backends import BACKENDS, PROCESS, require_applied
 

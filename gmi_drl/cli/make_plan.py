@@ -6,7 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.output import named_backend, say
+from gmi_drl.cli.options import named_backend
+from gmi_drl.cli.output import say
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.layout.backends import AUTO
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.local_task import open_task
-from gmi_drl.cli.output import console, format_option, plain_table, print_json, say, simulator_option, use_simulator
+from gmi_drl.cli.options import format_option, simulator_option, use_simulator
+from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 

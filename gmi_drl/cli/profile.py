@@ -6,20 +6,16 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
-from gmi_drl.cli.output import (
+from gmi_drl.cli.options import (
     algo_option,
     backend_option,
-    console,
     env_arg_option,
     format_option,
     named_backend,
-    print_json,
-    require_folder,
-    say,
     simulator_option,
     use_simulator,
-    write_file,
 )
+from gmi_drl.cli.output import console, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan.tables import point_table
 from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.errors import UsageError

@@ -8,18 +8,15 @@ import rich_click as click
 
 from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
 from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
-from gmi_drl.cli.output import (
+from gmi_drl.cli.options import (
     apply_mig_option,
     backend_option,
-    console,
     format_option,
     launcher_option,
-    plain_table,
-    print_json,
-    say,
     simulator_option,
     use_simulator,
 )
+from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS

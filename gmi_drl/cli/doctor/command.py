@@ -8,7 +8,8 @@ import rich_click as click
 
 from gmi_drl.cli.doctor import gpus
 from gmi_drl.cli.doctor.gpus import Finding, ranges
-from gmi_drl.cli.output import console, format_option, print_json, say
+from gmi_drl.cli.options import format_option
+from gmi_drl.cli.output import console, print_json, say
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.layout.backends import BACKENDS
 

@@ -10,19 +10,15 @@ import rich_click as click
 
 from gmi_drl.cli.layouts import needs_apply_mig
 from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, PlanOptions, make_plan, planned_node, refuse
-from gmi_drl.cli.output import (
+from gmi_drl.cli.options import (
     algo_option,
     backend_option,
-    console,
     env_arg_option,
     named_backend,
-    print_json,
-    require_folder,
-    say,
     simulator_option,
     use_simulator,
-    write_file,
 )
+from gmi_drl.cli.output import console, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan.document import plan_document
 from gmi_drl.cli.plan.formulas import explained_lines
 from gmi_drl.cli.plan.split_tables import division_notes, division_table

@@ -8,18 +8,18 @@ import rich_click as click
 
 from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
 from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
-from gmi_drl.cli.output import (
+from gmi_drl.cli.options import (
     algo_option,
     apply_mig_option,
     backend_option,
     env_arg_option,
     format_option,
     launcher_option,
-    print_json,
-    say,
     simulator_option,
 )
-from gmi_drl.cli.train.checks import TrainOptions, apply_options, check, check_early, run_settings
+from gmi_drl.cli.output import print_json, say
+from gmi_drl.cli.train.checks import check, check_early
+from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run
 from gmi_drl.config.task_names import as_file_name, known_tasks, with_arguments
 from gmi_drl.errors import UsageError

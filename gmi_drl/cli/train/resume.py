@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
 from gmi_drl.cli.output import say
-from gmi_drl.cli.train.checks import TrainOptions, apply_options, check, check_early
+from gmi_drl.cli.train.checks import check, check_early
+from gmi_drl.cli.train.options import TrainOptions, apply_options
 from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
 from gmi_drl.units import counted

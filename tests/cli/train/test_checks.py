@@ -4,7 +4,8 @@ import pytest
 import yaml
 from conftest import tiny_layout
 
-from gmi_drl.cli.train.checks import TrainOptions, apply_options, check
+from gmi_drl.cli.train.checks import check
+from gmi_drl.cli.train.options import TrainOptions, apply_options
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import UsageError
