@@ -53,7 +53,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session", autouse=True)
 def signals_are_received():
-    """A shell ignores SIGINT for what it starts in the background, `nohup` SIGHUP; programs that tests start inherit it."""
+    """A shell ignores SIGINT for what it starts in the background, `nohup` ignores SIGHUP: programs inherit it."""
     defaults = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGQUIT: signal.SIG_DFL,
