@@ -4,6 +4,7 @@ Needs the extras [mujoco] and [video] and OpenGL by EGL or OSMesa (`apt-get inst
 """
 
 import sys
+from contextlib import closing
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ def draw(name: str) -> np.ndarray:
     generator = torch.Generator().manual_seed(0)
     for _ in range(STEPS):
         task.step(0.3 * torch.randn(1, task.spec.num_actions, generator=generator))
-    with Renderer(task.model_xml, 1, SIZE, None) as renderer:
+    with closing(Renderer(task.model_xml, 1, SIZE, None)) as renderer:
         return np.array(renderer.draw(task.states()))
 
 

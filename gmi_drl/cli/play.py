@@ -2,6 +2,7 @@
 
 import re
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -85,7 +86,7 @@ def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], cam
     stride = stride_of(task.spec.step_s)
     is_shown = sys.stderr.isatty()
     with (
-        Renderer(task.model_xml, task.num_env, size, camera) as renderer,
+        closing(Renderer(task.model_xml, task.num_env, size, camera)) as renderer,
         open_video(output, size, stride * task.spec.step_s) as add,
     ):
         for step in track(range(steps), "Drawing", console=Console(stderr=True), transient=True, disable=not is_shown):

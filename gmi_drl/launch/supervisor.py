@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -144,7 +144,7 @@ class Supervisor:
             self.folder.write_state("running")
             self._go_back_to(int(resume.name) if resume else 0)
             writers.start()
-            rows = life.enter_context(Presence(self.folder.metrics_file))
+            rows = life.enter_context(closing(Presence(self.folder.metrics_file)))
             life.callback(self.request.only_store)  # signals must not interrupt the end of the processes
             by_signal = self._supervise(processes, template.leaders(layout), merger, writers, rows)
             result = processes.results[template.leaders(layout)[0]]

@@ -1,7 +1,7 @@
 """A training in a run folder: the folder is locked, a supervisor runs the training, and the final state is written."""
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
@@ -65,7 +65,7 @@ def train(
     with (
         folder.lock(),
         folder.kept_if_begun(),
-        Presence(folder.path) as presence,
+        closing(Presence(folder.path)) as presence,
         stop_on_signals(Stage.STARTING) as request,
     ):
         _check_newest(folder, resume)

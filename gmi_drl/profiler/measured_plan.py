@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 from gmi_drl.config.learners import LEARNERS
@@ -234,9 +235,10 @@ def explore(
     def on_point(point: ProfilePoint) -> None:
         tell(_described(point))
 
-    with PointMeasurer(
+    measure = PointMeasurer(
         task, config, node, cache, grid, budget, on_point, speeds=speeds, template=template, one_at_least=True
-    ) as measure:
+    )
+    with closing(measure):
         if exhaustive:
             for cut in grid:
                 measure(cut)

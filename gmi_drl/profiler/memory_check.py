@@ -1,6 +1,7 @@
 """Checks before a training starts whether its environments fit into memory."""
 
 from collections.abc import Callable
+from contextlib import closing
 from math import ceil, inf
 
 from gmi_drl.config.learners import OUR_PPO
@@ -124,7 +125,9 @@ def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node
     cache = Cache(task, config, node, template=template)
     cuts = [Cut(size, few, layout.backend) for few in SMALL]
     speeds = remembered_speeds(node, [layout.backend])  # as in a plan, so that its points in the cache count
-    with PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template) as measure:
+    with closing(
+        PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template)
+    ) as measure:
         for cut in cuts:
             point = measure(cut)
             if point is not None and not point.runnable:

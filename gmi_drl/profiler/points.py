@@ -5,8 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
-from types import TracebackType
-from typing import Self
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
@@ -41,8 +39,8 @@ class PointMeasurer:
 
     On cores, which enforce the share of a GMI, one GMI runs alone. On a GPU all GMIs of one device run, and reduce as
     the GMIs of all devices would at the same speeds. A point in the cache that used another reduction does not count.
-    If a GMI fails, dies or hangs, or the backend refuses the division, the point is not runnable. Leaving the `with`
-    block ends all GMIs.
+    If a GMI fails, dies or hangs, or the backend refuses the division, the point is not runnable. `close` ends all
+    GMIs.
 
     Args:
         task: The task to measure.
@@ -97,14 +95,6 @@ class PointMeasurer:
         """The points that were asked for, without unmeasured ones."""
         return self.cache.profile.model_copy(update={"points": tuple(self.points)})
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._end()
-
     def _cached(self, cut: Cut) -> ProfilePoint | None:
         """The cached point of a cut, if its GMIs used the reduction that they would use now."""
         point = self.cache.profile.point(cut)
@@ -150,7 +140,7 @@ class PointMeasurer:
         except GmiError as error:
             if error.exit_code != GmiError.exit_code:  # e.g. a missing package: no other point would run either
                 raise
-            self._end()
+            self.close()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
         point = point_of(measured, cut, session.layout)
@@ -159,7 +149,7 @@ class PointMeasurer:
 
     def _session_of(self, cut: Cut) -> Session:
         if self._session is None or self._division != cut.division:
-            self._end()
+            self.close()
             layout = self._layout(cut)
             claim = self._life.enter_context(claimed([layout], "gmi-drl is measuring"))
             session = self._life.enter_context(closing(Session(layout, self.config)))
@@ -168,7 +158,8 @@ class PointMeasurer:
             self._division = cut.division
         return self._session
 
-    def _end(self) -> None:
+    def close(self) -> None:
+        """End all GMIs."""
         self._session = None
         self._life.close()
 

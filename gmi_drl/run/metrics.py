@@ -5,8 +5,8 @@ import math
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType, UnionType
-from typing import Any, Self
+from types import UnionType
+from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.files import write_atomically
@@ -40,14 +40,6 @@ class MetricsFile:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def read_metrics(path: Path) -> list[Row]:

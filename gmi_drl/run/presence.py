@@ -3,8 +3,6 @@
 import os
 import time
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from gmi_drl.errors import MachineError
 
@@ -47,10 +45,6 @@ class Presence:
         if not self.is_there():
             raise MachineError(f"{self.path} was removed, moved or replaced while the run was writing to it")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close the descriptor."""
         os.close(self._descriptor)

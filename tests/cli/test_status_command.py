@@ -1,4 +1,5 @@
 import json
+from contextlib import closing
 
 from conftest import tiny_config, tiny_layout
 
@@ -10,7 +11,7 @@ def make_run(path, state, message=""):
     folder = RunFolder(path)
     folder.create()
     folder.write_setup(tiny_layout(), tiny_config())
-    with MetricsFile(folder.metrics_file) as metrics:
+    with closing(MetricsFile(folder.metrics_file)) as metrics:
         metrics.write({"iteration": 7, "env_steps": 12345, "steps_per_second": 20000.0, "return_mean": 3.25})
     folder.write_state(state, message)
     return folder

@@ -1,4 +1,5 @@
 import math
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -41,12 +42,12 @@ def measurer(seconds=math.inf, node=None, grid=(), speeds=None):
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
     sessions, start = [], Session.start
     monkeypatch.setattr(Session, "start", lambda self, claim: sessions.append(self) or start(self, claim))
-    with measurer() as measure:
+    with closing(measurer()) as measure:
         measured = [measure(Cut(1, num_env)) for num_env in (4, 8)]
         assert measure(Cut(1, 4)) is measured[0]
     assert len(sessions) == 1 and [point.num_env for point in measure.points] == [4, 8]
     assert all(point.runnable and point.steps_per_second > 0 and point.phases for point in measured)
-    with measurer(seconds=0) as again:
+    with closing(measurer(seconds=0)) as again:
         assert again(Cut(1, 8)) == measured[1] and again(Cut(1, 16)) is None
     assert list(again.unmeasured) == [Cut(1, 16)]
 
@@ -69,7 +70,7 @@ def test_what_was_measured_by_another_reduction_is_not_remembered(monkeypatch):
 def test_a_start_is_expected_to_cost_what_the_last_one_took():
     measure = measurer(seconds=1000)
     assert measure._expected_s(Cut(1, 4)) == START_S + measure.pace.expected_s()
-    with measure:
+    with closing(measure):
         measure(Cut(1, 4))
         assert measure.pace.start_s not in (0, START_S)
         assert measure._expected_s(Cut(1, 4)) < measure._expected_s(Cut(1, 4, "toy"))
@@ -109,7 +110,7 @@ def test_where_nothing_enforces_it_all_gmis_of_a_device_are_run():
 
 def test_what_fails_or_dies_is_not_runnable_and_not_remembered(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    with measurer() as measure:
+    with closing(measurer()) as measure:
         assert "no room for 16" in measure(Cut(1, 16)).reason and "exited with code 9" in measure(Cut(1, 32)).reason
         assert measure(Cut(1, 8)).runnable  # in a process of its own again
         assert measure(Cut(1, 16)) in measure.points and len(measure.points) == 3, "what has failed is not tried again"
@@ -137,7 +138,7 @@ def test_the_noise_is_the_standard_error_of_the_mean_over_the_mean():
 
 def test_what_no_point_can_mend_is_an_error(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=BROKEN))
-    with measurer() as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
+    with closing(measurer()) as measure, pytest.raises(GmiError, match="mujoco is missing") as failed:
         measure(Cut(1, 128))
     assert failed.value.exit_code == MachineError.exit_code
 
@@ -190,7 +191,7 @@ def test_points_of_one_backend_tell_nothing_of_the_memory_of_another(install, mo
 
 def test_divisions_are_run_by_their_own_backend(install):
     toy = install_backend(install)
-    with measurer() as measure:
+    with closing(measurer()) as measure:
         measured = [measure(Cut(1, 4, name)) for name in ("toy", "process")]
         assert (toy.cuts, toy.alive) == (1, 0)
         assert [point.backend for point in measured] == ["toy", "process"] and all(one.runnable for one in measured)
@@ -202,7 +203,7 @@ def test_a_division_that_its_backend_refuses_is_not_runnable(install, monkeypatc
     toy = install_backend(install)
     monkeypatch.setattr(toy, "check", at_most_one)
     node = Node(name="two cores", cpu=Cpu(cores=2, memory_gib=8))
-    with measurer(node=node) as measure:
+    with closing(measurer(node=node)) as measure:
         refused, runs = measure(Cut(2, 4, "toy")), measure(Cut(1, 4, "toy"))
     assert (refused.runnable, refused.reason) == (False, "toy makes 1 GMI, not 2; of cores") and toy.cuts == 1
     assert runs.runnable and measure.points == [refused, runs]
@@ -214,7 +215,7 @@ def at_most_one(backend, node, layout):
 
 def test_a_session_that_does_not_start_makes_its_point_not_runnable(monkeypatch):
     monkeypatch.setattr(points, "Session", lambda layout, config: Session(layout, config, role=STILLBORN))
-    with measurer() as measure:
+    with closing(measurer()) as measure:
         point = measure(Cut(1, 4))
         assert not point.runnable and "exited with code 7" in point.reason
         monkeypatch.setattr(points, "Session", Session)
@@ -223,12 +224,12 @@ def test_a_session_that_does_not_start_makes_its_point_not_runnable(monkeypatch)
 
 def test_devices_in_use_are_refused():
     with (
-        measurer() as measure,
+        closing(measurer()) as measure,
         claimed([tiny_layout(1)], "another run"),
         pytest.raises(LayoutMismatchError, match="another run"),
     ):
         measure(Cut(1, 4))
-    with measurer() as measure:
+    with closing(measurer()) as measure:
         assert measure(Cut(1, 4)).runnable
         with pytest.raises(LayoutMismatchError, match="gmi-drl is measuring"), claimed([tiny_layout(1)], "a training"):
             pass

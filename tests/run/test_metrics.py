@@ -1,4 +1,5 @@
 import json
+from contextlib import closing
 
 import pytest
 
@@ -7,7 +8,7 @@ from gmi_drl.run.metrics import MetricsFile, drop_rows_after, last_row, read_met
 
 def test_rows_come_back_and_nan_becomes_null(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    with MetricsFile(path) as metrics:
+    with closing(MetricsFile(path)) as metrics:
         metrics.write({"iteration": 1, "kl": float("nan"), "gmis": {"0": {"sim_s": float("inf")}}})
     assert read_metrics(path) == [{"iteration": 1, "kl": None, "gmis": {"0": {"sim_s": None}}}]
     json.loads(path.read_text())
@@ -15,7 +16,7 @@ def test_rows_come_back_and_nan_becomes_null(tmp_path):
 
 def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    with MetricsFile(path) as metrics:
+    with closing(MetricsFile(path)) as metrics:
         for iteration in range(1, 6):
             metrics.write({"iteration": iteration})
     with path.open("ab") as file:
@@ -25,7 +26,7 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
         file.write('{"iteration": 6, "kl"')
     assert last_row(path) == {"iteration": 5}
     assert drop_rows_after(path, 3) == 2
-    with MetricsFile(path) as metrics:
+    with closing(MetricsFile(path)) as metrics:
         metrics.write({"iteration": 4})
     assert [row["iteration"] for row in read_metrics(path)] == [1, 2, 3, 4]
 

@@ -1,3 +1,5 @@
+from contextlib import closing
+
 import pytest
 
 from gmi_drl.errors import MachineError
@@ -27,7 +29,7 @@ def put_a_file_above(folder):
 
 @pytest.mark.parametrize("harm", [remove, replace, put_a_file_above])
 def test_a_file_that_lost_its_name_is_not_there(folder, harm):
-    with Presence(folder) as home:
+    with closing(Presence(folder)) as home:
         home.require()
         harm(folder)
         assert not home.is_there()
@@ -36,7 +38,7 @@ def test_a_file_that_lost_its_name_is_not_there(folder, harm):
 
 
 def test_looks_are_rare(folder, monkeypatch):
-    with Presence(folder) as home:
+    with closing(Presence(folder)) as home:
         folder.rmdir()
         home.check()  # it has looked just now
         monkeypatch.setattr(presence, "CHECK_S", 0.0)

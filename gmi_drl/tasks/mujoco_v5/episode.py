@@ -1,11 +1,21 @@
-"""What gymnasium's tasks share: first states, velocities, observations of robots in a plane."""
+"""What gymnasium's tasks share: first states, velocities, robots that run in a plane."""
+
+from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
 
 from gmi_drl.tasks.constants import constant
-from gmi_drl.tasks.sim_task import Fields
+from gmi_drl.tasks.mujoco_v5.model import gymnasium_mjcf
+from gmi_drl.tasks.sim_task import Fields, TaskDefinition
 from gmi_drl.tasks.terms import Terms
+from gmi_drl.workload import TaskSpec
+
+CONTROL_COST = 1e-3
+"""Of Hopper and Walker2d, per squared action."""
+RESET_NOISE = 5e-3
+"""Of Hopper and Walker2d."""
 
 MOST_SPEED = 10.0
 """Largest velocity that Hopper and Walker2d observe, m/s or rad/s."""
@@ -32,17 +42,6 @@ def x_velocity(before: Fields, after: Fields, step_s: float) -> Tensor:
     return (after["qpos"][:, 0] - before["qpos"][:, 0]) / step_s
 
 
-def running_terms(
-    before: Fields, after: Fields, action: Tensor, is_healthy: Tensor, step_s: float, control_cost: float
-) -> Terms:
-    """The terms of Hopper's and Walker2d's rewards, as in gymnasium's `info`."""
-    return {
-        "reward_forward": x_velocity(before, after, step_s).float(),
-        "reward_survive": is_healthy.float(),
-        "reward_ctrl": -control_cost * action.square().sum(1),
-    }
-
-
 def observe_plane(fields: Fields, most_speed: float = float("inf")) -> Tensor:
     """Observation `[N, nq - 1 + nv]` of a robot that runs in a plane: qpos without x, then qvel, clipped."""
     return torch.cat((fields["qpos"][:, 1:], fields["qvel"].clamp(-most_speed, most_speed)), dim=1).float()
@@ -51,3 +50,45 @@ def observe_plane(fields: Fields, most_speed: float = float("inf")) -> Tensor:
 def is_within(value: Tensor, limits: tuple[float, float]) -> Tensor:
     """Whether a value lies strictly between two limits, bool of its shape."""
     return (value > limits[0]) & (value < limits[1])
+
+
+def healthy_runner(
+    spec: TaskSpec, mjcf: str, rest: tuple[float, ...], is_healthy: Callable[[Fields], Tensor]
+) -> TaskDefinition:
+    """The task of Hopper and Walker2d: run in a plane and stay healthy.
+
+    Reward = velocity along x + 1 while healthy - 0.001 times the squared actions. An episode ends when the robot is not
+    healthy. 4 substeps.
+
+    Args:
+        spec: Of the task.
+        mjcf: Name of gymnasium's model file.
+        rest: The initial positions `[nq]`.
+        is_healthy: Whether the robot of each environment is healthy, bool `[N]`.
+    """
+
+    def reward_done(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> tuple[Tensor, Tensor]:
+        healthy = is_healthy(after)
+        reward = x_velocity(before, after, spec.step_s) + healthy - CONTROL_COST * action.square().sum(1)
+        return reward.float(), ~healthy
+
+    def reward_terms(obs: Tensor, action: Tensor, before: Fields, after: Fields) -> Terms:
+        return {
+            "reward_forward": x_velocity(before, after, spec.step_s).float(),
+            "reward_survive": is_healthy(after).float(),
+            "reward_ctrl": -CONTROL_COST * action.square().sum(1),
+        }
+
+    return TaskDefinition(
+        spec=spec,
+        build_mjcf=partial(gymnasium_mjcf, mjcf),
+        substeps=4,
+        fields=("qpos", "qvel"),
+        observe=lambda fields, action: observe_plane(fields, MOST_SPEED),
+        reward_done=reward_done,
+        reward_terms=reward_terms,
+        reset_noise=2 * len(rest),
+        reset_state=lambda noise: start_state(noise, rest, RESET_NOISE),
+        remembered=("qpos",),
+        as_stepped=True,
+    )

@@ -1,8 +1,7 @@
 """Pictures of environments, drawn by MuJoCo without a window."""
 
 from math import ceil, sqrt
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -67,14 +66,6 @@ class Renderer:
         """Free OpenGL's resources. Nothing can be drawn afterwards."""
         self._context.free()
         self._gl.free()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _find(self, name: str | None) -> Any:
         mujoco, model = self._mujoco, self._model

@@ -1,3 +1,5 @@
+from contextlib import closing
+
 import numpy as np
 import pytest
 import torch
@@ -21,7 +23,7 @@ def test_tiles_without_pixels_are_refused():
 def test_every_tile_shows_its_own_environment(opengl):
     task = make("ant", num_env=3, seed=1)
     task.step(torch.ones(3, 8))
-    with Renderer(task.model_xml, 3, (64, 48)) as renderer:
+    with closing(Renderer(task.model_xml, 3, (64, 48))) as renderer:
         states = task.states()
         frame = renderer.draw(states)
         assert frame.shape == (48, 64, 3) and frame.dtype == np.uint8
@@ -34,7 +36,7 @@ def test_every_tile_shows_its_own_environment(opengl):
 
 def test_the_ant_is_seen_on_its_floor_below_the_sky(opengl):
     task = make("ant", num_env=1)
-    with Renderer(task.model_xml, 1, (64, 48), camera="side") as renderer:
+    with closing(Renderer(task.model_xml, 1, (64, 48), camera="side")) as renderer:
         frame = renderer.draw(task.states()).astype(int)
     is_orange = (frame[..., 0] > 120) & (frame[..., 2] < 80)
     assert 30 < is_orange.sum() < 64 * 48 / 3
@@ -45,7 +47,7 @@ def test_the_ant_is_seen_on_its_floor_below_the_sky(opengl):
 def test_camera_light_and_floor_go_along(opengl):
     task = make("ant", num_env=2)
     states = task.states()[[0, 0]]
-    with Renderer(task.model_xml, 2, (64, 24)) as renderer:
+    with closing(Renderer(task.model_xml, 2, (64, 24))) as renderer:
         together = renderer.draw(states).astype(int)
         states[1, 1] += 200  # time, then x; the squares of the floor repeat every 2 m
         apart = renderer.draw(states).astype(int)

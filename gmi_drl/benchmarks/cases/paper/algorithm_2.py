@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from random import Random
@@ -180,7 +180,9 @@ def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut"
 
     task, config, node, template = workload.spec, workload.config, workload.node, workload.template
     cache = Cache(task, config, node, template=template, fresh=True)
-    with PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=speeds, template=template) as measure:
+    with closing(
+        PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=speeds, template=template)
+    ) as measure:
         return algorithm_2(measure, grid, predictor(task, config.learner, node, template, speeds))[0].point.cut
 
 
