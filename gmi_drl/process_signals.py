@@ -41,7 +41,7 @@ def held_back() -> Iterator[None]:
     handler raises. Such a process starts with these signals blocked, until it calls `leave_to_launcher`: otherwise they
     would kill its interpreter while it starts.
     """
-    with _handled_afterwards():
+    with handlers_delayed():
         before = pthread_sigmask(SIG_BLOCK, ENDING)
         try:
             yield
@@ -50,8 +50,11 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def _handled_afterwards() -> Iterator[None]:
-    """Delay handlers until the `with` block ends. A mask is not enough: another thread may get the signal."""
+def handlers_delayed() -> Iterator[None]:
+    """Delay the handlers of `ENDING` until the `with` block ends; a signal that is ignored stays so.
+
+    A mask is not enough: another thread may get the signal.
+    """
     if current_thread() is not main_thread():  # only there are handlers set and called
         yield
         return
@@ -59,7 +62,7 @@ def _handled_afterwards() -> Iterator[None]:
     try:
         with handlers_kept():
             for number in ENDING:
-                if callable(getsignal(number)):
+                if getsignal(number) not in (SIG_IGN, None):
                     signal(number, lambda number, frame: came.append(number))
             yield
     finally:

@@ -9,18 +9,17 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 
+from gmi_drl.cleanup_process import start_cleanup_process
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.claims import claims_folder
-from gmi_drl.process_signals import ENDING, held_back
+from gmi_drl.process_signals import ENDING, handlers_delayed
 from gmi_drl.registry import class_at
 
 Undo = Callable[[Mapping[str, Any]], list[str]]
@@ -53,22 +52,13 @@ class Watchdog:
     ) -> None:
         self.notes: dict[str, Any] = dict(notes or {})
         self._undo, self._undo_s, self._log, self._asked = undo, undo_s, log, 0
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        launcher = os.pidfd_open(os.getpid())
-        try:
-            with theirs, log.open("ab") as errors, held_back():
-                arguments = [undo, str(theirs.fileno()), str(launcher), str(undo_s), json.dumps(self.notes)]
-                self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", PROGRAM, *arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=errors,
-                    env={**os.environ, "GMI_DRL_CLAIMS": str(claims_folder())},  # it leaves this folder
-                    pass_fds=[theirs.fileno(), launcher, *holds],
-                    start_new_session=True,
-                )
-        finally:
-            os.close(launcher)
+        with log.open("ab") as errors:
+            self._process, self._socket = start_cleanup_process(
+                [sys.executable, "-P", "-c", PROGRAM, undo, str(undo_s), json.dumps(self.notes)],
+                errors=errors,
+                holds=holds,
+                env={**os.environ, "GMI_DRL_CLAIMS": str(claims_folder())},  # it leaves this folder
+            )
         self.pid = self._process.pid
         self._exit = os.pidfd_open(self.pid)
 
@@ -105,7 +95,7 @@ class Watchdog:
         if answer is not None:
             left: list[str] = answer["left"]
             return left
-        with _signals_delayed():  # if this process is cut short, too, nobody undoes the rest
+        with handlers_delayed():  # if this process is cut short, too, nobody undoes the rest
             return load(self._undo)(self.notes) if self.notes else []
 
     def _ask(self, message: dict[str, Any], deadline_s: float) -> dict[str, Any] | None:
@@ -135,30 +125,13 @@ def load(undo: str) -> Undo:
     return found
 
 
-@contextmanager
-def _signals_delayed() -> Iterator[None]:
-    """Delay the handlers of `ENDING` until the `with` block ends."""
-    if threading.current_thread() is not threading.main_thread():  # handlers run in the main thread only
-        yield
-        return
-    came: dict[int, None] = {}
-    before = {number: signal.signal(number, lambda number, frame: came.setdefault(number)) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for late in came:
-            signal.raise_signal(late)
-
-
 def main() -> None:
     """The watchdog process: take notes until the launcher closes or dies, then undo what they say."""
     for ignored in ENDING:
         signal.signal(ignored, signal.SIG_IGN)  # only the launcher reacts to them, and may take its time
     signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
-    where, descriptor, launcher, undo_s, first = sys.argv[1:]
-    undo, connection, notes = load(where), socket.socket(fileno=int(descriptor)), dict[str, Any](json.loads(first))
+    where, undo_s, first, launcher = sys.argv[1:]
+    undo, connection, notes = load(where), socket.socket(fileno=sys.stdin.fileno()), dict[str, Any](json.loads(first))
     os.chdir("/")
     number = _take_notes(connection, int(launcher), notes)
     faulthandler.dump_traceback_later(float(undo_s), exit=True)

@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -41,23 +40,9 @@ class Reaper:
         self._watcher.start()
 
     def _start(self) -> None:
-        from gmi_drl.process_signals import held_back  # here, since the script imports the standard library only
+        from gmi_drl.cleanup_process import start_cleanup_process  # here: the script has the standard library only
 
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        launcher = os.pidfd_open(os.getpid())  # shows its death; forks may keep the connection open
-        try:
-            with theirs, held_back():
-                self._process = subprocess.Popen(
-                    [sys.executable, "-I", "-S", __file__, str(launcher)],
-                    stdin=theirs.fileno(),
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    pass_fds=[launcher],
-                    start_new_session=True,
-                    cwd="/",
-                )
-        finally:
-            os.close(launcher)
+        self._process, self._socket = start_cleanup_process([sys.executable, "-I", "-S", __file__], folder="/")
 
     def watch(self, group: int) -> None:
         """Kill this process group when the launcher dies."""
