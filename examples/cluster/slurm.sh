@@ -9,7 +9,7 @@
 # With GPUs: --gpus-per-node=8, and --num-gpus 8 for both `ray start`.
 
 set -euo pipefail
-export RAY_USAGE_STATS_ENABLED=0
+export RAY_USAGE_STATS_ENABLED=0 RAY_worker_niceness=0 # else GMIs give way to all else on their nodes
 head=$(hostname) # where this script runs is the first node of the job, and the launcher's
 export RAY_ADDRESS="$head:6379"
 cpus=${SLURM_CPUS_PER_TASK:-2}

@@ -135,7 +135,7 @@ def _run(order: dict[str, Any], launcher: "LauncherConnection", tasks: list[Any]
     torch.set_num_threads(gmi.torch_threads)
     torch.set_num_interop_threads(1)
     resources = Resources.from_order(order["resources"])
-    folders = Path(order["run_folder"]), Path(order["meeting"])
+    folders = Path(order["run_folder"]), Path(order["rendezvous_folder"])
     names = ("hang_s", "is_remote", "predecessors", "agents_are_restarted")
     settings = {name: order[name] for name in names if name in order}
     with GMI_manager(layout, gmi, *folders, launcher, resources, tasks=tasks, **settings) as manager:

@@ -53,7 +53,7 @@ class GMI_manager:
         layout: All GMIs.
         gmi: The GMI of this process.
         run_folder: The files of this run.
-        meeting: A folder of this launch, for rendezvous that need a path.
+        rendezvous_folder: A folder of this launch, for rendezvous that need a path.
         launcher: The connection to the launcher.
         resources: What this GMI shares with others.
         hang_s: Deadline in seconds of every wait for another GMI, times the factors of `waits`.
@@ -68,7 +68,7 @@ class GMI_manager:
     layout: Layout
     gmi: GMI
     run_folder: Path
-    meeting: Path
+    rendezvous_folder: Path
     launcher: LauncherConnection
     resources: Resources
     hang_s: float

@@ -72,9 +72,9 @@ class RunFolder:
         return self.path / "checkpoints"
 
     @property
-    def meeting(self) -> Path:
+    def rendezvous_folder(self) -> Path:
         """Folder for the rendezvous of a launch; removed after it."""
-        return self.path / ".meeting"
+        return self.path / ".rendezvous"
 
     def log_file(self, number: int) -> Path:
         """Output of a process, by its number: that of a GMI is its id."""

@@ -174,7 +174,7 @@ def test_a_run_whose_folder_vanishes_ends_and_leaves_nothing(training, tmp_path,
     else:
         lost.rename(elsewhere)
     if how == "replaced":
-        run.folder.meeting.mkdir(parents=True)  # another run begins there
+        run.folder.rendezvous_folder.mkdir(parents=True)  # another run begins there
     returned, printed, left = run.end(60)
     assert returned == 4 and not left and "Traceback" not in printed
     told = r"(/metrics\.jsonl)? was removed, moved or replaced while the run was writing to it"  # its files go first
@@ -184,7 +184,7 @@ def test_a_run_whose_folder_vanishes_ends_and_leaves_nothing(training, tmp_path,
     elif how == "removed":
         assert not path.exists()
     else:
-        assert [file.name for file in path.iterdir()] == [".meeting"] and not (elsewhere / ".meeting").exists()
+        assert [file.name for file in path.iterdir()] == [".rendezvous"] and not (elsewhere / ".rendezvous").exists()
     with claim([f"core-{core}" for core in allowed_cores()[:2]], "a test"):
         pass
 

@@ -71,5 +71,5 @@ def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):
         open_layout(tiny_layout(1, backend="toy"), tiny_config(), folder, roles, {}, slot_bytes=64),
     ):
         pass
-    assert (toy.cuts, toy.alive) == (1, 0) and not folder.meeting.exists()
+    assert (toy.cuts, toy.alive) == (1, 0) and not folder.rendezvous_folder.exists()
     assert open_descriptors() == before and not children_of(os.getpid())

@@ -149,7 +149,7 @@ def _shared_memory() -> Finding:
     from gmi_drl.layout.reductions import usual_reduction
 
     os.close(create_segment(2, 2**20))
-    return f"memfd works, reductions by {usual_reduction([[0, 1]], platform.machine()).name}", ""
+    return f"memfd works, reductions in host memory by {usual_reduction([[0, 1]], platform.machine()).name}", ""
 
 
 def _claims() -> Finding:

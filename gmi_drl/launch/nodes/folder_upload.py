@@ -47,7 +47,7 @@ class FolderUpload:
         self._reaper.watch_folder(self.path)
         folder = RunFolder(self.path)
         folder.create()
-        folder.meeting.mkdir()
+        folder.rendezvous_folder.mkdir()
         self._log_thread.start()
         return self
 

@@ -152,7 +152,7 @@ class Host:
         ours = {} if is_proxy(number) else self._instances.environment(self._ids.index(gmi_id))
         wanted = {**without_mps(os.environ), **ours, **environment}
         complete = {name: value for name, value in wanted.items() if value is not None}
-        for name in ("layout", "run_folder", "meeting"):
+        for name in ("layout", "run_folder", "rendezvous_folder"):
             order[name] = str(self._here(order[name]))
         order["is_remote"] = self._copy is not None
         module = CHILD

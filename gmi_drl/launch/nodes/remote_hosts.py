@@ -101,7 +101,7 @@ class RemoteHosts:
         log.touch()
         gmi = RemoteGMI(order["gmi"], node.name, 0, log, node.connection.send)
         node.gmis[order["gmi"]] = gmi  # before its first message can come
-        for name in ("layout", "run_folder", "meeting"):
+        for name in ("layout", "run_folder", "rendezvous_folder"):
             order[name] = str(Path(order[name]).resolve())
         node.request({"type": "start", "order": order, "log": str(log), "environment": dict(environment)})
         try:

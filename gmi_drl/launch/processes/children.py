@@ -20,7 +20,7 @@ class Children(Mapping[int, GMIHandle]):
 
     Args:
         order: The part of the order for `roles.main` that all processes have in common.
-        job: What the GMIs run. The meeting folder in its run folder is made by `open` and removed by `kill`.
+        job: What the GMIs run. The rendezvous folder in its run folder is made by `open` and removed by `kill`.
         instances: What the devices of this layout are cut into.
         start: Starts a GMI.
         resources: What the processes inherit, by their numbers.
@@ -55,12 +55,12 @@ class Children(Mapping[int, GMIHandle]):
         return len(self._running)
 
     def open(self) -> None:
-        """Create the meeting folder. After this, `kill` must be called."""
-        # `kill` removes the meeting folder by this descriptor: the run folder may be moved or replaced meanwhile.
+        """Create the rendezvous folder. After this, `kill` must be called."""
+        # `kill` removes the rendezvous folder by this descriptor: the run folder may be moved or replaced meanwhile.
         self._home = os.open(self._folder.path, os.O_PATH | os.O_DIRECTORY)
         try:
-            shutil.rmtree(self._folder.meeting, ignore_errors=True)  # left by a launcher that was killed
-            self._folder.meeting.mkdir()
+            shutil.rmtree(self._folder.rendezvous_folder, ignore_errors=True)  # left by a launcher that was killed
+            self._folder.rendezvous_folder.mkdir()
         except BaseException:
             self.kill()
             raise
@@ -97,13 +97,13 @@ class Children(Mapping[int, GMIHandle]):
         self._selector.unregister(descriptor)
 
     def kill(self) -> None:
-        """Kill every process group, and remove the meeting folder."""
+        """Kill every process group, and remove the rendezvous folder."""
         try:
             self._instances.release([child.pid for child in self.values()])
         finally:  # also if that fails or is interrupted
             with ExitStack() as ends:  # runs all in reverse order, also if one raises
                 ends.callback(os.close, self._home)
-                ends.callback(shutil.rmtree, self._folder.meeting.name, ignore_errors=True, dir_fd=self._home)
+                ends.callback(shutil.rmtree, self._folder.rendezvous_folder.name, ignore_errors=True, dir_fd=self._home)
                 ends.callback(self._selector.close)
                 for child in self.values():
                     ends.callback(child.close)

@@ -94,7 +94,7 @@ class GMIProcesses:
             "params": dict(params),
             "layout": str(job.folder.layout_file),
             "run_folder": str(job.folder.path),
-            "meeting": str(job.folder.meeting),
+            "rendezvous_folder": str(job.folder.rendezvous_folder),
             "hang_s": job.config.hang_s,
             "drains": instances.drains,
             "agents_are_restarted": restarts is not None,

@@ -2,7 +2,7 @@
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -13,17 +13,20 @@ from gmi_drl.launch.processes.reaper import Reaper
 
 OBJECT_STORE_BYTES = 80 * 2**20  # near Ray's minimum: we store nothing there
 
+SETTINGS = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
+"""Variables of a cluster of our own: Ray would report its use, and give its workers a nice value of 15."""
+
 
 @contextmanager
 def own_cluster() -> Iterator[None]:
     """Run a cluster with this machine's cores and GPUs for the time of a `with` block.
 
-    It has no dashboard and sends no usage statistics. If this process is killed, a reaper kills the processes that Ray
-    would leave for a minute (the agents of its raylet), and removes the cluster's folder.
+    It has no dashboard. If this process is killed, a reaper kills the processes that Ray would leave for a minute (the
+    agents of its raylet), and removes the cluster's folder.
     """
     import ray
 
-    with folder_of_ray() as folder, closing(Reaper()) as reaper, variable("RAY_USAGE_STATS_ENABLED", "0"):
+    with folder_of_ray() as folder, closing(Reaper()) as reaper, variables(SETTINGS):
         reaper.watch_folder(folder)
         others = set(psutil.Process().children(recursive=True))
         try:
@@ -52,13 +55,14 @@ def folder_of_ray() -> Iterator[Path]:
 
 
 @contextmanager
-def variable(name: str, value: str) -> Iterator[None]:
-    """Set an environment variable for the time of a `with` block."""
-    before = os.environ.get(name)
-    os.environ[name] = value
+def variables(values: Mapping[str, str]) -> Iterator[None]:
+    """Set environment variables for the time of a `with` block."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
     try:
         yield
     finally:
-        os.environ.pop(name)
-        if before is not None:
-            os.environ[name] = before
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value

@@ -12,7 +12,7 @@ class RslRlProbe(ReplicaProbe):
     def GMI_run(self) -> None:
         """See `Probe`."""
         reduction = self.mgr.reduction(self.group)
-        with process_group(reduction.group, self.mgr.meeting / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
+        with process_group(reduction.group, self.mgr.rendezvous_folder / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
             super().GMI_run()
 
     def make_replica(self, task: Task) -> RslRlReplica:

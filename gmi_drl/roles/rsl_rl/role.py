@@ -25,7 +25,7 @@ class RslRl(Holistic):
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """See `Holistic.GMI_run`."""
         reduction = self.mgr.reduction(self.group)
-        with process_group(reduction.group, self.mgr.meeting / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
+        with process_group(reduction.group, self.mgr.rendezvous_folder / f"{self.group.name}.rsl_rl", self.mgr.hang_s):
             result = super().GMI_run(resume)
         self.replica.iteration_metrics.close()
         return result

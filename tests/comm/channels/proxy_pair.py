@@ -24,10 +24,10 @@ class ProxyPair:
         self.gmi = gmi
         self.has_met = FORK.Event()
         self.listeners = [listen(), listen()]
-        self.meeting = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
+        self.addresses = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
 
     def _connection(self, rank):
-        (connection,) = connect_ranks(self.member(rank), self.meeting, self.listeners[rank].fileno()).values()
+        (connection,) = connect_ranks(self.member(rank), self.addresses, self.listeners[rank].fileno()).values()
         if rank == AGENT:
             self.has_met.set()
         return connection

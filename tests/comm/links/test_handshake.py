@@ -40,10 +40,10 @@ def listeners():
 
 def met(member, listeners):
     """What each rank has of the other."""
-    meeting = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
     with ThreadPoolExecutor(2) as pool:
         connections = list(
-            pool.map(lambda rank: connect_ranks(member(rank), meeting, listeners[rank].fileno()), range(2))
+            pool.map(lambda rank: connect_ranks(member(rank), addresses, listeners[rank].fileno()), range(2))
         )
     for of_rank in connections:
         for connection in of_rank.values():
@@ -61,9 +61,9 @@ def test_a_stranger_in_the_form_of_a_rank_with_a_wrong_token_is_turned_away(memb
 
 
 def test_whoever_answers_with_a_wrong_token_is_no_rank(member, listeners):
-    meeting = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
     with ThreadPoolExecutor(1) as pool:
-        meets = pool.submit(connect_ranks, member(1), meeting, listeners[1].fileno())
+        meets = pool.submit(connect_ranks, member(1), addresses, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         with accepted:
             accepted.sendall(said_by(0, WRONG))

@@ -31,16 +31,16 @@ def apart(rank, hang_s=60.0):
     return Membership(rank, [[0], [1], [2]], hang_s=hang_s)
 
 
-def meeting_at(listeners):
+def addresses_at(listeners):
     return RankAddresses(tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16))
 
 
 def together(listeners, job):
     """What `job(link)` gives on each rank; nobody leaves before all are done."""
-    meeting, all_are_done = meeting_at(listeners), threading.Barrier(len(listeners))
+    addresses, all_are_done = addresses_at(listeners), threading.Barrier(len(listeners))
 
     def live(rank):
-        with closing(SocketLink(apart(rank), meeting, listeners[rank].fileno())) as link:
+        with closing(SocketLink(apart(rank), addresses, listeners[rank].fileno())) as link:
             given = job(link)
             all_are_done.wait(60)
             return given
@@ -181,20 +181,20 @@ def test_strangers_are_turned_away(listeners):
 
 def test_who_does_not_come_is_named(listeners):
     with pytest.raises(PeerSilentError, match=r"rank 1, rank 2 has not connected for 0\.1 s"):
-        connect_ranks(apart(0, hang_s=0.1), meeting_at(listeners), listeners[0].fileno())
+        connect_ranks(apart(0, hang_s=0.1), addresses_at(listeners), listeners[0].fileno())
 
 
 def test_who_has_ended_before_it_came_is_named(listeners):
-    meeting = meeting_at(listeners)
+    addresses = addresses_at(listeners)
     listeners[1].close()
     with pytest.raises(PeerDiedError, match="rank 1 ended before rank 2 connected to it: Connection refused"):
-        connect_ranks(apart(2), meeting, listeners[2].fileno())
+        connect_ranks(apart(2), addresses, listeners[2].fileno())
 
 
 def test_who_dies_before_it_answers_is_named(listeners):
-    meeting = meeting_at(listeners)
+    addresses = addresses_at(listeners)
     with ThreadPoolExecutor(1) as pool:
-        waits = pool.submit(connect_ranks, apart(1), meeting, listeners[1].fileno())
+        waits = pool.submit(connect_ranks, apart(1), addresses, listeners[1].fileno())
         accepted, _ = listeners[0].accept()
         accepted.close()
         with pytest.raises(PeerDiedError, match="rank 0 ended before rank 1 connected to it"):
@@ -203,14 +203,14 @@ def test_who_dies_before_it_answers_is_named(listeners):
 
 def test_a_meeting_is_for_its_ranks(listeners):
     with pytest.raises(UsageError, match="a group of 2 ranks needs as many addresses, not 3"):
-        connect_ranks(Membership(0, [range(2)]), meeting_at(listeners), listeners[0].fileno())
-    assert "token" not in repr(meeting_at(listeners))
+        connect_ranks(Membership(0, [range(2)]), addresses_at(listeners), listeners[0].fileno())
+    assert "token" not in repr(addresses_at(listeners))
 
 
 def test_a_meeting_is_inherited_by_descriptor(listeners):
-    meeting = meeting_at(listeners)
-    with open(meeting.to_descriptor(), "rb+") as paper:
-        assert RankAddresses.from_descriptor(paper.fileno()) == meeting
+    addresses = addresses_at(listeners)
+    with open(addresses.to_descriptor(), "rb+") as paper:
+        assert RankAddresses.from_descriptor(paper.fileno()) == addresses
         paper.truncate(10)
         with pytest.raises(UsageError, match=rf"descriptor {paper.fileno()} has no rank addresses"):
             RankAddresses.from_descriptor(paper.fileno())

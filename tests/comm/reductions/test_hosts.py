@@ -87,16 +87,16 @@ def points(hosts):
     """As launchers on both hosts make them."""
     listeners = [listener_in(hosts[HOST_OF[rank]][0], ADDRESSES[HOST_OF[rank]]) for rank in HOST_OF]
     segments = [create_segment(len(ranks), 4 * NUMEL) for ranks in MAPPING]
-    meeting = RankAddresses(
+    addresses = RankAddresses(
         tuple(listener.getsockname() for listener in listeners), secrets.token_hex(16)
     ).to_descriptor()
     yield [
-        Rendezvous(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), addresses=meeting)
+        Rendezvous(segment=segments[HOST_OF[rank]], listener=listeners[rank].fileno(), addresses=addresses)
         for rank in HOST_OF
     ]
     for listener in listeners:
         listener.close()
-    for descriptor in (*segments, meeting):
+    for descriptor in (*segments, addresses):
         os.close(descriptor)
 
 

@@ -29,6 +29,7 @@ class RayHosts:
         self.head = f"{self.hosts.addresses['a']}:{PORT}"
         own = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}  # Ray leaves some
         self.variables = own | {"HOME": str(folder), "RAY_ADDRESS": self.head, "COLUMNS": "120"}
+        self.variables["RAY_worker_niceness"] = "0"  # else GMIs hardly run beside other work
         self.daemons = {}
 
     def start(self, node, *words):

@@ -63,6 +63,7 @@ def cluster():
     folders = tempfile.TemporaryDirectory(prefix="gmi-", dir="/tmp", ignore_cleanup_errors=True)  # paths of sockets
     with folders as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")
         patch.setenv("RAY_TMPDIR", folder)
         sizes = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 80 * 2**20, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=sizes)
@@ -327,6 +328,7 @@ def test_a_cluster_of_our_own_ends_with_its_block(monkeypatch):
         (only,) = nodes()
         daemons = set(psutil.Process().children(recursive=True)) - others
         assert only.is_here and daemons
+        assert ray.get(ray.remote(lambda: os.nice(0)).remote(), timeout=DEADLINE_S) == os.nice(0)
     assert all(has_gone(daemon.pid) for daemon in daemons)
     assert set_of_folders() == folders
     assert "RAY_USAGE_STATS_ENABLED" not in os.environ

@@ -36,19 +36,18 @@ def own_cluster(layout: "Layout") -> Iterator[None]:
     """
     from gmi_drl.launch.processes.reaper import Reaper
     from gmi_drl.launch.ray.cluster import ADDRESS
-    from gmi_drl.launch.ray.local_cluster import OBJECT_STORE_BYTES, folder_of_ray, variable
+    from gmi_drl.launch.ray.local_cluster import OBJECT_STORE_BYTES, SETTINGS, folder_of_ray, variables
     from gmi_drl.launch.ray.placement import shares_of
 
     if len(layout.nodes) == 1:
-        with variable(ADDRESS, "local"):
+        with variables({ADDRESS: "local"}):
             yield
         return
     from ray.cluster_utils import Cluster
 
     with folder_of_ray() as folder, closing(Reaper()) as guard, ExitStack() as life:
         guard.watch_folder(folder)
-        life.enter_context(variable("RAY_TMPDIR", str(folder)))
-        life.enter_context(variable("RAY_USAGE_STATS_ENABLED", "0"))
+        life.enter_context(variables({"RAY_TMPDIR": str(folder), **SETTINGS}))
         others = set(psutil.Process().children(recursive=True))
         cluster = Cluster(shutdown_at_exit=False)
         life.callback(cluster.shutdown)
@@ -58,5 +57,5 @@ def own_cluster(layout: "Layout") -> Iterator[None]:
             )
         for daemon in set(psutil.Process().children(recursive=True)) - others:
             guard.watch_process(daemon.pid)
-        life.enter_context(variable(ADDRESS, cluster.address))
+        life.enter_context(variables({ADDRESS: cluster.address}))
         yield
