@@ -31,7 +31,7 @@ def _row(report: "NodeReport", first: "NodeReport") -> dict[str, str]:
         "check": f"node {report.node.name}",
         "verdict": "missing" if remedy else "ok",
         "seen": report.fault or _seen(report),
-        "remedy": remedy,
+        "remedy": remedy or _hint(report),
     }
 
 
@@ -56,3 +56,9 @@ def _remedy(report: "NodeReport", first: "NodeReport") -> str:
         wanted = ", ".join(f"{name} {first.versions[name].replace('-', '(none)')}" for name in others)
         return f"install what {first.node.name} has: {wanted}"
     return ""
+
+
+def _hint(report: "NodeReport") -> str:
+    if report.niceness <= 0:
+        return ""
+    return f"GMIs give way to other work there (nice value {report.niceness}): start Ray with RAY_worker_niceness=0"

@@ -1,5 +1,6 @@
 """What each node of a Ray cluster has installed, found out by a task on the node."""
 
+import os
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +17,14 @@ class NodeReport:
     """The state of a node: versions by package (`versions.versions_here`), or `fault` if it does not answer.
 
     `cores` is the number that its processes may use; `reaches` is whether it can connect to this machine, as a
-    supervisor will.
+    supervisor will; `niceness` is that of Ray's workers, and so of GMIs.
     """
 
     node: RayNode
     versions: dict[str, str]
     cores: int = 0
     reaches: bool = False
+    niceness: int = 0
     fault: str = ""
 
 
@@ -43,15 +45,14 @@ def report(nodes: Sequence[RayNode]) -> list[NodeReport]:
         reports = []
         for node in nodes:
             try:
-                versions, cores, reaches = ray.get(tasks[node.id], timeout=0)
-                reports.append(NodeReport(node, versions, cores, reaches))
+                reports.append(NodeReport(node, *ray.get(tasks[node.id], timeout=0)))
             except (ray.exceptions.RayError, TimeoutError) as error:
                 last = (str(error).strip().splitlines() or ["no answer"])[-1]
                 reports.append(NodeReport(node, {}, fault=last))
     return reports
 
 
-def _look(host: str, port: int) -> tuple[dict[str, str], int, bool]:
+def _look(host: str, port: int) -> tuple[dict[str, str], int, bool, int]:
     from gmi_drl.gmi.inventory import allowed_cores
 
     try:
@@ -59,4 +60,4 @@ def _look(host: str, port: int) -> tuple[dict[str, str], int, bool]:
         reaches = True
     except OSError:
         reaches = False
-    return versions_here(), len(allowed_cores()), reaches
+    return versions_here(), len(allowed_cores()), reaches, os.nice(0)

@@ -7,9 +7,9 @@ from gmi_drl.launch.ray.report import NodeReport
 VERSIONS = {"python": "3.11.9", "torch": "2.13.0", "mujoco": "-"}
 
 
-def report(name="a", *, cpus=4, gpus=0, model=None, versions=VERSIONS, cores=4, reaches=True, fault=""):
+def report(name="a", *, cpus=4, gpus=0, model=None, versions=VERSIONS, cores=4, reaches=True, niceness=0, fault=""):
     node = RayNode(id=name, name=name, address="10.0.0.1", cpus=cpus, gpus=gpus, gpu_model=model)
-    return NodeReport(node, versions, cores, reaches, fault)
+    return NodeReport(node, versions, cores, reaches, niceness, fault)
 
 
 def test_what_a_node_has_is_told():
@@ -37,3 +37,8 @@ def test_a_node_that_cannot_has_a_remedy(other, remedy):
 def test_a_node_that_gave_no_answer_is_no_measure_for_others():
     _, row = rows_of([report(versions={}, fault="gone"), report("b")])
     assert row["verdict"] == "ok"
+
+
+def test_a_node_whose_gmis_give_way_is_ok_and_told_how_they_would_not():
+    (row,) = rows_of([report(niceness=15)])
+    assert row["verdict"] == "ok" and "(nice value 15): start Ray with RAY_worker_niceness=0" in row["remedy"]
