@@ -129,11 +129,11 @@ class Forked:
         os.kill(self.pid, signal.SIGKILL)
 
 
-def serve(line_fd: int) -> None:
+def serve(connection_fd: int) -> None:
     """Fork until the test process closes its end. Returns in it and in no child: these exit."""
     for name in LOADED:
         import_module(name)
-    line = socket.socket(fileno=line_fd)
+    line = socket.socket(fileno=connection_fd)
     while True:
         head, fds, _, _ = socket.recv_fds(line, 8, 250)
         if not head:

@@ -9,7 +9,7 @@ from pathlib import Path
 from gmi_drl.config.run_config import default_config
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import resolve
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout

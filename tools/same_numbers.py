@@ -15,10 +15,12 @@ from tempfile import TemporaryDirectory
 
 from gmi_drl.gmi.inventory import allowed_cores
 from tools.checkout import ROOT, commit, printed, run
-from tools.fingerprint import digest, fingerprint
+from tools.fingerprint import NUMBERS, digest, fingerprint
 from tools.same_cases import Case, cases
 
 SHOWN = 5
+WORDS = "same numbers, other words"
+"""The verdict on texts whose numbers are the same, in the same order."""
 PAGE = ROOT / "docs" / "same_numbers.md"
 HEAD = """# Same numbers
 
@@ -42,7 +44,7 @@ def main() -> int:
     if given.only is None:
         old, new = map(commit, sides)
         PAGE.write_text(HEAD.format(old=old, new=new) + "\n".join(rows) + "\n")
-    return 0 if all(row.endswith(" same |") for row in rows) else 1
+    return 0 if all(row.endswith((" same |", f" {WORDS} |")) for row in rows) else 1
 
 
 def compared(chosen: Sequence[Case], sides: Sequence[Path]) -> list[str]:
@@ -76,6 +78,8 @@ def compare(case: Case, sides: Sequence[Path], folder: Path, core: int) -> str:
     differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
     more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
     verdict = f"differs: {', '.join(differing[:SHOWN])}{more}" if differing else "same"
+    if differing and all(f"{name} {NUMBERS}" in old.keys() & new.keys() - set(differing) for name in differing):
+        verdict = WORDS
     return f"| {case.name} | {digests} | {verdict} |"
 
 

@@ -106,7 +106,7 @@ def gmi_watchdogs(folder: Path) -> list[int]:
 def is_watchdog(pid: int) -> bool:
     """Whether a process is a watchdog of gmi_drl."""
     with suppress(OSError):
-        return b"gmi_drl.gmi.watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"gmi_drl.gmi.launcher_watchdog" in Path(f"/proc/{pid}/cmdline").read_bytes()
     return False
 
 

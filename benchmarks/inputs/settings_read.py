@@ -29,7 +29,7 @@ from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.launchers import LOCAL, RAY, layout_for
-from gmi_drl.launch.nodes.accept import introduction
+from gmi_drl.launch.nodes.accept_supervisors import introduction
 from gmi_drl.launch.nodes.supervisor import NodeSupervisor
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.launch.ray.actor import SupervisorActor
@@ -80,7 +80,7 @@ class Dead:
     pid, where, log = 0, "", Path("log")
 
     def __init__(self) -> None:
-        self.line_fd, self.exit_fd = (os.eventfd(1) for _ in range(2))
+        self.connection_fd, self.exit_fd = (os.eventfd(1) for _ in range(2))
 
     def receive(self) -> bytes:
         """See `GMIHandle`."""
@@ -92,7 +92,7 @@ class Dead:
 
     def close(self) -> None:
         """See `GMIHandle`."""
-        os.close(self.line_fd)
+        os.close(self.connection_fd)
         os.close(self.exit_fd)
 
     def last_words(self, most: int) -> list[str]:

@@ -157,7 +157,7 @@ def stale_daemon(machine: Machine) -> None:
     run = machine.launch("mps", 600.0)
     machine.wait_for_clients()
     (watchdog,) = [
-        one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.watchdog" in " ".join(one.cmdline())
+        one for one in psutil.Process(run.pid).children() if "gmi_drl.gmi.launcher_watchdog" in " ".join(one.cmdline())
     ]
     machine.lines.append(f"$ kill -9 {watchdog.pid} {run.pid}  # the watchdog and the launcher")
     watchdog.kill()

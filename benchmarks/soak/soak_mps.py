@@ -128,7 +128,11 @@ def undergone(fault: Fault, programs: Path, library: Path, folder: Path) -> str:
 
 def strike(fault: Fault, launcher: subprocess.Popen[bytes], base: Path) -> None:
     """Send the signal to the target, if it exists."""
-    names = {"keeper": "gmi_drl.gmi.watchdog", "daemon": "nvidia-cuda-mps-control", "server": "nvidia-cuda-mps-server"}
+    names = {
+        "keeper": "gmi_drl.gmi.launcher_watchdog",
+        "daemon": "nvidia-cuda-mps-control",
+        "server": "nvidia-cuda-mps-server",
+    }
     for target, name in names.items():
         if target in fault.target:
             for process in living(base):
@@ -189,7 +193,7 @@ def role_of(process: psutil.Process) -> str:
     """The role of a process: `launcher`, `keeper` (its watchdog), or empty."""
     with suppress(psutil.Error):
         line = " ".join(process.cmdline())
-        return "launcher" if LAUNCHER.name in line else "keeper" if "gmi_drl.gmi.watchdog" in line else ""
+        return "launcher" if LAUNCHER.name in line else "keeper" if "gmi_drl.gmi.launcher_watchdog" in line else ""
     return ""
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gmi_drl.config.learners import LearnerConfig
-    from gmi_drl.launch.nodes.starters import SupervisorStarter
+    from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
     from gmi_drl.layout.layout import Layout
 
 RAY = "ray"
@@ -27,7 +27,7 @@ EVERY = 5
 def agents_of(how: str, layout: "Layout") -> "Iterator[SupervisorStarter | None]":
     """Starts supervisors by Ray, or as processes in the namespaces."""
     from gmi_drl.launch.launchers import supervisors_for
-    from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+    from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 
     if how == RAY:
         with supervisors_for(RAY, layout) as agents:

@@ -100,7 +100,9 @@ class TrainingView:
         summary.add_row("iteration", f"{row['iteration']} of {self.config.iterations}", "time", elapsed + limit)
         summary.add_row("env steps", human_count(row["env_steps"]), "steps/s", human_count(row["steps_per_second"]))
         summary.add_row("return", _or_dash(row["return_mean"]), "episode length", _or_dash(row["episode_length_mean"]))
-        summary.add_row("learning rate", f"{row['learning_rate']:.1e}", "bad environments", f"{row['bad_worlds']:.0f}")
+        summary.add_row(
+            "learning rate", f"{row['learning_rate']:.1e}", "bad environments", f"{row['bad_environments']:.0f}"
+        )
         if "lag_mean" in row:
             lag = f"{row['lag_mean']:.1f} versions, {row['lag_max']:.0f} at most"
             summary.add_row("predictions/s", human_count(row["predictions_per_second"]), "lag", lag)
@@ -151,7 +153,7 @@ def plain_line(row: Row, iterations: int) -> str:
         f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
         f"length {_or_dash(row['episode_length_mean'])}"
         + (f"  lag {row['lag_mean']:.1f}" if "lag_mean" in row else "")
-        + (f"  bad environments {row['bad_worlds']:.0f}" if row["bad_worlds"] else "")
+        + (f"  bad environments {row['bad_environments']:.0f}" if row["bad_environments"] else "")
     )
 
 

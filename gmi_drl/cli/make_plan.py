@@ -137,8 +137,8 @@ def require_measurable(options: PlanOptions) -> None:
     if options.uses_measurements and options.template.probe(OUR_PPO) is None and not options.template.planner:
         name = options.template.name
         raise UsageError(
-            f"the GMIs of {name} differ, so measuring one does not tell how fast a layout is: plan without measuring "
-            f"(--template {name} --budget 0 --gmis-per-gpu K --num-env N), then run it"
+            f"the GMIs of {name} differ, so measuring one does not tell how fast a layout is: plan without measuring, "
+            f"by gmi-drl plan --template {name} --budget 0 --gmis-per-gpu K --num-env N"
         )
 
 

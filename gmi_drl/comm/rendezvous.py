@@ -16,7 +16,7 @@ from gmi_drl.layout.reduction_method import ReductionMethod
 
 @dataclass(frozen=True)
 class Rendezvous:
-    """The descriptors that one rank inherits. `ReductionMethod.meets_in` says which of them; the caller closes them.
+    """The descriptors that one rank inherits. `ReductionMethod.rendezvous_by` says which. The caller closes them.
 
     Args:
         segment: Shared memory (`memory.segment.create_segment`), or a table of the ranks alone
@@ -48,7 +48,7 @@ class Rendezvous:
 
     def lacks(self, method: ReductionMethod) -> list[str]:
         """The names of descriptors that a method needs and that are missing."""
-        return [name for name in NEEDS[method.meets_in] if getattr(self, name) is None]
+        return [name for name in NEEDS[method.rendezvous_by] if getattr(self, name) is None]
 
 
 NEEDS: dict[str, tuple[str, ...]] = {
@@ -57,7 +57,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "store": ("segment", "store"),
     "links": ("segment", "listener", "addresses"),
 }
-"""By `ReductionMethod.meets_in`. Ranks that meet by links share a segment only with those of their device."""
+"""By `ReductionMethod.rendezvous_by`. Ranks that meet by links share a segment only with those of their device."""
 
 
 class RendezvousPoints:
@@ -134,9 +134,9 @@ class RendezvousPoints:
         self._segments, self._listeners, self._store, self._addresses = {}, {}, None, None
 
     def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
-        needs = NEEDS[method.meets_in]
+        needs = NEEDS[method.rendezvous_by]
         if "segment" in needs:
-            for ranks in mapping if method.meets_in == "links" else [own]:
+            for ranks in mapping if method.rendezvous_by == "links" else [own]:
                 if set(ranks) & set(own):  # a device is of one host
                     made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
                     self._segments |= dict.fromkeys(ranks, made)

@@ -38,7 +38,7 @@ class Nodes(FileModel):
     file: Path | None = None
 
     @model_validator(mode="after")
-    def _is_told_once(self) -> Self:
+    def _has_node_or_file(self) -> Self:
         if (self.node is None) == (self.file is None):
             raise ValueError("nodes are described by `node` or by `file`, one of them")
         return self

@@ -80,7 +80,7 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     )
     task = sizes_of(found)
     require_learnable(config.learner, found, task)
-    fewest = config.learner.worlds_of(layout) * config.learner.horizon
+    fewest = config.learner.environments_of(layout) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches
         raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gmi_drl.errors import UsageError, did_you_mean
-from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.layout.layout import Layout
 
 LOCAL, RAY = "local", "ray"

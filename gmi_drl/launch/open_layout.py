@@ -12,7 +12,7 @@ from gmi_drl.gmi import Claim, claimed
 from gmi_drl.launch.hosts import DeviceOpener, LocalDevices
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.remote_hosts import on_nodes
-from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, kept_open
 from gmi_drl.layout.layout import Layout

@@ -15,7 +15,7 @@ from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.job import Job
-from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals

@@ -87,13 +87,13 @@ class HostResources:
         crossings = self._crossings.addresses if self._crossings else {}
         return {name: rendezvous.addresses for name, rendezvous in self._rendezvous.items()} | crossings
 
-    def meet(self, meetings: Mapping[str, RankAddresses]) -> None:
+    def set_addresses(self, addresses: Mapping[str, RankAddresses]) -> None:
         """Give the groups of this host the addresses of all of their ranks."""
         for name, rendezvous in self._rendezvous.items():
             if rendezvous.addresses:
-                rendezvous.set_addresses(meetings[name])
+                rendezvous.set_addresses(addresses[name])
         if self._crossings:
-            self._crossings.set_addresses(meetings)
+            self._crossings.set_addresses(addresses)
 
     def __getitem__(self, gmi_id: int) -> Resources:
         """The resources of a GMI on this host, or of a proxy here, by the GMI's id."""

@@ -11,6 +11,7 @@ from signal import Signals
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
+from gmi_drl.launch.drop_lost_nodes import what_is_left
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.open_layout import opened
@@ -19,15 +20,14 @@ from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
-from gmi_drl.launch.without_node import what_is_left
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
 from gmi_drl.roles.launcher.protocol import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
+from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after
 from gmi_drl.run.phases import PHASE_NAMES
-from gmi_drl.run.presence import Presence
 from gmi_drl.run.writers import Writers
 
 
@@ -92,7 +92,7 @@ class Supervisor:
                 saved = list_checkpoints(self.folder.checkpoints)
                 if not self.has_begun or not self.restarts.left or not saved:
                     raise
-                if why := self._why_over(int(saved[-1].name)):
+                if why := self._reason_not_to_restart(int(saved[-1].name)):
                     self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
                     return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
                 if (rest := what_is_left(self.job.layout, error)) is None:
@@ -103,7 +103,7 @@ class Supervisor:
                 self.request.stage = Stage.RUNNING
                 self.job, resume = self.job.on(rest), saved[-1]
 
-    def _why_over(self, iteration: int) -> str:
+    def _reason_not_to_restart(self, iteration: int) -> str:
         """Why a run whose last checkpoint has this iteration needs no restart; empty if it needs one."""
         if iteration >= self.job.config.iterations:
             return "since all iterations are done"
@@ -131,8 +131,8 @@ class Supervisor:
         job, layout, template = self.job, self.job.layout, self.job.template
         drop_drafts(self.folder.checkpoints)
         params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
-        succeeded = template.succeeded(layout) if isinstance(claim, Claim) else frozenset[int]()
-        restarts = GMIRestarts(succeeded, self.restarts) if self.restarts.left and succeeded else None
+        restartable = template.restartable(layout) if isinstance(claim, Claim) else frozenset[int]()
+        restarts = GMIRestarts(restartable, self.restarts) if self.restarts.left and restartable else None
         with ExitStack() as life:
             writers = life.enter_context(Writers(self.folder, job.config.writers, self.on_warning))  # closed last
             processes = life.enter_context(opened(claim, job, params, restarts=restarts))

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
 from gmi_drl.launch.job import TrainingJob
-from gmi_drl.launch.nodes.starters import SupervisorStarter
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices
 from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import Stage, stop_on_signals
 from gmi_drl.launch.supervisor import Outcome, Supervisor
 from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
-from gmi_drl.run.presence import Presence
 
 
 def train(
@@ -35,7 +35,7 @@ def train(
     With restarts a training continues after the death of a GMI or a node. The environments of a lost node are divided
     among the GMIs of the others, as evenly as they go, and begin anew where they have moved. A GMI that died alone is
     started where it was, and all environments continue from the checkpoint. A GMI that the others can do without for
-    a while (`Template.succeeded`) is restarted alone, and nothing is lost. After a signal, or when the time limit is
+    a while (`Template.restartable`) is restarted alone, and nothing is lost. After a signal, or when the time limit is
     over, nothing is restarted: the run ends at its last checkpoint.
 
     Args:

@@ -74,7 +74,9 @@ def leaders(mapping: MappingList, t: int = 0) -> list[int]:
         UsageError: If a device has too few.
     """
     if not 0 <= t < shortest(mapping):
-        raise UsageError(f"a device of {_text(mapping)} has {shortest(mapping)} GMIs, so no leader number {t}")
+        raise UsageError(
+            f"leader {t} (from 0) of each device needs {t + 1} GMIs on it, {_text(mapping)} has fewer on one"
+        )
     return [gmis[t] for gmis in mapping]
 
 

@@ -33,8 +33,8 @@ class ReductionMethod:
         how: The reduction in words, for the reasons of a plan.
         group: `module:class` of the `comm.group.Group` of its ranks, made of a `Membership` and a `Rendezvous`.
         reduction: `module:class` of the `comm.reduction.Reduction` over that group.
-        meets_in: What the ranks get to find each other (`comm.rendezvous`): a segment of shared memory for all; a table
-            for all with a file for a store of torch; or links between all with a segment for each device.
+        rendezvous_by: What the ranks get to find each other (`comm.rendezvous`): a segment of shared memory for all; a
+            table for all with a file for a store of torch; or links between all with a segment for each device.
         legs: Its legs on a mapping list, for `seconds`.
         refuses: Says why a mapping list cannot use it; None if all can.
         architectures: Processors that it supports, as `uname -m` names them; None for all.
@@ -46,7 +46,7 @@ class ReductionMethod:
     how: str
     group: str
     reduction: str
-    meets_in: Literal["segment", "store", "links", "nothing"]
+    rendezvous_by: Literal["segment", "store", "links", "nothing"]
     legs: Callable[[MappingList], Sequence[Leg]]
     refuses: Obstacle | None = None
     architectures: tuple[str, ...] | None = None
@@ -69,7 +69,7 @@ class ReductionMethod:
 
     def obstacle(self, mapping: MappingList, kind: Kind | None, hosts: int = 1) -> str | None:
         """Why these GMIs, on devices of this kind and this number of hosts, cannot use it; None if they can."""
-        if hosts > 1 and self.meets_in != "links":
+        if hosts > 1 and self.rendezvous_by != "links":
             return f"is for GMIs of one host, not of {hosts}"
         return self.refuses(mapping, kind) if self.refuses else None
 

@@ -39,25 +39,25 @@ NONE = ReductionMethod(
     "nothing to sum",
     "gmi_drl.comm.groups.single:SingleRankGroup",
     "gmi_drl.comm.reductions.single:NoReduction",
-    meets_in="nothing",
+    rendezvous_by="nothing",
     legs=reduction_costs.nothing,
     refuses=_is_for_one,
 )
 MPR_SHM = ReductionMethod(
     "MPR-shm",
-    "gradients meet in host memory (multi-process reduction, paper section 4.1)",
+    "gradients are summed in shared host memory (multi-process reduction, paper section 4.1)",
     "gmi_drl.comm.groups.shared_memory:SharedMemoryGroup",
     "gmi_drl.comm.reductions.mpr_shm:SharedMemoryReduction",
-    meets_in="segment",
+    rendezvous_by="segment",
     legs=reduction_costs.flat(MEMORY),
     architectures=FENCED,
 )
 MPR_GLOO = ReductionMethod(
     "MPR-gloo",
-    "gradients meet in host memory (multi-process reduction, paper section 4.1)",
+    "gradients are summed in host memory by gloo (multi-process reduction, paper section 4.1)",
     "gmi_drl.comm.groups.gloo:GlooGroup",
     "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
-    meets_in="store",
+    rendezvous_by="store",
     legs=reduction_costs.flat(GLOO),
 )
 MRR = ReductionMethod(
@@ -65,7 +65,7 @@ MRR = ReductionMethod(
     "rings between the devices, then a ring of their delegates (multi-ring reduction, paper section 4.1)",
     "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.mrr:MultiRingReduction",
-    meets_in="links",
+    rendezvous_by="links",
     legs=reduction_costs.mrr,
     refuses=_rings_refuse,
     architectures=FENCED,
@@ -75,7 +75,7 @@ HAR = ReductionMethod(
     "within each device, then between one leader of each (hierarchical reduction, paper section 4.1)",
     "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.har:HierarchicalReduction",
-    meets_in="links",
+    rendezvous_by="links",
     legs=reduction_costs.har,
     architectures=FENCED,
 )
@@ -84,16 +84,16 @@ SHARD = ReductionMethod(
     "as HAR, but each GMI of a device takes a part of the sum to the other devices",
     "gmi_drl.comm.groups.device_aware:DeviceAwareGroup",
     "gmi_drl.comm.reductions.shard:ShardedReduction",
-    meets_in="links",
+    rendezvous_by="links",
     legs=reduction_costs.shard,
     architectures=FENCED,
 )
 IPC = ReductionMethod(
     "IPC",
-    "gradients meet in the memory of their GPU, which all its GMIs have mapped (CUDA IPC)",
+    "gradients are summed in the memory of their GPU, which all its GMIs have mapped (CUDA IPC)",
     "gmi_drl.comm.groups.ipc:IpcGroup",
     "gmi_drl.comm.reductions.ipc:IpcReduction",
-    meets_in="segment",
+    rendezvous_by="segment",
     legs=reduction_costs.flat(GPU_MEMORY),
     refuses=_is_for_one_gpu,
     architectures=FENCED,
@@ -104,7 +104,7 @@ NCCL_FLAT = ReductionMethod(
     "all GMIs are ranks of one NCCL communicator, also those of the same GPU (NCCL 2.30)",
     "gmi_drl.comm.groups.nccl:NcclGroup",
     "gmi_drl.comm.reductions.nccl:NcclReduction",
-    meets_in="store",
+    rendezvous_by="store",
     legs=reduction_costs.flat(NCCL),
     refuses=_is_for_gpus,
 )
@@ -115,7 +115,7 @@ TORCH = ReductionMethod(
     "torch.distributed's all_reduce, by gloo on cores and NCCL on GPUs: a baseline",
     "gmi_drl.comm.baselines.torch_group:TorchGroup",
     "gmi_drl.comm.baselines.torch_reduction:TorchReduction",
-    meets_in="store",
+    rendezvous_by="store",
     legs=reduction_costs.flat("torch"),
     refuses=_shares_a_gpu,
 )
@@ -124,7 +124,7 @@ HOROVOD = ReductionMethod(
     "Horovod's allreduce, by its gloo in host memory: a baseline",
     "gmi_drl.comm.baselines.horovod_group:HorovodGroup",
     "gmi_drl.comm.reductions.mpr_gloo:GlooReduction",
-    meets_in="store",
+    rendezvous_by="store",
     legs=reduction_costs.flat("horovod"),
     package="horovod",
 )

@@ -56,7 +56,7 @@ def plan_here(
     budget = budget_of(seconds, task, config, node, tell)
     speeds = known_speeds(task, config, node, cuts, budget, template=DECOUPLED, fresh=fresh, tell=tell)
     rates = rates_here(task, config, node, cuts, budget, fresh=fresh, tell=tell)
-    machines, ways, compared = _as_many_as_pay(Machines(task, config, speeds, node), cluster, rates)
+    machines, ways, compared = _one_node_or_all(Machines(task, config, speeds, node), cluster, rates)
     best = chosen(ways)
     ran, outcome = both_at_once(best, machines, budget)
     tell(outcome)
@@ -77,19 +77,21 @@ def _with_two_gmis(grid: Grid, node: Node) -> Grid:
     return several
 
 
-def _as_many_as_pay(one: Machines, cluster: Cluster | None, rates: Rates) -> tuple[Machines, list[Division], list[str]]:
+def _one_node_or_all(
+    one: Machines, cluster: Cluster | None, rates: Rates
+) -> tuple[Machines, list[Division], list[str]]:
     """All machines of a cluster, or one if more are no faster; the divisions of each; how they compare."""
-    ways = _ways(one, rates)
+    ways = _fitting_divisions(one, rates)
     if cluster is None:
         return one, ways, []
     many = replace(one, cluster=cluster)
-    ways_of_many = _ways(many, rates)
+    ways_of_many = _fitting_divisions(many, rates)
     alone, together = chosen(ways).expected, chosen(ways_of_many).on(many.count).expected
     why = [f"one node alone does {human_count(alone)} steps/s, all {many.count} do {human_count(together)}"]
     return (one, ways, why) if alone >= together else (many, ways_of_many, why)
 
 
-def _ways(machines: Machines, rates: Rates) -> list[Division]:
+def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
     """The ways to divide each machine whose GMIs and channels fit the host's memory, fastest first.
 
     Raises:

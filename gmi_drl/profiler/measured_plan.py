@@ -33,11 +33,11 @@ from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
 NOISE_PART = 0.2
-"""Largest part of the budget for the gradient noise scale, which tells what steps teach."""
+"""Largest part of the budget for the gradient noise scale, on which the worth of a batch depends."""
 
-TOO_SHORT = "the budget leaves no time to find out what steps teach"
+TOO_SHORT = "the budget leaves no time to measure the gradient noise scale"
 
-DROWNS = "the gradient drowns in its noise, so nothing says what a step teaches"
+NOISE_UNKNOWN = "the gradient's noise is too large to measure the gradient noise scale"
 
 EXPLORED = 0.5
 """Part of the remaining budget for exploring; the rest is for confirming."""
@@ -111,7 +111,7 @@ def plan_here(
             noise = noise_here(task, config, node, budget.part(NOISE_PART), fresh=fresh, tell=tell)
         remarks = [
             *remarks,
-            *([] if noise else [f"{DROWNS if is_enough else TOO_SHORT}; so the most steps/s were chosen"]),
+            *([] if noise else [f"{NOISE_UNKNOWN if is_enough else TOO_SHORT}; so the most steps/s were chosen"]),
         ]
     aim: Objective = "learning" if noise else "steps"
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
@@ -166,7 +166,7 @@ def known_noise(
     """The gradient noise scale, see `noise_here`. Raises NoFeasiblePlanError if it cannot be estimated."""
     noise = noise_here(task, config, node, budget, fresh=fresh, tell=tell)
     if noise is None:
-        raise NoFeasiblePlanError(f"{DROWNS}: give more with --budget, or take --objective steps")
+        raise NoFeasiblePlanError(f"{NOISE_UNKNOWN}: give more with --budget, or take --objective steps")
     return noise
 
 

@@ -62,7 +62,7 @@ def require_room(
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
-    worlds = learner.worlds_of(layout) if layout.channels else most
+    worlds = learner.environments_of(layout) if layout.channels else most
     learning = learner.memory_bytes(task, worlds)
     if learning is None:
         tell(f"the memory of {learner.kind} cannot be computed: measuring how much a few environments take")

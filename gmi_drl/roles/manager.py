@@ -27,8 +27,8 @@ from gmi_drl.roles.launcher.remote_checkpoint_store import RemoteCheckpointStore
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.precision import set_precision
 from gmi_drl.run.checkpoint_store import CheckpointStore
+from gmi_drl.run.file_presence import pinned
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.presence import pinned
 
 if TYPE_CHECKING:
     from gmi_drl.roles.open_tasks import Closable
@@ -125,7 +125,7 @@ class GMI_manager:
         return config
 
     def checkpoint_store(self) -> CheckpointStore:
-        """Stores the checkpoints of the run, and other files of its folder."""
+        """The store of the run's checkpoints and files: through the launcher on a host without the run folder."""
         checkpoints = pinned(RunFolder(self.run_folder).checkpoints)  # another run's folder may take its name later
         return RemoteCheckpointStore(checkpoints, self.launcher) if self.is_remote else CheckpointStore(checkpoints)
 

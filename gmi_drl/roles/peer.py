@@ -31,11 +31,11 @@ class Peer:
     """
 
     def __init__(self, mail: Mail, gmi_id: int, patience: float = FIRST_HAND) -> None:
-        self._mail, self._gmi_id, self._patience = mail, gmi_id, patience
+        self._mailbox, self._gmi_id, self._patience = mail, gmi_id, patience
 
     def send(self, data: Any) -> None:
         """Send a message, without waiting."""
-        self._mail.send(data, self._gmi_id)
+        self._mailbox.send(data, self._gmi_id)
 
     def receive(self, least_s: float = 0.0) -> Any:
         """Wait for its next message.
@@ -47,7 +47,7 @@ class Peer:
             PeerDiedError: If it has ended.
             PeerSilentError: If in that time no message comes from it, or from a GMI that it waits for.
         """
-        return self._mail.recv_while_active(self._gmi_id, max(self._patience, least_s / self._mail.hang_s))
+        return self._mailbox.recv_while_active(self._gmi_id, max(self._patience, least_s / self._mailbox.hang_s))
 
     def request(self, action: str, data: Any = None) -> Any:
         """Send a request, and wait for the answer."""

@@ -148,8 +148,14 @@ class RunFolder:
 
     def write_state(self, state: str, message: str = "") -> None:
         """Write `state.json`: `running`, `done`, `stopped` or `failed`."""
-        born_s = psutil.Process().create_time()
-        facts = {"state": state, "message": message, "host": platform.node(), "pid": os.getpid(), "born_s": born_s}
+        process_started_s = psutil.Process().create_time()
+        facts = {
+            "state": state,
+            "message": message,
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "process_started_s": process_started_s,
+        }
         write_atomically(self.path / "state.json", json.dumps(facts) + "\n")
 
     def read_state(self) -> dict[str, Any]:
@@ -164,7 +170,7 @@ class RunFolder:
             return unknown
         try:
             is_here = state["host"] in (None, platform.node())
-            has_died = state["state"] == "running" and is_here and not _lives(state["pid"], state["born_s"])
+            has_died = state["state"] == "running" and is_here and not _lives(state["pid"], state["process_started_s"])
             return state | {"state": "died"} if has_died else state
         except (ValueError, KeyError, TypeError):
             return unknown
@@ -234,10 +240,10 @@ def _read_object(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _lives(pid: int, born_s: float) -> bool:
+def _lives(pid: int, process_started_s: float) -> bool:
     """Whether this process is alive, and not another one with the same pid."""
     try:
-        return psutil.Process(pid).create_time() == born_s
+        return psutil.Process(pid).create_time() == process_started_s
     except psutil.NoSuchProcess:
         return False
 

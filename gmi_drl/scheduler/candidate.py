@@ -30,7 +30,7 @@ class Candidate:
 
     @property
     def cut(self) -> AnyCut:
-        """How the devices are cut."""
+        """The cut of all devices: a `Cut`, or `Cuts` if each GPU model is cut differently."""
         return Cuts(tuple((model, point.cut) for model, point in self.by_model)) if self.by_model else self.point.cut
 
     @property

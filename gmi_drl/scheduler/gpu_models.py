@@ -72,7 +72,7 @@ def _known(model: str) -> str:
 
 
 def _by_cut(points: Points, model: str) -> dict[Cut, ProfilePoint]:
-    """The points of a model by cut. Points that name it replace those that name none."""
+    """The points of a model by cut. If a cut has a point of this model and one of no model, the former counts."""
     return {point.cut: point for point in sorted(points, key=lambda point: _known(point.model) == model)}
 
 

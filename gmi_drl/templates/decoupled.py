@@ -89,7 +89,7 @@ class Decoupled(Template):
             raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c")
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
 
-    def succeeded(self, layout: Layout) -> frozenset[int]:
+    def restartable(self, layout: Layout) -> frozenset[int]:
         """See `Template`: agents on cores, if the layout is on one machine.
 
         On a GPU a killed process may harm those that share it. On other machines no process keeps the file descriptors

@@ -34,7 +34,7 @@ def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Devi
     devices, next_id, models = [], 0, node.model_of_each_gpu
     for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
         own = cut.of(models[index] if models else "")
-        parts = _deal(cores, own.gmis_per_gpu, f"{kind} {index}", share_cores=own.share_cores)
+        parts = _distribute_cores(cores, own.gmis_per_gpu, f"{kind} {index}", share_cores=own.share_cores)
         limits = given | ({"share": 1 / own.gmis_per_gpu} if own.capped else {})
         gmis = tuple(GMI(id=next_id + i, num_env=own.num_env, cores=part, **limits) for i, part in enumerate(parts))
         devices.append(Device(kind=kind, index=index, gmis=gmis))
@@ -170,7 +170,7 @@ def _core_shares(node: Node) -> list[Sequence[Cores]]:
     return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
 
 
-def _deal(physical: Sequence[Cores], count: int, device: str, *, share_cores: bool) -> list[Cores]:
+def _distribute_cores(physical: Sequence[Cores], count: int, device: str, *, share_cores: bool) -> list[Cores]:
     """Cores for `count` GMIs of one device, as equal as whole physical cores allow."""
     if count > len(physical):  # hardware threads of a core must be separated
         physical = _threads(physical)

@@ -105,9 +105,9 @@ class OverNodes(Template):
         """See `Template`."""
         return self.inner.leaders(layout)
 
-    def succeeded(self, layout: Layout) -> frozenset[int]:
+    def restartable(self, layout: Layout) -> frozenset[int]:
         """See `Template`."""
-        return self.inner.succeeded(layout)
+        return self.inner.restartable(layout)
 
     def reporters(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`."""

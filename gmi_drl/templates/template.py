@@ -192,7 +192,7 @@ class Template(ABC):
         """
         return self.reporters(layout)[: 1 if self.purpose == "training" else None]
 
-    def succeeded(self, layout: Layout) -> frozenset[int]:
+    def restartable(self, layout: Layout) -> frozenset[int]:
         """The GMIs whose process is restarted when it dies, while the others go on; by default none."""
         return frozenset()
 

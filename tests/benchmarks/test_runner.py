@@ -22,7 +22,7 @@ def test_sides_alternate_and_ratios_are_taken_round_by_round():
     assert result.samples["ours"][0].details["copy_s"] == 0.002
 
 
-def test_times_turn_the_ratio_round():
+def test_lower_is_better_inverts_ratio():
     result = run_case(toy_case(lower_is_better=True), repeats=1)
     assert result.ratios["theirs"].median == 0.25
     assert result.below(0.25) == []

@@ -18,14 +18,14 @@ ROW = {
     "steps_per_second": 23456.0,
     "return_mean": None,
     "episode_length_mean": 12.0,
-    "bad_worlds": 0.0,
+    "bad_environments": 0.0,
     "gmis": {str(i): {"sim_s": 0.1, "act_s": 0.01, "learn_s": 0.2, "sync_s": 0.1 * i} for i in range(2)},
 }
 
 
 def test_a_line_of_text():
     assert plain_line(ROW, 10) == "iteration 5/10  steps 123.5k  23.5k steps/s  return -  length 12.0"
-    assert plain_line(ROW | {"bad_worlds": 3.0}, 10).endswith("length 12.0  bad environments 3")
+    assert plain_line(ROW | {"bad_environments": 3.0}, 10).endswith("length 12.0  bad environments 3")
 
 
 def test_how_busy_a_gpu_was_is_named_for_what_it_is():
@@ -49,7 +49,7 @@ def test_no_row_is_wrapped_and_no_digit_is_cut_in_80_columns(tmp_path, count):
     view.started, view.console = time.monotonic() - 8e5, Console(width=80, height=24)
     usage = {"sm_util": 100.0, "sm_occupancy": 100.0, "dram_bandwidth": 100.0, "power_w": 700.0}
     phases = {"sim_s": 1234.567, "act_s": 123.456, "learn_s": 2345.678, "sync_s": 345.678}
-    row = ROW | {"iteration": 123456, "return_mean": -123456.7, "learning_rate": 1e-5, "bad_worlds": 123456.0}
+    row = ROW | {"iteration": 123456, "return_mean": -123456.7, "learning_rate": 1e-5, "bad_environments": 123456.0}
     row |= {"lag_mean": 12.3, "lag_max": 45.0, "predictions_per_second": 1.23e6, "devices": {"gpu0": usage}}
     row |= {"gmis": {str(i): phases for i in range(count)}}
     with view.console.capture() as seen:

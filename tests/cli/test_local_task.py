@@ -40,7 +40,7 @@ def test_worlds_of_a_command_are_told_closed_and_leave_no_program(monkeypatch, c
     assert capsys.readouterr().err == "making gymnasium:Lion-v0...\n"
 
 
-def test_worlds_that_fail_to_close_are_told(monkeypatch):
+def test_failing_close_of_environments_warns(monkeypatch):
     def close():
         raise OSError("the recorder is gone")
 

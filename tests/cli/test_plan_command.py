@@ -332,7 +332,10 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
 
     monkeypatch.setattr(sys.modules["gmi_drl.cli.plan.command"], "make_plan", stopped)
     code, _, err = command_line("plan")
-    assert code == 130 and "stopped before layout.yaml was written; what has been measured is remembered" in err
+    assert (
+        code == 130
+        and "stopped before layout.yaml was written; the same command goes on with what has been measured" in err
+    )
 
 
 def test_a_template_that_is_not_there_is_refused_with_the_words_for_those_that_are(command_line):

@@ -51,7 +51,7 @@ def test_what_a_method_lacks_is_known():
     assert Rendezvous().lacks(NONE) == [] and Rendezvous(segment=3).lacks(HAR) == ["listener", "addresses"]
 
 
-def test_nothing_is_left_of_spots_that_cannot_be(monkeypatch):
+def test_failed_rendezvous_leaks_no_descriptor(monkeypatch):
     before = open_descriptors()
     monkeypatch.setattr(
         "gmi_drl.comm.rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open files"))

@@ -101,7 +101,7 @@ def test_clients_end_before_the_daemon_that_serves_them(tmp_path, monkeypatch):
 
 
 def test_the_watchdog_of_a_run_is_waited_for(tmp_path, monkeypatch):
-    kept = tmp_path / "gmi_drl.gmi.watchdog"
+    kept = tmp_path / "gmi_drl.gmi.launcher_watchdog"
     kept.write_text(
         "import os, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

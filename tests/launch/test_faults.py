@@ -112,7 +112,7 @@ def test_the_second_signal_ends_at_once(training):
     returned, printed, left = run.end()
     assert returned == 143 and not left and "Traceback" not in printed
     (*_, newest) = list_checkpoints(run.folder.checkpoints)
-    assert f"ended at once; resume after iteration {int(newest.name)} with: gmi-drl train --resume" in printed
+    assert f"ended at once; resume from iteration {int(newest.name)} with: gmi-drl train --resume" in printed
 
 
 @pytest.mark.parametrize("victim", [0, 1])

@@ -131,7 +131,9 @@ def test_what_gmis_have_started_without_a_trace_of_mps_ends_with_them(fake_mps, 
 def test_a_run_ends_in_order_without_its_watchdog(fake_mps, launch):
     launcher = launch()
     (watchdog,) = [
-        child for child in psutil.Process(launcher.pid).children() if "gmi_drl.gmi.watchdog" in str(child.cmdline())
+        child
+        for child in psutil.Process(launcher.pid).children()
+        if "gmi_drl.gmi.launcher_watchdog" in str(child.cmdline())
     ]
     watchdog.kill()
     launcher.send_signal(signal.SIGINT)

@@ -38,8 +38,8 @@ def test_a_setting_that_is_lost_on_the_way_is_told(tmp_path, monkeypatch):
     run = run_of("ppo", tmp_path)
     pieces = FolderReceiver.pieces
 
-    def without_gamma(keeper):
-        for file, data in pieces(keeper):
+    def without_gamma(receiver):
+        for file, data in pieces(receiver):
             yield file, data.replace(b"gamma: 0.5\n", b"gamma: 0.7\n")
 
     monkeypatch.setattr(FolderReceiver, "pieces", without_gamma)

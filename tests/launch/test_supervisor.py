@@ -77,13 +77,13 @@ def test_a_run_goes_on_after_deaths(monkeypatch):
     ("more", "reason"),
     [({"restarts": 0}, "no restart"), ({"saved": 0}, "no checkpoint"), ({"trains": [[DEATH]] * 3}, "too many")],
 )
-def test_a_death_ends_a_run_that_has(monkeypatch, more, reason):
+def test_death_ends_run_without_restart_or_checkpoint(monkeypatch, more, reason):
     run = Scripted(monkeypatch, **{"trains": [[interrupt, DEATH]] * ("trains" not in more), **more})
     with pytest.raises(GmiDiedError):
         run.run()
 
 
-def bear(run):
+def ignore_signals(run):
     """What the training does first when it ends."""
     return lambda: run.request.only_store()
 
@@ -92,14 +92,14 @@ def bear(run):
     ("holds", "trains"),
     [
         ([], [[interrupt, DEATH]]),  # who is asked to stop dies
-        ([], [["bear", interrupt, DEATH]]),  # between a death and its restart: while all are ended
-        ([], [["bear", interrupt, interrupt, DEATH]]),
+        ([], [["ignore_signals", interrupt, DEATH]]),  # between a death and its restart: while all are ended
+        ([], [["ignore_signals", interrupt, interrupt, DEATH]]),
         ([[], [interrupt]], [[DEATH]]),  # while devices are held for the restart
     ],
 )
 def test_once_a_signal_has_come_nobody_is_started_again(monkeypatch, holds, trains):
     run = Scripted(monkeypatch, holds)
-    run._trains = [[bear(run) if deed == "bear" else deed for deed in deeds] for deeds in trains]
+    run._trains = [[ignore_signals(run) if deed == "ignore_signals" else deed for deed in deeds] for deeds in trains]
     assert run.run() == Outcome("stopped", 4, signal.SIGINT, Path("000004"))
     assert len(run.started) == 1
 

@@ -13,7 +13,7 @@ from gmi_drl.errors import GmiDiedError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.remote_node import RemoteNode
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import Layout

@@ -21,7 +21,7 @@ def test_several_threads_spin_a_little_and_not_where_gmis_take_turns():
     assert environment((0,), threads=2)["GOMP_SPINCOUNT"] == environment((0, 1), threads=1)["GOMP_SPINCOUNT"] == "20000"
 
 
-def test_the_users_own_word_counts():
+def test_users_variables_override_ours():
     own = {"GOMP_SPINCOUNT": "5", "MALLOC_TRIM_THRESHOLD_": "7", "OMP_NUM_THREADS": "64"}
     assert environment((0, 1), **own) == environment((0, 1)) | {**own, "OMP_NUM_THREADS": "2"}
 

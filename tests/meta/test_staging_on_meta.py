@@ -21,7 +21,7 @@ NUMEL = 1000
 
 
 ALONE = [[0]]
-STAGED = [name for name in METHODS if name in legal(ALONE) and METHODS[name].meets_in in ("segment", "links")]
+STAGED = [name for name in METHODS if name in legal(ALONE) and METHODS[name].rendezvous_by in ("segment", "links")]
 
 
 @pytest.fixture

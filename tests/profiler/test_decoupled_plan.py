@@ -12,7 +12,7 @@ from gmi_drl.hardware.node import Cpu, CpuDevices, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.pools import pools_of
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.decoupled_plan import _ways, plan_here
+from gmi_drl.profiler.decoupled_plan import _fitting_divisions, plan_here
 from gmi_drl.profiler.identical_machines import Machines
 from gmi_drl.profiler.rates import Rates
 from gmi_drl.scheduler.profile import ProfilePoint
@@ -28,7 +28,7 @@ def ways_in(memory_gib, horizon=8):
     rows = [{"num_env": num_env, "memory_bytes": 2**29} for num_env in (64, 8192)]
     acting = [ProfilePoint(gmis_per_gpu=2, runnable=True, steps_per_second=1000.0, **row) for row in rows]
     machines = Machines(ANT, RunConfig(learner=A3CConfig(horizon=horizon)), None, node)
-    return [way.cut for way in _ways(machines, Rates(acting, {point.cut: 1e6 for point in acting}))]
+    return [way.cut for way in _fitting_divisions(machines, Rates(acting, {point.cut: 1e6 for point in acting}))]
 
 
 def test_what_has_room_is_left_with_its_channels():

@@ -53,8 +53,11 @@ def test_what_learns_most_is_chosen_unless_the_most_steps_are_asked_for(monkeypa
 
 def test_where_a_scale_cannot_be_told_the_most_steps_are_chosen_or_it_is_an_error(monkeypatch):
     reasons, asked = planned(monkeypatch, None)
-    assert asked and "drowns in its noise, so nothing says what a step teaches; so the most steps/s" in reasons
-    with pytest.raises(NoFeasiblePlanError, match=r"drowns in its noise.*--objective steps"):
+    assert (
+        asked
+        and "the gradient's noise is too large to measure the gradient noise scale; so the most steps/s" in reasons
+    )
+    with pytest.raises(NoFeasiblePlanError, match=r"noise is too large.*--objective steps"):
         planned(monkeypatch, None, objective="learning")
 
 

@@ -44,7 +44,7 @@ def test_speeds_are_those_by_which_the_model_takes_as_long():
         assert speed.bytes_per_second == pytest.approx(OF_CORES[way].bytes_per_second)
 
 
-def test_a_way_that_is_not_gone_has_no_speed():
+def test_unused_link_has_no_speed():
     assert fitted(times([[0, 1]], OF_CORES), [[0, 1]]).keys() == {MEMORY, GLOO}
     assert fitted(times(PAIR, OF_CORES, [MPR_GLOO]), PAIR).keys() == {GLOO}
 

@@ -10,7 +10,7 @@ GIB = 2**30
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**20), st.sets(st.integers(1, 16384), min_size=2, max_size=6))
-def test_a_line_is_found_again(fixed, slope, num_envs):
+def test_fit_recovers_linear_memory_model(fixed, slope, num_envs):
     model = fit((num_env, fixed + slope * num_env) for num_env in num_envs)
     if model is not None:  # sizes of zero are unknown
         assert abs(model(20_000) - (fixed + slope * 20_000)) <= 1e-6 * (fixed + slope * 20_000) + 1

@@ -79,7 +79,7 @@ def test_the_best_measured_point_becomes_the_layout():
     assert re.search(r"1\.7\dx the best of one GMI per device that was measured", " ".join(layout.reasons))
 
 
-def test_a_dip_hides_no_better_point():
+def test_search_continues_past_one_dip():
     points = [(1, 128, 10_000.0, 0), (1, 256, 9_990.0, 0), (1, 512, 16_000.0, 0), (1, 1024, 22_000.0, 0)]
     chosen = measured(NODE, profile(*points))
     assert chosen.layout.gmis[0].num_env == 1024 and len(chosen.candidates) == 4

@@ -19,7 +19,7 @@ def test_a_sum_is_finite_where_all_numbers_are():
         assert are_finite([odd + [MAX] * 67, [0.0] * (67 + len(odd))]) == [False, True]
 
 
-def test_a_reward_counts():
+def test_nonfinite_reward_marks_environment():
     assert are_finite([[MAX, MAX], [0.0, 0.0], [0.0, 0.0], [MAX, MAX]], [MAX, NAN, -INF, -MAX]) == [
         True,
         False,

@@ -56,7 +56,7 @@ def test_speeds_that_are_none_of_such_devices_are_a_doubt():
 def test_gmis_of_one_device_are_measured_by_the_reduction_of_all_if_it_is_for_them():
     on_gpus = replace(ON_CORES, kind="gpu", speeds={GPU_MEMORY: speed(9e12), MEMORY: speed(1e9), LINK: speed(9e10)})
     across, one = even_mapping(2, 2), [[0, 1]]
-    assert on_gpus.method(one) is IPC and on_gpus.method(across).meets_in == "links"
+    assert on_gpus.method(one) is IPC and on_gpus.method(across).rendezvous_by == "links"
     assert on_gpus.method_of_part(one, across) is IPC, "MRR is for several devices"
     slow_links = replace(on_gpus, speeds={GPU_MEMORY: speed(9e12), MEMORY: speed(1e9), LINK: speed(1e3)})
     assert slow_links.method_of_part(one, across) is MPR_SHM, "which GMIs of two GPUs take"

@@ -73,8 +73,8 @@ def test_agents_on_cores_of_one_machine_are_succeeded_and_nobody_else():
     cluster = Cluster(network=Network(gbit_per_s=10, round_trip_ms=0.1), nodes=(Nodes(count=2, node=NODE),))
     over = OverNodes(DECOUPLED, cluster)
     far = over.lay_out(ANT, over.cluster.whole, Cut(2, 64))
-    assert DECOUPLED.succeeded(layout) == {0, 1} and not TCG_EX.succeeded(layout)
-    assert not DECOUPLED.succeeded(on_gpu) and not over.succeeded(far)
+    assert DECOUPLED.restartable(layout) == {0, 1} and not TCG_EX.restartable(layout)
+    assert not DECOUPLED.restartable(on_gpu) and not over.restartable(far)
 
 
 def test_a_learner_that_acts_where_it_learns_is_refused():

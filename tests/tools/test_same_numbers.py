@@ -11,7 +11,7 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import template_of
 from tools import on_nodes, same_cases, same_numbers
 from tools.checkout import ROOT
-from tools.fingerprint import fingerprint
+from tools.fingerprint import NUMBERS, fingerprint
 
 LAYOUT = same_cases.layout("ball_balance", [same_cases.WHOLE]).replace('"num_env": 8', '"num_env": 4')
 LINE = ("gmi-drl", "train", "layout.yaml", "--iterations", "1", "--run-dir", "run")
@@ -52,11 +52,27 @@ def test_what_differs_is_named(monkeypatch, tmp_path):
     assert row.endswith(" | differs: b 0, b 1, b 2, b 3, b 4 and 3 more |")
 
 
+@pytest.mark.parametrize(
+    ("later", "verdict"),
+    [("2 GMIs of 0.5 GiB", same_numbers.WORDS), ("2 GMIs, 0.50 GiB", "differs: printed.txt, printed.txt its numbers")],
+)
+def test_texts_of_other_words_and_the_same_numbers_are_told_from_others(monkeypatch, tmp_path, later, verdict):
+    texts = iter(["2 parts of 0.5 GiB", later])
+
+    def left(*arguments):
+        (tmp_path / "printed.txt").write_text(next(texts))
+        return fingerprint(tmp_path)
+
+    monkeypatch.setattr(same_numbers, "left_by", left)
+    assert same_numbers.compare(SMALL, SIDES, tmp_path, core=CORE).endswith(f" | {verdict} |")
+
+
 def test_what_commands_print_is_compared(tmp_path):
     plan = ("gmi-drl", "plan", "--budget", "0")
     printed = same_cases.Case("plans", [plan, (*plan, "--task", "ent")], is_printed=True)
     found = same_numbers.left_by(printed, ROOT, tmp_path / "folder", core=CORE)
-    assert sorted(found) == ["layout.yaml", "printed-1.txt", "printed-2.txt"]
+    texts = ["layout.yaml", "printed-1.txt", "printed-2.txt"]
+    assert sorted(found) == sorted([*texts, *(f"{text} {NUMBERS}" for text in texts)])
     texts = [(tmp_path / "folder" / f"printed-{number}.txt").read_text() for number in (1, 2)]
     assert "GMI 0: " in texts[0] and texts[0].endswith("exit code 0")
     assert "there is no task 'ent'" in texts[1] and texts[1].endswith("exit code 2")
@@ -73,7 +89,7 @@ def test_times_are_no_part_of_a_fingerprint_and_all_numbers_are(tmp_path):
 
     assert found(1.0, 1.0) == found(1.0, 2.0)
     one, other = found(1.0, 1.0), found(2.0, 1.0)
-    assert len(one) == 4 and one.keys() == other.keys() and all(one[name] != other[name] for name in one)
+    assert len(one) == 5 and one.keys() == other.keys() and all(one[name] != other[name] for name in one)
 
 
 def test_cases_cover_all_tasks_learners_templates_and_reductions_of_cores(tmp_path):

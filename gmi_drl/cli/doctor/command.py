@@ -61,7 +61,7 @@ def _check_cluster(format: str) -> None:
     else:
         _print(rows)
     if failed := [row["check"] for row in rows if row["verdict"] != "ok"]:
-        raise MachineError(f"this cluster cannot train: {', '.join(failed)}")
+        raise MachineError(f"this cluster cannot train: {', '.join(failed)} (see above what to do)")
 
 
 def _remove_stale() -> None:

@@ -135,7 +135,7 @@ def backend(entry: BackendEntry) -> Finding:
     alike = {_kind(gpu): index for index, gpu in reversed(list(enumerate(visible_gpus())))}
     if not alike and entry is not PROCESS:
         return f"{entry.how}: there is no GPU", f"none is needed: the backend {PROCESS.name} cuts cores"
-    layout = _in_two(entry, sorted(alike.values()))
+    layout = _example_layout(entry, sorted(alike.values()))
     cuts = backend_for(layout)
     reasons = cuts.check(node, layout)
     if not reasons:
@@ -216,7 +216,7 @@ def _kind(gpu: "VisibleGpu") -> tuple[Any, ...]:
     return gpu.model, gpu.mig, gpu.compute_mode, tuple(device.profile for device in gpu.mig_devices)
 
 
-def _in_two(entry: BackendEntry, gpus: Sequence[int]) -> "Layout":
+def _example_layout(entry: BackendEntry, gpus: Sequence[int]) -> "Layout":
     """A layout of two GMIs on each of these GPUs, or on cores. All name core 0, as it is never opened."""
     from gmi_drl.layout.layout import GMI, Device, Layout
 

@@ -224,7 +224,7 @@ def _say_if_stopped(output: Path) -> Iterator[None]:
     try:
         yield
     except SystemExit:
-        say(f"gmi-drl: stopped before {output} was written; what has been measured is remembered")
+        say(f"gmi-drl: stopped before {output} was written; the same command goes on with what has been measured")
         raise
 
 

@@ -168,7 +168,7 @@ def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:
 
     saved = list_checkpoints(folder.checkpoints)
     iteration = int(saved[-1].name) if saved else 0
-    remedy = f"resume after iteration {iteration} with: gmi-drl train --resume" if saved else "nothing is saved in"
+    remedy = f"resume from iteration {iteration} with: gmi-drl train --resume" if saved else "nothing is saved in"
     if iteration >= config.iterations:
         remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in"
     say(f"gmi-drl: ended at once; {remedy} {folder.path}")

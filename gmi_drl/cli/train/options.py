@@ -1,4 +1,7 @@
-"""The options of `gmi-drl train`, and the configuration that they make."""
+"""The options of `gmi-drl train` that decide what is trained, and the configuration that they make.
+
+`command.py` declares all options, and has those that decide how it runs, such as `--restarts`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -60,8 +60,8 @@ class HorovodGroup(GlooGroup):
     def _join(self) -> "_Horovod":
         """The Horovod of this process, started if there is none. All ranks come to the same result."""
         own = _Horovod.running
-        founder, rank = (own.founder, hvd.rank()) if own else (0, -1)
-        founders, ranks = self.gather(torch.tensor([founder, rank], dtype=torch.float64)).T.long().tolist()
+        root_pid, rank = (own.root_pid, hvd.rank()) if own else (0, -1)
+        founders, ranks = self.gather(torch.tensor([root_pid, rank], dtype=torch.float64)).T.long().tolist()
         if not any(founders):
             own = self._found()
         elif not own or len(set(founders)) > 1 or ranks != list(range(hvd.size())):
@@ -103,13 +103,13 @@ class _Horovod:
     """The one Horovod that runs in this process.
 
     Args:
-        founder: The process id of its rank 0, by which ranks recognise that they share it.
+        root_pid: The process id of its rank 0, by which ranks recognise that they share it.
     """
 
     running: "_Horovod | None" = None
 
-    def __init__(self, founder: int) -> None:
-        self.founder, self.users = founder, 0
+    def __init__(self, root_pid: int) -> None:
+        self.root_pid, self.users = root_pid, 0
 
     def leave(self) -> None:
         """Shut it down with its last user; it ends on all ranks."""

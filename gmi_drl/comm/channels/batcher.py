@@ -23,8 +23,8 @@ class Batcher:
         self._stepwise = [number for number, kind in enumerate(sizes.form.kinds) if kind.is_stepwise]
         self._places = sizes.places
         self._given_back = 0  # places below this number
-        self._came = [[0] * len(self._steps) for _ in range(sizes.places)]
-        self._whole_kinds = [0] * sizes.places
+        self._steps_arrived = [[0] * len(self._steps) for _ in range(sizes.places)]
+        self._complete_kinds = [0] * sizes.places
 
     def arrive(self, agent: int, record: Record) -> bool:
         """Accept steps of a kind that have arrived.
@@ -41,7 +41,7 @@ class Batcher:
         """
         place, rollout, kind, first, last = record
         slot = place % self._places
-        came = self._came[slot]
+        came = self._steps_arrived[slot]
         is_its_own = self._leases.owner(self._trainer, place) == owner_word(agent, rollout)
         if place < self._given_back or not is_its_own or came[kind] != first or last > self._steps[kind]:
             gmi, name = self._sizes.agents[agent], self._sizes.form.kinds[kind].name
@@ -50,7 +50,7 @@ class Batcher:
         came[kind] = last
         if last < self._steps[kind]:
             return False
-        self._whole_kinds[slot] += 1
+        self._complete_kinds[slot] += 1
         return True
 
     def missing(self, batch: int) -> list[int]:
@@ -59,11 +59,13 @@ class Batcher:
 
     def is_place_whole(self, place: int) -> bool:
         """Whether the whole rollout of a place has arrived. The place's batch was not given back yet."""
-        return self._whole_kinds[place % self._places] == len(self._steps)
+        return self._complete_kinds[place % self._places] == len(self._steps)
 
     def is_kind_whole(self, batch: int, kind: int) -> bool:
         """Whether a kind has arrived for all rollouts of a batch."""
-        return all(self._came[place % self._places][kind] == self._steps[kind] for place in self.places_of(batch))
+        return all(
+            self._steps_arrived[place % self._places][kind] == self._steps[kind] for place in self.places_of(batch)
+        )
 
     def places_of(self, batch: int) -> range:
         """The numbers of a batch's places."""
@@ -78,14 +80,14 @@ class Batcher:
 
     def steps_come(self, place: int) -> int:
         """Steps of a place of which every stepwise kind has arrived."""
-        return min(self._came[place % self._places][kind] for kind in self._stepwise)
+        return min(self._steps_arrived[place % self._places][kind] for kind in self._stepwise)
 
     def forget(self, places: Iterable[int]) -> None:
         """Discard what has arrived for these places, whose rollouts will not be whole. The next ones begin there."""
         for place in places:
             slot = place % self._places
-            self._came[slot] = [0] * len(self._steps)
-            self._whole_kinds[slot] = 0
+            self._steps_arrived[slot] = [0] * len(self._steps)
+            self._complete_kinds[slot] = 0
 
     def give_back(self, batch: int) -> None:
         """Let the memory of a batch hold later places."""

@@ -39,7 +39,7 @@ from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.waits import Waits
 
-LAST_WORDS_S = 5.0
+FINAL_READ_S = 5.0
 """Seconds for the agent to read why its proxy gives up."""
 
 _LOOK_MS = 100
@@ -242,7 +242,7 @@ class AgentProxy:
         self._connection.send_frame(FAILURE, f"{type(error).__name__}\n{error}".encode())
         polling, waiting = poll(), WaitClock()
         polling.register(self._connection, POLLIN)
-        while self._connection.is_open and waiting.look() < LAST_WORDS_S:
+        while self._connection.is_open and waiting.look() < FINAL_READ_S:
             polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
             polling.poll(_LOOK_MS)
             self._connection.flush()

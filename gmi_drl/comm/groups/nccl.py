@@ -98,7 +98,9 @@ class NcclGroup(GlooGroup):
 
 def _check(most: int) -> None:
     if not torch.distributed.is_nccl_available():
-        raise MachineError("this build of torch has no NCCL: use MPR-shm, or another build")
+        raise MachineError(
+            "this build of torch has no NCCL: take another reduction, such as MPR-shm, or torch's CUDA build"
+        )
     have = _version()
     if most > 1 and have < SEVERAL_PER_GPU:
         has, needs = (".".join(map(str, version)) for version in (have, SEVERAL_PER_GPU))

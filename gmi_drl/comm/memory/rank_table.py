@@ -15,7 +15,7 @@ from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageEr
 
 _LINE_WORDS = LINE_BYTES // 8
 _PID, _LEFT, _KEEPALIVES = 2, 3, 4  # the words of a line, after the two arrivals
-_LAP = 2**15  # the number of a call is modulo this, an even number; ranks are at most one call apart
+_CALL_MODULUS = 2**15  # the number of a call is modulo this, an even number; ranks are at most one call apart
 _SPINS = 200  # reads of a word (about 10 us) before the core is yielded
 _YIELD_S = 0.02
 _NAP_MS = 1
@@ -42,7 +42,7 @@ class RankTable:
     def __init__(self, memory: mmap.mmap, offset: int, member: Membership) -> None:
         rank, size = member.rank, member.size
         self._member = member
-        self._me = member.name(rank)
+        self._own_name = member.name(rank)
         self._spins = _SPINS if member.spins else 1
         self._words = memoryview(memory)[offset : offset + size * LINE_BYTES].cast("q")
         self._others = [peer for peer in range(size) if peer != rank]
@@ -75,7 +75,7 @@ class RankTable:
         """
         self._count = count = self._count + 1
         words, parity = self._words, count % 2
-        self._arrival = arrival = count % _LAP << CALL_BITS | call
+        self._arrival = arrival = count % _CALL_MODULUS << CALL_BITS | call
         publish(words, self._own + parity, arrival)
         for _, place in self._places[parity]:
             for _ in range(self._spins):
@@ -118,13 +118,13 @@ class RankTable:
         self._notice_deaths(nap_ms)
         late = self.late()
         if dead := [peer for peer in late if peer in self._dead]:
-            raise PeerDiedError(f"{self._named(dead)} ended while {self._me} waited for it: its log says why")
+            raise PeerDiedError(f"{self._named(dead)} ended while {self._own_name} waited for it: its log says why")
         if waiting.restart_on_change(tuple(self._words[peer * _LINE_WORDS + _KEEPALIVES] for peer in self._others)):
             for received in self._member.keepalives.received:
                 received()
-        waiting.warn_if_slow(lambda: f"{self._me} waits for {self._named(late or self._others)}")
+        waiting.warn_if_slow(lambda: f"{self._own_name} waits for {self._named(late or self._others)}")
         if waiting.look() > self._member.hang_s:
-            waited = f"for {self._member.hang_s:g} s (hang_s) while {self._me} waited"
+            waited = f"for {self._member.hang_s:g} s (hang_s) while {self._own_name} waited"
             raise PeerSilentError(f"{self._silence(late)} {waited}: see what it does, or raise hang_s")
 
     def _renew(self) -> None:
@@ -148,14 +148,16 @@ class RankTable:
         """
         self._notice_deaths(0 if self._dead else _DEATH_MS)
         if self._dead:
-            raise PeerDiedError(f"{self._named(sorted(self._dead))} ended while {self._me} reduced with it: {reason}")
-        raise PeerDiedError(f"a peer of {self._me} has left the group: {reason}")
+            raise PeerDiedError(
+                f"{self._named(sorted(self._dead))} ended while {self._own_name} reduced with it: {reason}"
+            )
+        raise PeerDiedError(f"a peer of {self._own_name} has left the group: {reason}")
 
     def leave(self, most_s: float) -> None:
         """Wait at most `most_s` seconds until all others have left or ended. Some may not know that they should."""
         publish(self._words, self._own + _LEFT, 1)
         waiting = WaitClock()
-        while self._staying() and waiting.look() < most_s:
+        while self._peers_still_here() and waiting.look() < most_s:
             self._notice_deaths(_NAP_MS)
 
     def close(self) -> None:
@@ -174,7 +176,7 @@ class RankTable:
             return f"{self._named(stopped)} has been stopped half-way"
         return f"one of {self._named(self._others)} lives but has not gone on"
 
-    def _staying(self) -> bool:
+    def _peers_still_here(self) -> bool:
         left = [peer for peer in self._others if self._words[peer * _LINE_WORDS + _LEFT]]
         return not self._dead.issuperset(set(self._others).difference(left))
 

@@ -22,7 +22,7 @@ _WRITTEN, _READ = 0, LINE_BYTES // 8
 
 
 def ring_bytes(capacity: int) -> int:
-    """The bytes that a ring of `capacity` records takes, in whole lines."""
+    """The bytes that a ring of `capacity` records takes: whole cache lines, with the two of its counters."""
     return _HEAD_BYTES + -(-capacity * _RECORD.size // LINE_BYTES) * LINE_BYTES
 
 

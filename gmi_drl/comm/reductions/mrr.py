@@ -25,11 +25,15 @@ class MultiRingReduction(DeviceAwareReduction):
         if obstacle := mrr_obstacle(group.mapping):
             raise UsageError(f"a multi-ring reduction {obstacle}")
         super().__init__(group, device)
-        members, speakers = rings(group.mapping), delegates(group.mapping)
+        members, delegates_of_rings = rings(group.mapping), delegates(group.mapping)
         number = group.local.rank
         self._ring = Ring(group.link, members[number])
-        self._delegate = speakers[number]
-        self._delegates = Ring(group.link, speakers) if group.rank in speakers and len(speakers) > 1 else None
+        self._delegate = delegates_of_rings[number]
+        self._delegates = (
+            Ring(group.link, delegates_of_rings)
+            if group.rank in delegates_of_rings and len(delegates_of_rings) > 1
+            else None
+        )
         self._is_only_ring = len(members) == 1
 
     def sum_placed(self, rows: Tensor) -> None:

@@ -22,14 +22,14 @@ class NcclReduction(PlainBucket):
     def __init__(self, group: NcclGroup, device: torch.device | str = "cuda:0") -> None:
         super().__init__(device)
         self.group = group
-        self._there = torch.device(device)
-        group.connect(self._there)
+        self._gpu = torch.device(device)
+        group.connect(self._gpu)
 
     def reduce(self, bucket: Tensor) -> None:
         """Sum in place over the group; see `Reduction`."""
         check_bucket(bucket)
         vector = bucket.detach()
-        there = vector.to(self._there)  # itself, if it is there
+        there = vector.to(self._gpu)  # itself, if it is there
         self.group.sum_on_gpu(there)
         if there is not vector:
             vector.copy_(there)

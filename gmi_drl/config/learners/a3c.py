@@ -109,14 +109,14 @@ class A3CConfig(LearnerConfig):
         """R for these numbers of agents and trainers."""
         return self.rollouts or math.ceil(agents / trainers)
 
-    def worlds_of(self, layout: Layout) -> int:
+    def environments_of(self, layout: Layout) -> int:
         """See `LearnerConfig`: the environments of R rollouts."""
         agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
         return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
 
     def steps_of(self, layout: Layout) -> int:
         """See `LearnerConfig`: each trainer learns from rollouts of its own."""
-        return len(layout.with_role("trainer")) * self.worlds_of(layout) * self.horizon
+        return len(layout.with_role("trainer")) * self.environments_of(layout) * self.horizon
 
     def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
         """See `LearnerConfig`."""

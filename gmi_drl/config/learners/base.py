@@ -87,7 +87,7 @@ class LearnerConfig(FileModel):
         """The key that makes the learner write metrics into the run folder itself; None if it does not."""
         return None
 
-    def worlds_of(self, layout: Layout) -> int:
+    def environments_of(self, layout: Layout) -> int:
         """Environments whose rollouts a GMI that trains learns from at once; the fewest, if GMIs differ."""
         return min(gmi.num_env for gmi in layout.with_role("simulator"))
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi.claims import descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PROGRAM, Control
 from gmi_drl.gmi.mps.folder import Process, control_of, made, watchdog_log
 from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
-from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.backend_limits import mps_clients
 from gmi_drl.layout.environment import NO_GPU, mps_limits

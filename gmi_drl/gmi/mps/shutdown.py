@@ -110,7 +110,7 @@ def end_groups(groups: Mapping[int, int]) -> None:
 def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> None:
     """End the daemons and their servers: by `quit`, and by signals if that hangs."""
     if daemons(folder):
-        _at_all(controls, lambda control: control.quit(QUIT_PATIENCE_S, patience.quit_s))
+        _for_each_daemon(controls, lambda control: control.quit(QUIT_PATIENCE_S, patience.quit_s))
     _until_gone(partial(daemons, folder), lambda pid: None, patience.leave_s)
     _until_gone(partial(daemons, folder), partial(send, folder, SIGTERM), patience.term_s)
     _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), patience.killed_s)
@@ -119,7 +119,7 @@ def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> No
 def take_away(controls: list[Control], pids: list[int], seconds: float) -> None:
     """Make the daemons end the contexts of those processes in `pids` that still are clients, if they answer in time."""
     if pids:
-        _at_all(controls, partial(_end_contexts, pids=pids, deadline=time.monotonic() + seconds))
+        _for_each_daemon(controls, partial(_end_contexts, pids=pids, deadline=time.monotonic() + seconds))
 
 
 def _end_contexts(control: Control, pids: list[int], deadline: float) -> None:
@@ -133,7 +133,7 @@ def _end_contexts(control: Control, pids: list[int], deadline: float) -> None:
                 pass
 
 
-def _at_all(controls: list[Control], act: Callable[[Control], None]) -> None:
+def _for_each_daemon(controls: list[Control], act: Callable[[Control], None]) -> None:
     """Call `act` for all daemons at the same time, so that one that hangs does not delay the others."""
 
     def attempt(control: Control) -> None:

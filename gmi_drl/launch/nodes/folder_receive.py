@@ -22,7 +22,7 @@ class FolderReceiver:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         store = CheckpointStore(folder.checkpoints)
-        self._does: Mapping[str, Callable[..., None]] = {
+        self._handlers: Mapping[str, Callable[..., None]] = {
             "require_room": store.require_room,
             "commit": store.commit,
             "drop_drafts": store.drop_drafts,
@@ -45,7 +45,7 @@ class FolderReceiver:
         """
         within = Path(file)
         if within.is_absolute() or ".." in within.parts:
-            raise MachineError(f"{file} is no file of the run folder")
+            raise MachineError(f"a node sent {file!r}, which is outside of the run folder: it was not written")
         target = self._folder.path / within
         draft = target.with_name(f".{target.name}.carried")
         try:
@@ -66,9 +66,9 @@ class FolderReceiver:
         Raises:
             GmiError: if there is no such command, or it fails.
         """
-        if what not in self._does:
-            raise GmiError(f"expected one of {', '.join(self._does)}, got {what!r}")
-        self._does[what](**given)
+        if what not in self._handlers:
+            raise GmiError(f"a node asked for the unknown command {what!r}; known are {', '.join(self._handlers)}")
+        self._handlers[what](**given)
 
     def _newest(self) -> Iterator[Path]:
         """The files of the newest checkpoint."""

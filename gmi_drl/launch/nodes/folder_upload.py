@@ -35,13 +35,13 @@ class FolderUpload:
     """
 
     def __init__(self, home: Path, send: Send, begins_with: int = 0) -> None:
-        self._home, self._send, self._begins_with = home, send, begins_with
+        self._run_folder, self._send, self._initial_bytes = home, send, begins_with
         self._logs: dict[int, int] = {}  # bytes that were sent
         self._sending_logs, self._over = threading.Lock(), threading.Event()
         self._log_thread = threading.Thread(target=self._send_logs, daemon=True)
 
     def __enter__(self) -> Self:
-        require_free(Path(gettempdir()), self._begins_with, "what the run goes on from needs")
+        require_free(Path(gettempdir()), self._initial_bytes, "what the run goes on from needs")
         self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
         self._reaper = Reaper()
         self._reaper.watch_folder(self.path)
@@ -63,7 +63,7 @@ class FolderUpload:
 
     def here(self, path: str) -> Path:
         """The local path for a path within the launcher's run folder."""
-        return self.path / Path(path).relative_to(self._home)
+        return self.path / Path(path).relative_to(self._run_folder)
 
     def take(self, file: str, data: bytes) -> None:
         """Append a piece to a file, as the launcher sends it."""

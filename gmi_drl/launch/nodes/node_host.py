@@ -31,7 +31,7 @@ PROXY_MODULE = "gmi_drl.roles.decoupled.proxy_main"
 
 
 class Host:
-    """Executes a launcher's messages: `open`, `take` files, `share`, `meet`, `start` each GMI, `settle`, and others.
+    """Executes a launcher's messages: `open`, `take` files, `share`, `set_addresses`, `start`, `settle` and others.
 
     Args:
         node: The node's name in the layout.
@@ -45,11 +45,11 @@ class Host:
         self._life, self._sharing = ExitStack(), ExitStack()
         self._gmis: dict[int, GMIProcess] = {}  # and proxies, by number
         self._copy: FolderUpload | None = None
-        self._does: Mapping[str, Callable[..., Message | None]] = {
+        self._handlers: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
             "take": self._take,
             "share": self._share,
-            "meet": self._meet,
+            "set_addresses": self._set_addresses,
             "start": self._start,
             "settle": self._settle,
             "word": self._word,
@@ -65,7 +65,7 @@ class Host:
             GmiError: to be sent as the response.
         """
         given = {**message, "data": data} if data else dict(message)
-        return self._does[given.pop("type")](**given)
+        return self._handlers[given.pop("type")](**given)
 
     def forward(self, gmi_id: int, has_ended: bool) -> None:
         """Forward the messages of a GMI; if it has ended, report its exit code after them."""
@@ -73,8 +73,8 @@ class Host:
         while (data := gmi.receive()) is not None:
             if not data:
                 if not has_ended:
-                    self._selector.unregister(gmi.line_fd)
-                    self._send({"type": "line_ended", "gmi": gmi_id})
+                    self._selector.unregister(gmi.connection_fd)
+                    self._send({"type": "connection_ended", "gmi": gmi_id})
                 break
             self._forward_one(gmi_id, gmi, data)
         if has_ended:
@@ -136,12 +136,12 @@ class Host:
         self._resources = self._sharing.enter_context(closing(resources))
         return {"type": "shared", "addresses": self._resources.addresses}
 
-    def _meet(self, meetings: Mapping[str, Any]) -> None:
+    def _set_addresses(self, addresses: Mapping[str, Any]) -> None:
         """Store the addresses of all ranks on all nodes."""
-        self._resources.meet(
+        self._resources.set_addresses(
             {
-                name: RankAddresses(tuple((host, port) for host, port in addresses), token)
-                for name, (addresses, token) in meetings.items()
+                name: RankAddresses(tuple((host, port) for host, port in ranks), token)
+                for name, (ranks, token) in addresses.items()
             }
         )
 
@@ -163,7 +163,7 @@ class Host:
         if self._copy:
             self._copy.watch_log(number)
         self._gmis[number] = started
-        self._selector.register(started.line_fd, selectors.EVENT_READ, (number, False))
+        self._selector.register(started.connection_fd, selectors.EVENT_READ, (number, False))
         self._selector.register(started.exit_fd, selectors.EVENT_READ, (number, True))
         return {"type": "started", "gmi": number, "pid": started.pid}
 
@@ -219,7 +219,7 @@ class Host:
     def _fail(self, gmi_id: int, error: GmiError) -> None:
         """Report that a GMI has failed, which it does not know. Its further messages are ignored."""
         self._send({"type": "said", "gmi": gmi_id}, encode(Failed(str(error), error.exit_code, blames_peer=False)))
-        self._send({"type": "line_ended", "gmi": gmi_id})
+        self._send({"type": "connection_ended", "gmi": gmi_id})
 
 
 def _sees(folder: Path, token: str) -> bool:

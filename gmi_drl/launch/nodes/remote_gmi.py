@@ -37,7 +37,7 @@ class RemoteGMI:
         self._number, self._send = number, send
         self._messages = deque[bytes]()
         self._code: int | None = None
-        self.line_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
+        self.connection_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
         self.exit_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._ended, self._gone, self._closed = threading.Event(), threading.Event(), threading.Lock()
         self._is_closed = False
@@ -47,7 +47,7 @@ class RemoteGMI:
         with self._closed:
             if not self._is_closed:
                 self._messages.append(data)
-                os.eventfd_write(self.line_fd, 1)
+                os.eventfd_write(self.connection_fd, 1)
 
     def add_output(self, data: bytes) -> None:
         """Append output to the log, which its node does not see."""
@@ -100,7 +100,7 @@ class RemoteGMI:
             return None
         if not self._messages[0]:
             return b""  # the connection has ended, and this stays the answer
-        os.eventfd_read(self.line_fd)
+        os.eventfd_read(self.connection_fd)
         return self._messages.popleft()
 
     def exit_code(self, wait_s: float) -> int | None:
@@ -123,7 +123,7 @@ class RemoteGMI:
         with self._closed:
             if not self._is_closed:
                 self._is_closed = True
-                os.close(self.line_fd)
+                os.close(self.connection_fd)
                 os.close(self.exit_fd)
 
     def last_words(self, most: int) -> list[str]:

@@ -11,12 +11,12 @@ from gmi_drl.comm.links.control import Message
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.hosts import OpenedDevices
 from gmi_drl.launch.job import Job
-from gmi_drl.launch.nodes.accept import accept_supervisors
+from gmi_drl.launch.nodes.accept_supervisors import accept_supervisors
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.node_host import TOKEN
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI, RemoteInstances, nothing_shared
 from gmi_drl.launch.nodes.remote_node import RemoteNode, Tell
-from gmi_drl.launch.nodes.starters import END_S, SupervisorHandle, SupervisorStarter
+from gmi_drl.launch.nodes.supervisor_starters import END_S, SupervisorHandle, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import far_agents
@@ -75,9 +75,9 @@ class RemoteHosts:
                     node.connection.send({"type": "take", "file": file}, data)
             request = {"type": "share", "slot_bytes": job.slot_bytes}
             answers = self._request_all("shared", ANSWER_S, lambda name: request)
-            meetings = joined([answer["addresses"] for answer in answers.values()])
+            addresses = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():
-                node.connection.send({"type": "meet", "meetings": meetings})
+                node.connection.send({"type": "set_addresses", "addresses": addresses})
             try:
                 yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, far_agents(layout))])
             finally:

@@ -8,10 +8,10 @@ from functools import partial
 
 from gmi_drl.comm.links.control import ControlConnection, Message
 from gmi_drl.errors import GmiDiedError, GmiError
-from gmi_drl.launch.nodes.accept import Arrival
+from gmi_drl.launch.nodes.accept_supervisors import Arrival
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
-from gmi_drl.launch.nodes.starters import SupervisorHandle
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorHandle
 from gmi_drl.launch.processes.gmi_handle import LOST, how_it_ended
 from gmi_drl.roles.launcher.connection import decode
 from gmi_drl.roles.launcher.protocol import StoreCommand, parse_message_to_launcher
@@ -93,7 +93,7 @@ class RemoteNode:
                 gmi.add_output(data)
             case "file" if gmi:
                 self._store(gmi, message, data)
-            case "line_ended" if gmi:
+            case "connection_ended" if gmi:
                 gmi.add_message(b"")
             case "ended" if gmi:
                 gmi.set_ended(message["code"])

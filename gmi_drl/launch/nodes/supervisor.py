@@ -17,7 +17,7 @@ from typing import Any
 
 from gmi_drl.comm.links.control import ControlConnection, Message
 from gmi_drl.errors import GmiError
-from gmi_drl.launch.nodes.accept import introduction
+from gmi_drl.launch.nodes.accept_supervisors import introduction
 from gmi_drl.launch.nodes.node_host import Host
 from gmi_drl.launch.nodes.versions import versions_here
 from gmi_drl.process_signals import leave_to_launcher
@@ -58,21 +58,23 @@ class NodeSupervisor:
         self._address = connection.getsockname()[0]
         self._orders = queue.SimpleQueue[tuple[Message, bytes] | None]()
         self._wakeup = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._wire = ControlConnection(connection, self._on_message, lambda why: self.leave(), patience_s=PATIENCE_S)
+        self._connection = ControlConnection(
+            connection, self._on_message, lambda why: self.leave(), patience_s=PATIENCE_S
+        )
         self._selector = selectors.DefaultSelector()
-        self._host = Host(node, self._address, self._selector, self._wire.send)
+        self._host = Host(node, self._address, self._selector, self._connection.send)
 
     def run(self) -> None:
         """Execute messages until the launcher or the input ends, then end everything on this host."""
         self._selector.register(self._wakeup, selectors.EVENT_READ, None)
         threading.Thread(target=self._watch_input, daemon=True).start()
-        self._wire.start()
+        self._connection.start()
         try:
             while self._step():
                 pass
         finally:
             self._host.close()
-            self._wire.close()
+            self._connection.close()
 
     def leave(self) -> None:
         """Make `run` end as soon as possible. Called from any thread."""
@@ -113,7 +115,7 @@ class NodeSupervisor:
         except Exception as error:  # the launcher reports it
             answer = {"type": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
         if answer is not None:
-            self._wire.send(answer)
+            self._connection.send(answer)
 
 
 def _machine() -> str:

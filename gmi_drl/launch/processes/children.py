@@ -73,13 +73,13 @@ class Children(Mapping[int, GMIHandle]):
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self._folder.log_file(number), self._resources[number])
         self._running[number] = child
-        self._selector.register(child.line_fd, selectors.EVENT_READ, (number, False))
+        self._selector.register(child.connection_fd, selectors.EVENT_READ, (number, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
 
     def replace(self, number: int) -> None:
         """Kill the process group of a process that has died, and start another one under its number."""
         child = self._running.pop(number)
-        for descriptor in (child.line_fd, child.exit_fd):
+        for descriptor in (child.connection_fd, child.exit_fd):
             with suppress(KeyError):  # unregistered when it was seen to end
                 self._selector.unregister(descriptor)
         self._instances.release([child.pid])
@@ -93,7 +93,7 @@ class Children(Mapping[int, GMIHandle]):
         return [key.data for key, _ in self._selector.select(wait_s)]
 
     def ignore(self, descriptor: int) -> None:
-        """Stop waiting on a child's `line_fd` or `exit_fd`."""
+        """Stop waiting on a child's `connection_fd` or `exit_fd`."""
         self._selector.unregister(descriptor)
 
     def kill(self) -> None:

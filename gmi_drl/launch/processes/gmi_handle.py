@@ -32,7 +32,7 @@ class GMIHandle(Protocol):
         """The file of its output."""
 
     @property
-    def line_fd(self) -> int:
+    def connection_fd(self) -> int:
         """Readable when a message has come, or the connection has ended."""
 
     @property

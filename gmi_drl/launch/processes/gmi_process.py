@@ -45,8 +45,8 @@ class GMIProcess(GroupLeader):
         module: str = CHILD,
     ) -> None:
         self.log, self._reaper, self._drains = log, reaper, bool(order["drains"])
-        self._line, theirs = socket_pair()
-        self._line.setblocking(False)
+        self._connection, theirs = socket_pair()
+        self._connection.setblocking(False)
         ours = {"launcher": theirs.fileno(), "resources": resources.to_order(), "parent": os.getpid()}
         # In a file in memory: an argument of a process has at most 128 KiB.
         with theirs, open(os.memfd_create("gmi-drl-order"), "w+") as paper, log.open("ab") as output:
@@ -68,19 +68,19 @@ class GMIProcess(GroupLeader):
                     reaper.watch(self.pid)
 
     @property
-    def line_fd(self) -> int:
+    def connection_fd(self) -> int:
         """Readable when a message has come, or the connection has ended."""
-        return self._line.fileno()
+        return self._connection.fileno()
 
     def send(self, message: bytes) -> None:
         """Send a message. Does nothing if the process has ended."""
         with suppress(OSError):
-            self._line.send(message)
+            self._connection.send(message)
 
     def receive(self) -> bytes | None:
         """The next message; empty if the connection has ended, None if nothing has come."""
         try:
-            return self._line.recv(MAX_BYTES)
+            return self._connection.recv(MAX_BYTES)
         except BlockingIOError:
             return None
         except OSError:
@@ -98,7 +98,7 @@ class GMIProcess(GroupLeader):
 
     def close(self) -> None:
         """Close the connection to a process that has ended."""
-        self._line.close()
+        self._connection.close()
         super().close()
 
     def last_words(self, most: int) -> list[str]:

@@ -10,7 +10,7 @@ from typing import Any, Self
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
-from gmi_drl.launch.closing import Closing
+from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
@@ -255,7 +255,7 @@ class GMIProcesses:
         if not data:
             if data is None and not has_ended:
                 return None
-            self._children.ignore(child.exit_fd if has_ended else child.line_fd)
+            self._children.ignore(child.exit_fd if has_ended else child.connection_fd)
             if number not in self._results:
                 raise self._death(number)
             if has_ended:
@@ -278,7 +278,7 @@ class GMIProcesses:
             case Closed():
                 self._closing.add_closed(number, word)
             case Failed():  # its connection may end now
-                self._children.ignore(child.line_fd)
+                self._children.ignore(child.connection_fd)
                 self._children.ignore(child.exit_fd)
                 self._failed.add(number)
         return word

@@ -114,7 +114,7 @@ def _warn(text: str) -> None:
 
 
 def main() -> None:
-    """The reaper process: read messages until the launcher dies, then kill and remove what still holds."""
+    """The reaper process: read messages until the launcher dies, then end what it still watches."""
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(ignored, signal.SIG_IGN)  # only the launcher reacts to them, and may take its time
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {ignored})

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from gmi_drl.errors import GmiError, MachineError
-from gmi_drl.launch.nodes.starters import END_S
+from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.layout.layout import Layout

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from gmi_drl.launch.nodes.starters import END_S
+from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.ray.actor import SupervisorActor
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes

@@ -146,7 +146,7 @@ _TO_LAUNCHER = {kind.__name__: kind for kind in get_args(MessageToLauncher)}
 
 
 def to_json(message: MessageToGMI | MessageToLauncher) -> dict[str, Any]:
-    """A message as JSON, e.g. `{"kind": "Measure", "num_env": 256, "seconds": 1.0}`."""
+    """A message as a dict that JSON can hold, e.g. `{"kind": "Measure", "num_env": 256, "seconds": 1.0}`."""
     return {"kind": type(message).__name__, **vars(message)}
 
 

@@ -37,11 +37,11 @@ class Service:
     ) -> None:
         self.task, self.clock, self._recorder = task, PhaseClock(task.device), recorder
         self._act, self._noise = PolicyStep(task, agent, cuda_graphs=cuda_graphs), noise
-        self._still = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
+        self._zero_action = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
-            self._act(self._still)  # choose kernels and capture the graph before times are measured
+            self._act(self._zero_action)  # choose kernels and capture the graph before times are measured
 
     @torch.no_grad()
     def play(self, steps: int) -> None:
@@ -67,8 +67,8 @@ class Service:
 
     def _draw(self) -> Tensor:
         if self._noise is None:
-            return self._still
-        return torch.randn(self._still.shape, generator=self._noise, device=self.task.device)
+            return self._zero_action
+        return torch.randn(self._zero_action.shape, generator=self._noise, device=self.task.device)
 
     def _count(self, reward: Tensor, done: Tensor, valid: Tensor, bad: Tensor) -> None:
         """Count episodes as `Player` does: without steps that begin an episode, and without those that went wrong."""

@@ -130,7 +130,7 @@ class Holistic(DRL_role):
                 "episodes": stats.episodes,
                 "return_sum": stats.return_sum,
                 "length_sum": stats.length_sum,
-                "bad_worlds": stats.bad_worlds,
+                "bad_environments": stats.bad_environments,
                 **self.replica.metrics(),
                 **stats.metrics,
                 **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),

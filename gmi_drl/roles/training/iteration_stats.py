@@ -41,7 +41,7 @@ class IterationStats:
     episodes: float
     return_sum: float
     length_sum: float
-    bad_worlds: float
+    bad_environments: float
     term_sums: tuple[float, ...]
     deltas: Tensor
     advantage_mean: float = 0.0
@@ -51,8 +51,8 @@ class IterationStats:
     @classmethod
     def from_sums(cls, decision: float, sums: Tensor, deltas: Tensor, **others: Any) -> Self:
         """The statistics with these sums over all GMIs, `[5 + K]`, in the order of `Rollout.sums`."""
-        reward_sum, episodes, return_sum, length_sum, bad_worlds, *terms = sums.tolist()
-        sums_by_name = reward_sum, episodes, return_sum, length_sum, bad_worlds, tuple(terms)
+        reward_sum, episodes, return_sum, length_sum, bad_environments, *terms = sums.tolist()
+        sums_by_name = reward_sum, episodes, return_sum, length_sum, bad_environments, tuple(terms)
         return cls(Decision(int(decision)), *sums_by_name, deltas, **others)
 
 

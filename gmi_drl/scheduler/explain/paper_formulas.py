@@ -15,7 +15,7 @@ COLOCATED = (TCG.name, TCG_EX.name)
 
 
 def paper_terms(candidate: Candidate, basis: Basis) -> Known | None:
-    """The model's terms for a candidate; None if the model does not apply.
+    """The terms of the paper's model for a candidate; None if the model does not apply.
 
     It does not apply to unlike GPUs, to several hosts, and to templates other than `COLOCATED`.
     """

@@ -99,14 +99,19 @@ class BridgeProcess:
             raise self._failure(f"has version {hello['version']} of the protocol, not {bridge.VERSION}")
         return hello
 
-    def _receive(self, deadline_s: float) -> bytes:
-        """Receive the next message. Raises GmiError if it is an error, or if none comes."""
-        self._socket.settimeout(deadline_s)
+    def _receive(self, timeout_s: float) -> bytes:
+        """Wait at most `timeout_s` for the next message; a process that sends none is killed.
+
+        Raises:
+            MachineError: if the message says that something is missing.
+            GmiError: if it is another error, or none comes.
+        """
+        self._socket.settimeout(timeout_s)
         try:
             data = self._socket.recv(bridge.MAX_BYTES)
         except TimeoutError:
             self._process.kill()
-            raise self._failure(f"did not answer within {deadline_s:g} s and was killed") from None
+            raise self._failure(f"did not answer within {timeout_s:g} s and was killed") from None
         except ConnectionError:
             data = b""
         if not data:

@@ -166,7 +166,7 @@ def test_a_trainer_that_gives_back_by_the_new_version(run):
     assert run.agent.lease().number == 1
 
 
-def test_who_reads_by_the_first_version(run):
+def test_first_published_version_wakes_reader(run):
     run = run()
     assert (
         woken(
@@ -176,7 +176,7 @@ def test_who_reads_by_the_first_version(run):
     )
 
 
-def test_who_comes_early_by_the_memory():
+def test_early_agent_is_woken_when_memory_is_created():
     sizes, mailboxes, memory = sizes_of(), create_mailboxes(range(2)), create_memory()
     ends = []
     ends.append(

@@ -93,7 +93,7 @@ def test_a_trainer_stays_until_its_agents_say_that_they_have_unmapped_its_memory
     assert not closing.is_alive()
 
 
-def test_but_not_for_long(pair, monkeypatch):
+def test_closing_trainer_gives_up_after_the_farewell_timeout(pair, monkeypatch):
     monkeypatch.setattr("gmi_drl.comm.channels.trainer_end.FAREWELL_S", 0.01)
     trainer, agent = pair
     trainer.close()

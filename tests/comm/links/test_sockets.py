@@ -201,13 +201,13 @@ def test_who_dies_before_it_answers_is_named(listeners):
             waits.result(60)
 
 
-def test_a_meeting_is_for_its_ranks(listeners):
+def test_address_count_must_match_group(listeners):
     with pytest.raises(UsageError, match="a group of 2 ranks needs as many addresses, not 3"):
         connect_ranks(Membership(0, [range(2)]), addresses_at(listeners), listeners[0].fileno())
     assert "token" not in repr(addresses_at(listeners))
 
 
-def test_a_meeting_is_inherited_by_descriptor(listeners):
+def test_addresses_survive_descriptor(listeners):
     addresses = addresses_at(listeners)
     with open(addresses.to_descriptor(), "rb+") as paper:
         assert RankAddresses.from_descriptor(paper.fileno()) == addresses

@@ -1,4 +1,4 @@
-"""A door, knocked at from this process."""
+"""A listener, connected to from this process."""
 
 import secrets
 import socket
@@ -16,35 +16,35 @@ DEADLINE_S = 60.0
 
 
 @contextmanager
-def door(most_bytes=100, guests=1):
+def listening(most_bytes=100, guests=1):
     with (
-        socket.create_server(("127.0.0.1", 0), backlog=1024) as listener,
-        closing(TokenListener(listener, TOKEN, most_bytes, guests)) as made,
+        socket.create_server(("127.0.0.1", 0), backlog=1024) as server,
+        closing(TokenListener(server, TOKEN, most_bytes, guests)) as listener,
     ):
-        made.address = listener.getsockname()
-        yield made
+        listener.address = server.getsockname()
+        yield listener
 
 
-def knock(made, said=b""):
-    connection = socket.create_connection(made.address)
+def connect(listener, said=b""):
+    connection = socket.create_connection(listener.address)
     connection.sendall(said)
     return connection
 
 
-def next_guest(made):
+def next_guest(listener):
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        for guest in made.poll(0.1):
+        for guest in listener.poll(0.1):
             return guest
     raise AssertionError("nobody was let in")
 
 
-def is_turned_away(made, connection):
-    """Whether the door closes this connection, on which nothing more is said."""
+def is_turned_away(listener, connection):
+    """Whether the listener closes this connection, on which nothing more is said."""
     connection.settimeout(0.02)
     deadline = time.monotonic() + DEADLINE_S
     while time.monotonic() < deadline:
-        assert not made.poll(0.02)
+        assert not listener.poll(0.02)
         try:
             return connection.recv(1) == b""
         except ConnectionResetError:  # what it had said was not read to its end
@@ -55,8 +55,8 @@ def is_turned_away(made, connection):
 
 
 def test_who_has_the_token_comes_in_with_what_it_says_and_nothing_behind_that_is_read():
-    with door() as made, knock(made, greeting(TOKEN, b"it is me") + b"later") as guest:
-        let_in = next_guest(made)
+    with listening() as listener, connect(listener, greeting(TOKEN, b"it is me") + b"later") as guest:
+        let_in = next_guest(listener)
         assert let_in.payload == b"it is me" and let_in.connection.recv(99) == b"later"
         let_in.connection.sendall(b"welcome")
         assert guest.recv(99) == b"welcome"
@@ -69,30 +69,30 @@ def test_who_has_the_token_comes_in_with_what_it_says_and_nothing_behind_that_is
     ids=["wrong token", "HTTP", "too long"],
 )
 def test_who_says_anything_else_is_turned_away(said):
-    with door() as made, knock(made, said) as stranger:
-        assert is_turned_away(made, stranger)
+    with listening() as listener, connect(listener, said) as stranger:
+        assert is_turned_away(listener, stranger)
 
 
 def test_a_greeting_may_come_byte_by_byte():
     said = greeting(TOKEN, b"slow")
-    with door() as made, knock(made) as guest:
+    with listening() as listener, connect(listener) as guest:
         for one in said[:-1]:
             guest.sendall(bytes([one]))
-            assert not made.poll(0.001)
+            assert not listener.poll(0.001)
         guest.sendall(said[-1:])
-        assert next_guest(made).payload == b"slow"
+        assert next_guest(listener).payload == b"slow"
 
 
 def test_silent_strangers_neither_delay_nor_displace_who_has_the_token(monkeypatch):
     monkeypatch.setattr(module, "PLACES", 8)
-    with door() as made:
-        early = knock(made)
-        assert not made.poll(DEADLINE_S)
-        strangers = [knock(made, b"x"[: n % 2]) for n in range(7)]
+    with listening() as listener:
+        early = connect(listener)
+        assert not listener.poll(DEADLINE_S)
+        strangers = [connect(listener, b"x"[: n % 2]) for n in range(7)]
         early.sendall(greeting(TOKEN, b"early"))
-        more = [knock(made) for _ in range(20)]
-        late = knock(made, greeting(TOKEN, b"late"))
-        came = {next_guest(made).payload, next_guest(made).payload}
+        more = [connect(listener) for _ in range(20)]
+        late = connect(listener, greeting(TOKEN, b"late"))
+        came = {next_guest(listener).payload, next_guest(listener).payload}
         assert came == {b"early", b"late"}
         for one in (early, late, *strangers, *more):
             one.close()
@@ -100,12 +100,12 @@ def test_silent_strangers_neither_delay_nor_displace_who_has_the_token(monkeypat
 
 def test_of_more_silent_ones_than_there_are_places_the_oldest_go_first(monkeypatch):
     monkeypatch.setattr(module, "PLACES", 2)
-    with door() as made:
+    with listening() as listener:
         strangers = []
         for _ in range(5):
-            strangers.append(knock(made))
-            assert not made.poll(DEADLINE_S)
-        assert all(is_turned_away(made, one) for one in strangers[:2])
+            strangers.append(connect(listener))
+            assert not listener.poll(DEADLINE_S)
+        assert all(is_turned_away(listener, one) for one in strangers[:2])
         for one in strangers[2:]:
             one.settimeout(0.01)
             with pytest.raises(TimeoutError):
@@ -115,25 +115,25 @@ def test_of_more_silent_ones_than_there_are_places_the_oldest_go_first(monkeypat
 
 def test_who_says_nothing_has_its_time(monkeypatch):
     monkeypatch.setattr(module, "HELLO_S", 0.1)
-    with door() as made, knock(made, b"x") as stranger:
-        assert is_turned_away(made, stranger)
+    with listening() as listener, connect(listener, b"x") as stranger:
+        assert is_turned_away(listener, stranger)
 
 
-def test_a_door_that_is_closed_refuses_who_comes():
-    with door() as made:
-        with knock(made) as stranger:
-            made.poll(DEADLINE_S)
-            made.close()
+def test_closed_listener_refuses_connections():
+    with listening() as listener:
+        with connect(listener) as stranger:
+            listener.poll(DEADLINE_S)
+            listener.close()
             assert stranger.recv(1) == b""
         with pytest.raises(ConnectionRefusedError):
-            knock(made)
+            connect(listener)
 
 
 def test_without_descriptors_it_says_so(monkeypatch):
-    with door() as made:
+    with listening() as listener:
 
         class Full:
-            fileno = made._listener.fileno
+            fileno = listener._listener.fileno
 
             def accept(self):
                 raise OSError(24, "Too many open files")
@@ -141,10 +141,10 @@ def test_without_descriptors_it_says_so(monkeypatch):
             def shutdown(self, how):
                 pass
 
-        with knock(made):
-            made._listener = Full()
+        with connect(listener):
+            listener._listener = Full()
             with pytest.raises(MachineError, match=r"no connection can be accepted: Too many open files \(ulimit -n\)"):
-                made.poll(DEADLINE_S)
+                listener.poll(DEADLINE_S)
 
 
 def test_a_token_has_32_letters():

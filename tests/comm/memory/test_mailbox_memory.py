@@ -68,13 +68,13 @@ def test_a_piece_is_made_real_or_refused(monkeypatch):
 
 
 @pytest.mark.parametrize("numbers", [(0, 64, PIECE_BYTES), (2, 0, PIECE_BYTES), (2, 64, PIECE_BYTES + 1), (2, 64, 0)])
-def test_numbers_must_be_whole(numbers):
+def test_invalid_sizes_are_refused(numbers):
     size, *most = numbers
     with pytest.raises(UsageError, match="not {}, {} and {}".format(*numbers)):
         create_mailboxes(range(size), *most)
 
 
-def test_what_is_no_post_is_refused():
+def test_foreign_memory_is_refused():
     segment = create_segment(2, 100)
     with pytest.raises(UsageError, match="not the memory of mailboxes"):
         MailboxMemory(segment)

@@ -158,14 +158,14 @@ def test_different_calls_are_refused_on_every_rank(contract, case, first, second
 def test_a_bucket_and_a_foreign_tensor_are_summed_or_refused_but_never_wrong(contract, group):
     method, size = GROUPS[group]
     (said,) = {rank["mixes"]["said"]["bucket"] for rank in contract}
-    if method.meets_in != "store":  # to gloo, all vectors are alike
+    if method.rendezvous_by != "store":  # to gloo, all vectors are alike
         assert "rank 0 reduces 10007 numbers in its slot, rank 1 reduces 10007 numbers beside its bucket" in said
     assert all(rank["mixes"]["own"] == [size if said is None else 1] for rank in contract)
 
 
 def test_a_rank_that_has_its_bucket_makes_another_call_where_that_matters(contract, group):
     (said,) = {rank["half way"] for rank in contract}
-    if GROUPS[group][0].meets_in != "store":
+    if GROUPS[group][0].rendezvous_by != "store":
         assert "rank 0 reduces 7 numbers beside its bucket, rank 1 reduces 7 numbers in its slot" in said
     else:
         assert said is None

@@ -26,7 +26,7 @@ MAPPING = [[0, 1], [2, 3]]
 HOST_OF = {0: 0, 1: 0, 2: 1, 3: 1}
 ADDRESSES = ("10.255.254.1", "10.255.254.2")
 NUMEL = 1_000_000
-ACROSS = [name for name in legal(MAPPING) if REDUCTIONS.find(name).meets_in == "links"]
+ACROSS = [name for name in legal(MAPPING) if REDUCTIONS.find(name).rendezvous_by == "links"]
 
 
 def run(line):

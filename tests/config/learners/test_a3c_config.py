@@ -41,7 +41,7 @@ def test_memory_is_that_of_two_copies_of_a_batch_and_of_judging_it_whole():
     assert taken(hidden=(8,), minibatches=1) == learner + 100 * (samples + 4 * 8 * 48)
 
 
-def test_channels_are_foretold_but_for_little():
+def test_predicted_channel_bytes_match_allocated():
     """Beside batches they have queues and parameters."""
     config = A3CConfig(horizon=16)
     form = RolloutForm(16, 256, ANT.num_obs, ANT.num_actions, num_terms=3)

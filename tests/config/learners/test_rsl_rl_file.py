@@ -66,7 +66,7 @@ def test_functions_are_their_names_and_nothing_is_imported(tmp_path):
     assert section == {"algorithm": {"function": "no_package.of_mine.mirrored"}}
 
 
-def test_a_section_runner_lies_open(tmp_path):
+def test_nested_runner_section_is_flattened(tmp_path):
     nested = {"algorithm": {"gamma": 0.9}, "runner": {"seed": 5, "num_steps_per_env": 24}}
     (tmp_path / "agent.yaml").write_text(yaml.dump(nested))
     expected = {"algorithm": {"gamma": 0.9}, "num_steps_per_env": 24}, {"seed": 5}

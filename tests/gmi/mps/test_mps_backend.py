@@ -11,11 +11,11 @@ from conftest import environment
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi import this_node
 from gmi_drl.gmi.claims import claim
+from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mps import shutdown
 from gmi_drl.gmi.mps.backend import MpsBackend
 from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.gmi.mps.shutdown import Patience
-from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.process_signals import DRAIN
 from tests.gmi.nvml.fake import FakeGpu
@@ -201,7 +201,7 @@ def test_a_daemon_that_refuses_to_start_is_quoted(backend, fake_mps):
 
 
 def test_nothing_is_started_without_a_watchdog(backend, fake_mps, monkeypatch):
-    monkeypatch.setattr("gmi_drl.gmi.watchdog.PROGRAM", "raise SystemExit")
+    monkeypatch.setattr("gmi_drl.gmi.launcher_watchdog.PROGRAM", "raise SystemExit")
     with pytest.raises(MachineError, match="has ended or does not answer"), held(backend, layout()):
         pass
     assert fake_mps.log() == [] and fake_mps.left() == []
@@ -222,7 +222,7 @@ def test_a_launcher_that_is_killed_before_anything_is_made_leaves_nothing(fake_m
     folder = new_name()
     started = f"Watchdog({shutdown.UNDO!r}, watchdog_log(folder), undo_s=60, notes={{'folder': str(folder)}})"
     program = f"folder = Path({str(folder)!r}); print({started}.pid, flush=True); os.kill(os.getpid(), 9)"
-    imports = "import os; from pathlib import Path; from gmi_drl.gmi.watchdog import Watchdog; "
+    imports = "import os; from pathlib import Path; from gmi_drl.gmi.launcher_watchdog import Watchdog; "
     imports += "from gmi_drl.gmi.mps.folder import watchdog_log; "
     ended = subprocess.run([sys.executable, "-c", imports + program], env=environment(), capture_output=True, text=True)
     with suppress(psutil.NoSuchProcess):

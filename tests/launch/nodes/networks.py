@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 
 COUNT = count()
 

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gmi_drl.launch import closing
-from gmi_drl.launch.closing import Closing
+from gmi_drl.launch import close_environments
+from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.nodes.node_host import Host
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
 from gmi_drl.roles.launcher.connection import decode, encode
@@ -19,11 +19,11 @@ def _full(gmi_id, file):
 
 @pytest.mark.filterwarnings("error")
 def test_a_gmi_whose_node_fails_in_its_place_is_not_waited_for_and_asked_to_end(tmp_path, monkeypatch):
-    monkeypatch.setattr(closing, "CLOSE_S", 0.2)
-    monkeypatch.setattr(closing, "EXIT_S", 0.1)
+    monkeypatch.setattr(close_environments, "CLOSE_S", 0.2)
+    monkeypatch.setattr(close_environments, "EXIT_S", 0.1)
     to_node = []
     gmi = RemoteGMI(3, "a", 7, tmp_path / "log", lambda message: to_node.append(message["type"]))
-    hears = {"said": gmi.add_message, "line_ended": gmi.add_message}
+    hears = {"said": gmi.add_message, "connection_ended": gmi.add_message}
     host = Host("a", "127.0.0.1", None, lambda message, data=b"": hears[message["type"]](data))
     host._copy = SimpleNamespace(send_file=_full)
     host._forward_one(3, None, encode(StoreFile("shard")))  # the GMI waits for `Stored` now

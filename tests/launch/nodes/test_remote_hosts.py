@@ -55,7 +55,7 @@ def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_o
     for process in processes:
         process.set_lost("its supervisor was killed")
         process.end()
-    fds = [fd for process in processes for fd in (process.line_fd, process.exit_fd)]
+    fds = [fd for process in processes for fd in (process.connection_fd, process.exit_fd)]
     assert select.select(fds, [], [], 0)[0] == fds[:2]
     assert [process.exit_code(0) for process in processes] == [LOST, LOST] and said == []
     for process in processes:

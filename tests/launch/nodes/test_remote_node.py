@@ -12,10 +12,10 @@ from on_two import over
 from gmi_drl.comm.links.control import ControlConnection
 from gmi_drl.errors import GmiDiedError, GmiError, MachineError
 from gmi_drl.launch.nodes import remote_node
-from gmi_drl.launch.nodes.accept import Arrival, introduction
+from gmi_drl.launch.nodes.accept_supervisors import Arrival, introduction
 from gmi_drl.launch.nodes.remote_hosts import LOST_END_S, on_nodes
 from gmi_drl.launch.nodes.remote_node import RemoteNode
-from gmi_drl.launch.nodes.starters import END_S
+from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import LOST
 
 LAYOUT = over("a", "b", gmis=1)

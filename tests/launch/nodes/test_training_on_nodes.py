@@ -16,7 +16,7 @@ from on_two import config, over
 from gmi_drl.errors import GmiDiedError, GmiError, LayoutMismatchError, MachineError
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import remote_hosts
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
 
@@ -121,7 +121,7 @@ import sys
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from on_two import config, over
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder

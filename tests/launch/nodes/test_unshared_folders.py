@@ -14,7 +14,7 @@ from unshared import needs_mounts, unseen
 from gmi_drl.errors import GmiDiedError, MachineError
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import folder_receive
-from gmi_drl.launch.nodes.starters import MODULE, SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import MODULE, SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import read_index
 
@@ -53,19 +53,19 @@ def test_it_goes_on_from_a_checkpoint_that_no_node_sees(tmp_path):
 
 
 def test_the_last_words_of_a_gmi_that_dies_out_of_sight_are_told(tmp_path, tmp_path_factory, monkeypatch):
-    mirrors = tmp_path_factory.mktemp("mirrors")
+    copies = tmp_path_factory.mktemp("copies")
     log = tmp_path / "run" / "logs" / "gmi-3.log"
 
     def abort(row):  # Python tells of it in the log
-        (gmi,) = [one for one, line in running() if f"GMI 3 of {mirrors}" in line]
+        (gmi,) = [one for one, line in running() if f"GMI 3 of {copies}" in line]
         gmi.send_signal(signal.SIGABRT)
 
     monkeypatch.setenv("PYTHONFAULTHANDLER", "1")
-    monkeypatch.setenv("TMPDIR", str(mirrors))
+    monkeypatch.setenv("TMPDIR", str(copies))
     with pytest.raises(GmiDiedError, match=r"GMI 3 \(process \d+, node b\) was killed by SIGABRT") as caught:
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=10**6), on_row=abort)
     assert f"its log is {log}" in str(caught.value) and "  | " in str(caught.value)
-    assert "Fatal Python error: Aborted" in log.read_text() and not any(mirrors.iterdir())
+    assert "Fatal Python error: Aborted" in log.read_text() and not any(copies.iterdir())
 
 
 def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkeypatch):
@@ -81,7 +81,7 @@ def test_a_disk_that_takes_no_more_at_the_launcher_ends_the_run(tmp_path, monkey
 def test_a_node_without_room_for_the_checkpoint_is_named_before_it_gets_any_of_it(
     tmp_path, tmp_path_factory, monkeypatch
 ):
-    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("mirrors")))
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("copies")))
     folder, outcome = trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=2))
     with pytest.raises(Exception, match=r"^node b: .*64.0 KiB are free, what the run goes on from needs") as caught:
         train(
@@ -93,18 +93,18 @@ def test_a_node_without_room_for_the_checkpoint_is_named_before_it_gets_any_of_i
 
 
 def test_an_agent_that_is_killed_leaves_no_folder(tmp_path, tmp_path_factory, monkeypatch):
-    mirrors, killed = tmp_path_factory.mktemp("mirrors"), []
+    copies, killed = tmp_path_factory.mktemp("copies"), []
 
     def kill(row):
         if not killed:
             killed.extend(one for one, line in running() if line.endswith(f"{MODULE} b"))
-            assert any(mirrors.iterdir()), "else there is nothing to see"
+            assert any(copies.iterdir()), "else there is nothing to see"
             killed[0].kill()
 
-    monkeypatch.setenv("TMPDIR", str(mirrors))
+    monkeypatch.setenv("TMPDIR", str(copies))
     with pytest.raises(GmiDiedError, match=r"node b: its supervisor .* was lost with its node"):
         trained(tmp_path / "run", over("a", "b"), unseen(tmp_path, "b"), config=config(iterations=10**6), on_row=kill)
-    assert empty_soon(mirrors)
+    assert empty_soon(copies)
 
 
 def empty_soon(folder, within_s=20.0):

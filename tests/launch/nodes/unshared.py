@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from gmi_drl.launch.nodes.starters import SubprocessSupervisors
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 
 HIDE = 'mount -t tmpfs none "$0" && exec "$@"'
 

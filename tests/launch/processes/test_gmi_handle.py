@@ -58,7 +58,11 @@ class ByShell:
                 stderr=output,
                 pass_fds=[theirs.fileno(), *resources.descriptors],
             )
-        self.pid, self.exit_fd, self.line_fd = self.process.pid, os.pidfd_open(self.process.pid), self.line.fileno()
+        self.pid, self.exit_fd, self.connection_fd = (
+            self.process.pid,
+            os.pidfd_open(self.process.pid),
+            self.line.fileno(),
+        )
 
     def send(self, message):
         with suppress(OSError):

@@ -190,7 +190,7 @@ def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
         processes._check_silence(START_S + 1, silence_s=60)
 
 
-def test_a_standstill_of_all_is_nobodys_silence(tmp_path):
+def test_suspension_of_all_processes_is_no_timeout(tmp_path):
     """As when a container is frozen: the launcher's clock goes on meanwhile, but nobody could have spoken."""
     (tmp_path / "role.py").write_text(ROLE)
     folder = RunFolder(tmp_path / "run")

@@ -36,7 +36,7 @@ class Pretended:
         self.is_ended = False
 
     @property
-    def line_fd(self):
+    def connection_fd(self):
         return self._line.fileno()
 
     def tell(self, *words):
@@ -78,7 +78,7 @@ class Pretended:
 
 
 class Launched:
-    """An agent that may be succeeded, and a trainer."""
+    """An agent that may be restartable, and a trainer."""
 
     def __init__(self, processes, started, told):
         self.processes, self.started, self.told = processes, started, told

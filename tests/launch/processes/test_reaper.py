@@ -27,7 +27,7 @@ if not fork:
     time.sleep(600)
 print(watched.pid, child.pid, forgotten.pid, fork, reaper._process.pid, flush=True)
 sys.stdin.readline()
-if sys.argv[1] == "robbed of its guards":
+if sys.argv[1] == "robbed of its reapers":
     for _ in range(2):
         killed = reaper._process
         killed.kill()
@@ -69,14 +69,14 @@ def test_what_is_watched_ends_with_a_launcher_that_is_killed(launch):
     assert not left and forgotten.is_running() and fork.is_running()
 
 
-def test_a_guard_that_is_closed_kills_nobody(launch):
+def test_closed_reaper_kills_nothing(launch):
     watched, child, forgotten, _, reaper = launch("leaves")
     _, left = psutil.wait_procs([reaper], timeout=60)
     assert not left and watched.is_running() and child.is_running() and forgotten.is_running()
 
 
-def test_a_guard_that_is_killed_is_replaced_which_is_told_once(launch, tmp_path):
-    watched, child, forgotten, _, reaper = launch("robbed of its guards")
+def test_killed_reaper_is_replaced_and_warned_of_once(launch, tmp_path):
+    watched, child, forgotten, _, reaper = launch("robbed of its reapers")
     _, left = psutil.wait_procs([watched, child, reaper], timeout=60)
     assert not left and forgotten.is_running()
     assert (tmp_path / "errors").read_text().count(

@@ -20,11 +20,11 @@ def direct(kind="gpu", nodes=(None, None, None), **more):
 
 
 @pytest.mark.parametrize("backend", ["process", "mps"])
-def test_those_of_its_gpu(backend):
+def test_agents_of_the_trainers_gpu_are_direct(backend):
     assert direct(backend=backend) == [((0,), (2,))]
     assert direct(backend=backend, nodes="aba") == [((0,),), ((2,),)]
 
 
 @pytest.mark.parametrize("more", [{"kind": "cpu"}, {"backend": "mig"}, {"channels": Channels(on_gpu=False)}], ids=str)
-def test_none_where_nothing_can_be_mapped_or_shall_be(more):
+def test_no_agent_is_direct_without_mappable_memory(more):
     assert direct(**more) == [()]

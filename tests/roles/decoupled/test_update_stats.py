@@ -29,7 +29,7 @@ def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
     exchange, batch = UpdateExchange(SingleRankGroup(), (0, 2)), batch_of()
     stats = exchange.exchange(Decision.STOP, batch, 5, dropped={"GMI 2 ended": 3})
     assert stats.decision is Decision.STOP
-    sums = stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_worlds
+    sums = stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_environments
     assert sums == (10, 12, 14, 16, 18)
     assert stats.term_sums == (20, 22)
     assert torch.equal(stats.deltas, merge_moments(*batch.delta)[None])

@@ -33,8 +33,8 @@ def test_every_step_is_that_of_the_tasks_themselves():
         assert (task.num_env, task.spec, task.counts_by_itself) == (8, TASK_SPECS["ball_balance"], False)
         assert torch.equal(task.obs, torch.cat([one.obs for one in own]))
         lengths = task.spec.episode_steps - torch.arange(1, 9)
-        for worlds_of, part in zip((task, *own), (lengths, *torch.split(lengths, SIZES)), strict=True):
-            worlds_of.episode_length.copy_(part)
+        for environments_of, part in zip((task, *own), (lengths, *torch.split(lengths, SIZES)), strict=True):
+            environments_of.episode_length.copy_(part)
         ended = 0
         for action in actions(task):
             told = [one.step(part) for one, part in zip(own, torch.split(action, SIZES), strict=True)]

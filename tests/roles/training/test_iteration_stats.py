@@ -31,7 +31,13 @@ def test_the_decision_is_rank_0s_sums_add_and_advantages_pool():
         Table(message(Decision.GO_ON, sums, parts[1], delta * 2)), Decision.STOP, sums, parts[0], delta
     )
     assert stats.decision is Decision.STOP
-    assert (stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_worlds) == (0, 2, 4, 6, 8)
+    assert (stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_environments) == (
+        0,
+        2,
+        4,
+        6,
+        8,
+    )
     assert stats.advantage_mean == pytest.approx(advantages.mean().item())
     assert stats.advantage_std == pytest.approx(advantages.std().item())
     assert torch.equal(stats.deltas, torch.stack((delta, delta * 2)))
@@ -55,6 +61,6 @@ def test_terms_of_rewards_add_up_over_the_group():
     stats = exchange_stats(
         Table(message(Decision.GO_ON, 10 * sums, advantages, 2 * delta)), Decision.GO_ON, sums, advantages, delta
     )
-    assert (stats.bad_worlds, stats.term_sums) == (44.0, (55.0, 66.0))
+    assert (stats.bad_environments, stats.term_sums) == (44.0, (55.0, 66.0))
     assert torch.equal(stats.deltas, torch.stack((delta, 2 * delta)))
     assert exchange_stats(SingleRankGroup(), Decision.GO_ON, sums[:5], advantages, delta).term_sums == ()

@@ -33,7 +33,7 @@ class Reporter(IterationMetrics):
     def log(self, *, it: int, **facts: Any) -> None:
         """Report an iteration."""
         super().log(it=it, **facts)
-        reward_sum, episodes, return_sum, length_sum, bad_worlds = self.pop_sums().tolist()
+        reward_sum, episodes, return_sum, length_sum, bad_environments = self.pop_sums().tolist()
         self.report(
             {
                 "iteration": it + 1,
@@ -47,7 +47,7 @@ class Reporter(IterationMetrics):
                 "episodes": episodes,
                 "return_sum": return_sum,
                 "length_sum": length_sum,
-                "bad_worlds": bad_worlds,
+                "bad_environments": bad_environments,
             }
         )
         self.env.sim_s = 0.0

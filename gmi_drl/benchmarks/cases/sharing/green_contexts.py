@@ -34,7 +34,12 @@ ON_CORES = ("one simulator with all environments", "two, one after the other")
 
 
 def sessions(node: "Node", ways: tuple[str, ...]) -> "Mapping[str, Session]":
-    """One process for each way, and two processes under MPS if it is available, capped and not."""
+    """Sessions by side: one process for each of `IN_ONE_PROCESS` (of `ON_CORES` without a GPU), two for each MPS way.
+
+    Args:
+        node: This machine.
+        ways: The ways to share a device here; of these only those of MPS count.
+    """
     from gmi_drl.config.run_config import default_config
     from gmi_drl.profiler.session import Session
     from gmi_drl.templates import TCG

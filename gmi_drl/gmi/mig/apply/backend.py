@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from gmi_drl.errors import GmiWarning, MachineError, UsageError
 from gmi_drl.gmi.claims import claims_folder, descriptor_of
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
+from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mig.apply.make import hand_out, make, read, turn_on, wanted_of
 from gmi_drl.gmi.mig.apply.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.apply.restore import GPU_S, restore
@@ -15,7 +16,6 @@ from gmi_drl.gmi.mig.assign import Assignment, not_cut
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.instances import MigInstances
 from gmi_drl.gmi.process import ProcessBackend
-from gmi_drl.gmi.watchdog import Watchdog
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import CutGpu
 from gmi_drl.layout.layout import Device, Layout

@@ -24,7 +24,7 @@ def test_bad_environments_are_no_episodes():
     _, reward, done, extras = env.step(action)
     reporter.process_env_step(reward, done, extras)
     reporter.log(it=0, collect_time=1.0, learn_time=2.0, loss_dict={})
-    assert rows[0]["bad_worlds"] == 1 and rows[0]["episodes"] == 0
+    assert rows[0]["bad_environments"] == 1 and rows[0]["episodes"] == 0
 
 
 def test_returns_of_episodes_are_not_scaled():

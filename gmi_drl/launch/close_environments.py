@@ -49,7 +49,7 @@ class Closing:
     def _complaint(self, number: int, gmi: GMIHandle, deadline: float) -> str:
         """Wait for a GMI. Returns what went wrong, empty if nothing did. Passes the GMI's warnings on."""
         event = poll()
-        event.register(gmi.line_fd, POLLIN)
+        event.register(gmi.connection_fd, POLLIN)
         while event.poll(max(0.0, 1000 * (deadline - time.monotonic()))):
             data = gmi.receive()
             if data == b"":  # some simulators end the process when they are closed

@@ -33,7 +33,7 @@ ANSWER_S = 60.0
 
 SLACK_S = 10.0
 MOST_BYTES = 2**16
-PROGRAM = "from gmi_drl.gmi.watchdog import main; main()"
+PROGRAM = "from gmi_drl.gmi.launcher_watchdog import main; main()"
 
 
 class Watchdog:

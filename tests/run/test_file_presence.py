@@ -3,8 +3,8 @@ from contextlib import closing
 import pytest
 
 from gmi_drl.errors import MachineError
-from gmi_drl.run import presence
-from gmi_drl.run.presence import Presence, pinned
+from gmi_drl.run import file_presence
+from gmi_drl.run.file_presence import Presence, pinned
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def test_looks_are_rare(folder, monkeypatch):
     with closing(Presence(folder)) as home:
         folder.rmdir()
         home.check()  # it has looked just now
-        monkeypatch.setattr(presence, "CHECK_S", 0.0)
+        monkeypatch.setattr(file_presence, "CHECK_S", 0.0)
         with pytest.raises(MachineError):
             home.check()
 

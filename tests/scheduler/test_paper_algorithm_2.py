@@ -2,8 +2,8 @@ from measures import measured, point
 
 from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of
-from gmi_drl.scheduler.algorithm_2 import algorithm_2
 from gmi_drl.scheduler.candidate import Candidate
+from gmi_drl.scheduler.paper_algorithm_2 import algorithm_2
 
 
 def estimate(point, num_devices=1):

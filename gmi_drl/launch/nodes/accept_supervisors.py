@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from gmi_drl.comm.links.token_listener import Client, TokenListener, greeting
 from gmi_drl.errors import MissingNodeError
-from gmi_drl.launch.nodes.starters import SupervisorHandle
+from gmi_drl.launch.nodes.supervisor_starters import SupervisorHandle
 
 ARRIVE_S = 120.0
 """Deadline for all supervisors: Ray starts a process on each node, and that an interpreter which imports torch."""

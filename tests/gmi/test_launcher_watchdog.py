@@ -11,8 +11,8 @@ import pytest
 from conftest import environment
 
 from gmi_drl.errors import MachineError
-from gmi_drl.gmi import watchdog
-from gmi_drl.gmi.watchdog import Watchdog
+from gmi_drl.gmi import launcher_watchdog
+from gmi_drl.gmi.launcher_watchdog import Watchdog
 
 UNDO = """
 import os, shutil, time
@@ -31,7 +31,7 @@ def undo(notes):
 LAUNCHER = """
 import os, select, signal, sys, time
 from pathlib import Path
-from gmi_drl.gmi.watchdog import Watchdog
+from gmi_drl.gmi.launcher_watchdog import Watchdog
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 dog = Watchdog("toy_undo:undo", Path(sys.argv[1]) / "log", undo_s=60)
@@ -124,8 +124,8 @@ def test_without_a_watchdog_that_answers_the_launcher_undoes(undo, made, tmp_pat
     kept = Watchdog(undo, tmp_path / "log", undo_s=60)
     kept.note("folder", str(made))
     psutil.Process(kept.pid).send_signal(number)
-    monkeypatch.setattr(watchdog, "ANSWER_S", 0.2)
-    kept._undo_s, _ = 0.2, monkeypatch.setattr(watchdog, "SLACK_S", 0.0)
+    monkeypatch.setattr(launcher_watchdog, "ANSWER_S", 0.2)
+    kept._undo_s, _ = 0.2, monkeypatch.setattr(launcher_watchdog, "SLACK_S", 0.0)
     with pytest.raises(MachineError, match=f"watchdog .process {kept.pid}. has ended or does not answer"):
         kept.note("more", 1)
     assert kept.close() == [] and not made.exists() and undone_by(made) == psutil.Process().pid

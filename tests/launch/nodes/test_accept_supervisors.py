@@ -7,8 +7,8 @@ import pytest
 
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.errors import MachineError
-from gmi_drl.launch.nodes import accept as module
-from gmi_drl.launch.nodes.accept import accept_supervisors, introduction
+from gmi_drl.launch.nodes import accept_supervisors as module
+from gmi_drl.launch.nodes.accept_supervisors import accept_supervisors, introduction
 
 LIVES = SimpleNamespace(why_ended=lambda: None)
 RIGHT, WRONG = secrets.token_hex(16), secrets.token_hex(16)

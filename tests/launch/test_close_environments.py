@@ -6,8 +6,8 @@ import pytest
 from conftest import open_layout, tiny_config, tiny_layout
 
 from gmi_drl.errors import GmiError, GmiWarning
-from gmi_drl.launch import closing
-from gmi_drl.launch.closing import Closing
+from gmi_drl.launch import close_environments
+from gmi_drl.launch.close_environments import Closing
 from gmi_drl.roles.launcher.connection import encode, socket_pair
 from gmi_drl.roles.launcher.protocol import Closed, Done, Warned
 from gmi_drl.run.folder import RunFolder
@@ -63,7 +63,7 @@ def test_what_a_role_has_made_is_closed_at_its_end_and_complaints_are_told(tmp_p
 
 
 def test_what_a_role_that_fails_has_made_is_closed_and_one_that_does_not_close_is_named(tmp_path, monkeypatch):
-    monkeypatch.setattr(closing, "CLOSE_S", 0.5)
+    monkeypatch.setattr(close_environments, "CLOSE_S", 0.5)
     with (
         pytest.warns(GmiWarning, match=r"^GMI 0: it has not closed ant within 0\.5 s: its process is killed$"),
         pytest.raises(GmiError, match=r"^GMI 0: ValueError: a bug in my role"),
@@ -80,7 +80,7 @@ class Told:
     def __init__(self, *words, code=None):
         self._line, theirs = socket_pair()
         self._line.setblocking(False)
-        self.line_fd, self.code = self._line.fileno(), code
+        self.connection_fd, self.code = self._line.fileno(), code
         with theirs:
             for word in words:
                 theirs.send(word if isinstance(word, bytes) else encode(word))
@@ -97,7 +97,7 @@ class Told:
 
 
 def test_all_share_one_deadline_and_whoever_has_closed_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(closing, "CLOSE_S", 0.2)
+    monkeypatch.setattr(close_environments, "CLOSE_S", 0.2)
     heard = Closing("ant")
     heard.add_closed(4, Closed())
     gmis = {0: Told(Done(1), Closed()), 1: Told(), 2: Told(code=0), 3: Told(code=-signal.SIGSEGV), 4: None, 5: Told()}

@@ -6,8 +6,8 @@ from pathlib import Path
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.launch.drop_lost_nodes import what_is_left, without_node
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.launch.without_node import what_is_left, without_node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
 from gmi_drl.templates import DECOUPLED, TDG_EX

@@ -19,14 +19,14 @@ def folder(tmp_path):
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
 def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monkeypatch, size):
     monkeypatch.setattr(folder_upload, "CHUNK_BYTES", 4)
-    keeper, file, seen = FolderReceiver(folder), "checkpoints/.000001.draft/learner.safetensors", []
+    receiver, file, seen = FolderReceiver(folder), "checkpoints/.000001.draft/learner.safetensors", []
     stale = folder.path / "checkpoints" / ".000001.draft" / ".learner.safetensors.carried"
     stale.parent.mkdir()
     stale.write_bytes(b"of a run that was killed")
 
     def say(message, data):
         seen.append((folder.path / file).exists())
-        keeper.take(message["file"], message["offset"], data, is_last=message["is_last"])
+        receiver.take(message["file"], message["offset"], data, is_last=message["is_last"])
 
     with FolderUpload(folder.path, say) as made:
         written = made.here(str(folder.path / file))
@@ -38,7 +38,7 @@ def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monk
     assert not any(seen) and len(seen) == max(1, -(-size // 4)) and not made.path.exists()
 
 
-def test_a_mirror_gets_the_setup_and_the_newest_checkpoint(folder):
+def test_a_host_without_the_folder_gets_the_setup_and_the_newest_checkpoint(folder):
     for name in ("layout.yaml", "config.yaml", *(f"checkpoints/00000{number}/checkpoint.json" for number in (1, 2))):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
@@ -49,7 +49,7 @@ def test_a_mirror_gets_the_setup_and_the_newest_checkpoint(folder):
     assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
 
 
-def test_a_host_without_room_for_what_a_run_begins_with_makes_no_mirror(folder, tmp_path, monkeypatch):
+def test_a_host_without_room_for_the_first_files_makes_no_copy(folder, tmp_path, monkeypatch):
     assert FolderReceiver(folder).size() == 0, "a new run has not even a setup yet"
     for number in (1, 2):
         (folder.checkpoints / f"00000{number}").mkdir()
@@ -66,12 +66,12 @@ def test_a_host_without_room_for_what_a_run_begins_with_makes_no_mirror(folder, 
 
 @pytest.mark.parametrize("file", ["/etc/hosts", "../elsewhere", "logs/../../elsewhere"])
 def test_nothing_is_written_outside_of_the_run_folder(folder, file):
-    with pytest.raises(MachineError, match="is no file of the run folder"):
+    with pytest.raises(MachineError, match="which is outside of the run folder"):
         FolderReceiver(folder).take(file, 0, b"", is_last=True)
 
 
-def test_only_what_concludes_a_checkpoint_is_done(folder):
-    with pytest.raises(GmiError, match="expected one of require_room, commit, drop_drafts, got 'create'"):
+def test_receiver_refuses_unknown_commands(folder):
+    with pytest.raises(GmiError, match="unknown command 'create'; known are require_room, commit, drop_drafts"):
         FolderReceiver(folder).do("create", {})
 
 
