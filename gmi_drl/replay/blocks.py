@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 
 BLOCK_BYTES = 256 * 1024
 """Bytes of a block, unless `ITEMS_PER_BLOCK` of the longest items need more."""
@@ -53,13 +53,13 @@ class Blocks:
         """The blocks of steps."""
         return torch.div(steps, self.block_steps, rounding_mode="floor")
 
-    def lease(self, count: int, holder: int, timeout_s: float | None = None) -> list[int]:
+    def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
         """Take free blocks to write to, the longest free ones first. Tables evict for it, or it waits.
 
         Args:
             count: How many.
             holder: A number from 0 on that names who writes.
-            timeout_s: Seconds to wait, at most; None waits for ever.
+            timeout_s: Seconds to wait, at most.
 
         Raises:
             UsageError: if there are not as many at all.
@@ -67,7 +67,7 @@ class Blocks:
         """
         if count > self.count:
             raise UsageError(f"{count} blocks are more than all {self.count}: a storage of more steps, or less at once")
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        deadline = time.monotonic() + timeout_s
         while True:
             with self._changed:
                 if len(self._free) >= count:
@@ -77,11 +77,11 @@ class Blocks:
             if any(make_room() for make_room in self.make_room):
                 continue
             with self._changed:
-                left = None if deadline is None else deadline - time.monotonic()
-                if left is not None and left <= 0:
+                left = deadline - time.monotonic()
+                if left <= 0:
                     raise ReplayTimeoutError(f"{count} blocks are not free after {timeout_s:g} s: {self._told()}")
                 if len(self._free) < count:
-                    self._changed.wait(0.05 if left is None else min(left, 0.05))  # then tables may have more to evict
+                    self._changed.wait(min(left, 0.05))  # then tables may have more to evict
 
     def hold(self, blocks: Tensor) -> None:
         """Count an item for each of these blocks; of a block that is there twice, two."""

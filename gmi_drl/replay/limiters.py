@@ -8,6 +8,9 @@ from dataclasses import asdict, dataclass, fields
 
 from gmi_drl.errors import GmiError, UsageError
 
+WAIT_S = 600.0
+"""Seconds that an insert, a sample or a stream waits, unless its caller says otherwise."""
+
 
 class ReplayTimeoutError(GmiError, TimeoutError):
     """A table could not serve a request within its time. The message has size, counters and what is missing.

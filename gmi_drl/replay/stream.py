@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.limiters import WAIT_S
 from gmi_drl.replay.storage.base import Storage
 
 
@@ -33,9 +34,10 @@ class Stream:
             raise UsageError(f"items of {self.longest} steps: the storage was made for 1 to {storage.longest}")
         self.length = 0
         self._block: int | None = None
+        self._full: list[int] = []  # held until the next call, so that items of their steps can be inserted before
         self._next = self._end = 0
 
-    def append(self, fields: Mapping[str, Tensor], timeout_s: float | None = None) -> Tensor:
+    def append(self, fields: Mapping[str, Tensor], timeout_s: float = WAIT_S) -> Tensor:
         """Write n steps of one episode, which goes on.
 
         Args:
@@ -48,8 +50,11 @@ class Stream:
         Raises:
             UsageError: if a field is missing, unknown or of another shape or type.
             ReplayTimeoutError: if there was no room; the steps before it were written.
+
+        Insert the items that end with these steps before the next call: until then nobody writes over them.
         """
         self._storage.signature.check(fields)
+        self._give_back_full()
         count = len(next(iter(fields.values())))
         places, done = [], 0
         while done < count:
@@ -63,7 +68,7 @@ class Stream:
             done += part
         return torch.cat(places) if len(places) != 1 else places[0]
 
-    def end_episode(self, last: Mapping[str, Tensor] | None = None, timeout_s: float | None = None) -> int | None:
+    def end_episode(self, last: Mapping[str, Tensor] | None = None, timeout_s: float = WAIT_S) -> int | None:
         """End the episode: no later item has steps of it.
 
         Args:
@@ -82,12 +87,13 @@ class Stream:
 
     def close(self) -> None:
         """Give the open block back. Items that reference it keep it."""
+        self._give_back_full()
         if self._block is not None:
             self._storage.blocks.end_lease([self._block])
         self._block, self._next, self._end, self.length = None, 0, 0, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Where it goes on."""
+        """Where it goes on. Take it where all items that end with the last steps are inserted."""
         block = -1 if self._block is None else self._block
         return {"block": block, "next": self._next, "end": self._end, "length": self.length, "holder": self._holder}
 
@@ -97,7 +103,7 @@ class Stream:
         self._next, self._end, self.length = state["next"], state["end"], state["length"]
         self._holder = state["holder"]
 
-    def _open_block(self, timeout_s: float | None) -> None:
+    def _open_block(self, timeout_s: float) -> None:
         """Go on in a free block, with the steps that coming items may need."""
         blocks = self._storage.blocks
         (block,) = blocks.lease(1, self._holder, timeout_s)
@@ -106,5 +112,10 @@ class Stream:
             self._storage.copy(self._next - carried, first, carried)
         if self._block is not None:
             self._storage.seal(self._block)
-            blocks.end_lease([self._block])
+            self._full.append(self._block)
         self._block, self._next, self._end = block, first + carried, first + blocks.block_steps
+
+    def _give_back_full(self) -> None:
+        if self._full:
+            self._storage.blocks.end_lease(self._full)
+            self._full = []

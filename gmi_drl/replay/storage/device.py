@@ -1,5 +1,6 @@
 """Steps in the memory of a GPU (Parr 2017): a step is copied there once, not each time that it is sampled."""
 
+import threading
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -61,6 +62,7 @@ class DeviceStorage(Storage):
         self._staging = [_staging(signature, update_size, pinned=is_gpu) for _ in range(_BUFFERS)]
         self._uploads = [Upload() for _ in range(_BUFFERS)]
         self._buffer = 0
+        self._lock = threading.RLock()  # of what is pending: whoever samples flushes it
 
     def _allocate(self) -> dict[str, Tensor]:
         if self.device.type == "cpu":
@@ -89,6 +91,10 @@ class DeviceStorage(Storage):
         if self.device.type != "cpu" and all(value.device.type == self.device.type for value in fields.values()):
             super().write(first, fields)
             return
+        with self._lock:
+            self._stage(first, fields)
+
+    def _stage(self, first: int, fields: Mapping[str, Tensor]) -> None:
         count, done = len(next(iter(fields.values()))), 0
         while done < count:
             if self.pending and first + done != self._first + self.pending:
@@ -112,13 +118,14 @@ class DeviceStorage(Storage):
 
     def flush(self) -> None:
         """Start the copy of the pending steps, in order with the current stream."""
-        if not self.pending:
-            return
-        staging, upload = self._staging[self._buffer], self._uploads[self._buffer]
-        for column, rows in self.rows.words.items():
-            upload.start(staging.words[column][: self.pending], rows[self._first : self._first + self.pending])
-        self._buffer = (self._buffer + 1) % _BUFFERS
-        self.pending = 0
+        with self._lock:
+            if not self.pending:
+                return
+            staging, upload = self._staging[self._buffer], self._uploads[self._buffer]
+            for column, rows in self.rows.words.items():
+                upload.start(staging.words[column][: self.pending], rows[self._first : self._first + self.pending])
+            self._buffer = (self._buffer + 1) % _BUFFERS
+            self.pending = 0
 
     def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
         super()._gather(column, places.to(self.device, non_blocking=True), out)
