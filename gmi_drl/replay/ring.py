@@ -1,6 +1,7 @@
 """A ring of experience of environments that step together: every valid window of n steps is an item."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -202,10 +203,22 @@ class Ring:
         sizes = {"steps": min(self.written, self.steps), "num_env": self.num_env, "items": counters.size}
         return sizes | {"inserts": counters.inserts, "samples": counters.samples, "storage": self.storage.info()}
 
-    def state_dict(self) -> dict[str, Any]:
-        """Everything that later samples depend on: nested dicts of tensors and numbers. Rows are not copied."""
-        self.storage.flush()
+    def facts(self) -> dict[str, Any]:
+        """What must be the same where a state is loaded."""
         return {
+            "kind": "ring",
+            "signature": self.storage.signature.to_json(),
+            "num_env": self.num_env,
+            "steps": self.steps,
+            "n_step": self.n_step,
+            "draws": type(self._draws).__name__,
+        }
+
+    @contextmanager
+    def snapshot(self) -> Iterator[dict[str, Any]]:
+        """Everything that later samples depend on: nested dicts of tensors and numbers. They are not copied."""
+        self.storage.flush()
+        yield {
             "rows": self.storage.rows.words,
             "limiter": self.limiter.state_dict(),
             "draws": self._draws.state_dict(),
@@ -213,7 +226,7 @@ class Ring:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a `state_dict` of a ring of the same sizes."""
+        """Take over a `snapshot` of a ring with the same facts."""
         for column, words in self.storage.rows.words.items():
             words.copy_(state["rows"][column])
         self.limiter.load_state_dict(state["limiter"])

@@ -42,6 +42,7 @@ class Table:
 
     Attributes:
         contents: Items, selectors and counts; under the lock only.
+        lock: Guards them.
 
     Raises:
         UsageError: if these do not go together, with the numbers.
@@ -71,6 +72,7 @@ class Table:
         self.name, self.signature, self.limiter = name, signature, limiter
         self.storage = storage or make_storage(signature, max_size + 2 * min(max_size, AT_ONCE))
         self.contents = Contents(self.storage, sampler, remover, max_size, limiter, max_times_sampled, extensions, seed)
+        self.storage.tables += 1
         self.lock = threading.Condition()
         self._waiting = {"inserts": 0, "samples": 0}
         self._is_closed = False

@@ -181,7 +181,8 @@ def test_it_goes_on_from_its_state():
         for _ in range(STEPS + 4):
             add(ring, history)
         ring.sample(5)
-        again.load_state_dict({name: value for name, value in ring.state_dict().items()})
+        with ring.snapshot() as state:
+            again.load_state_dict(state)
         one, two = ring.sample(50), again.sample(50)
         assert torch.equal(one.keys, two.keys)
         assert torch.equal(one.fields["next/obs"], two.fields["next/obs"])

@@ -31,6 +31,7 @@ class Storage:
         blocks: Who needs which block.
         steps: Steps that there is room for: whole blocks.
         rows: All steps.
+        tables: How many reference them.
 
     Raises:
         UsageError: if a number is not positive.
@@ -50,6 +51,7 @@ class Storage:
         self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
         self.bytes = self.steps * signature.step_bytes
         self.rows = Rows(signature, self._allocate())
+        self.tables = 0
 
     def _allocate(self) -> dict[str, Tensor]:
         """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
@@ -119,6 +121,23 @@ class Storage:
 
     def seal(self, block: int) -> None:
         """A block is complete: nobody writes to it until it is leased again."""
+
+    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
+        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`."""
+        size = self.blocks.block_steps
+        if len(blocks) == self.blocks.count:
+            return dict(self.rows.words)
+        return {
+            column: words.view(-1, size, words.shape[1])[blocks.to(words.device)].flatten(0, 1)
+            for column, words in self.rows.words.items()
+        }
+
+    def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Write what `read_blocks` has returned."""
+        size = self.blocks.block_steps
+        for column, words in self.rows.words.items():
+            target = words.view(-1, size, words.shape[1])
+            target[blocks.to(words.device)] = rows[column].view(-1, size, words.shape[1]).to(words.device)
 
     def flush(self) -> None:
         """Make all that was written visible to `gather`."""

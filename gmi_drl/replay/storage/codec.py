@@ -68,6 +68,29 @@ class CodecStorage(Storage):
         self._coded[block] = {column: self._encoded(words) for column, words in self._raw[block].words.items()}
         del self._raw[block]
 
+    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
+        """The rows of blocks, decoded."""
+        empty = Rows.empty(self.signature, (0,)).words
+        return {
+            column: torch.cat([none, *(self._block(block, column) for block in blocks.tolist())])
+            for column, none in empty.items()
+        }
+
+    def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Write what `read_blocks` has returned, and compress what nobody writes to."""
+        size = self.blocks.block_steps
+        self._coded.clear()
+        self._raw = {
+            block: Rows(
+                self.signature,
+                {column: words[number * size : (number + 1) * size].clone() for column, words in rows.items()},
+            )
+            for number, block in enumerate(blocks.tolist())
+        }
+        holders = self.blocks.state_dict()["holders"]
+        for block in blocks[holders[blocks] < 0].tolist():
+            self.seal(block)
+
     def info(self) -> dict[str, float]:
         """Bytes that are used now, and `saved`, the part that compression saves of complete blocks."""
         coded = sum(len(content) for block in self._coded.values() for content in block.values())
