@@ -85,13 +85,15 @@ class Blocks:
 
     def hold(self, blocks: Tensor) -> None:
         """Count an item for each of these blocks; of a block that is there twice, two."""
+        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
         with self._changed:
-            self._references.index_add_(0, blocks, torch.ones_like(blocks))
+            self._references.index_add_(0, blocks, counts)
 
     def release(self, blocks: Tensor) -> None:
         """Count an item less for each of these blocks."""
+        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
         with self._changed:
-            self._references.index_add_(0, blocks, torch.full_like(blocks, -1))
+            self._references.index_add_(0, blocks, counts.neg_())
             unused = blocks[self._references[blocks] == 0]
             if len(unused):
                 self._free_those(torch.unique(unused))
@@ -108,6 +110,7 @@ class Blocks:
 
     def are_used(self, blocks: Tensor) -> bool:
         """Whether an item or a holder needs each of these blocks."""
+        blocks = torch.unique_consecutive(blocks)
         return bool(((self._references[blocks] > 0) | (self._holders[blocks] != _NOBODY)).all())
 
     @contextmanager

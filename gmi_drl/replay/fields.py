@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -40,6 +41,16 @@ class Field:
 
     def __str__(self) -> str:
         return f"{self.name} {_kind(self.shape, self.dtype)}"
+
+
+class View(NamedTuple):
+    """Where a field lies in a row that is seen as its type, in numbers of that type."""
+
+    name: str
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    first: int
 
 
 class Signature:
@@ -95,13 +106,22 @@ class Signature:
         """First byte of each field in the row of its column: a multiple of its item size."""
         return {name: start for column in self.columns for name, start in self._laid_out(column)[0].items()}
 
+    @cached_property
+    def views(self) -> dict[str, tuple[View, ...]]:
+        """Where the fields of each column lie."""
+        return {column: tuple(self._view(field) for field in self.of_column(column)) for column in self.columns}
+
     def of_column(self, column: str) -> tuple[Field, ...]:
         """The fields of a column, in order."""
         return tuple(field for field in self.fields if field.column == column)
 
     def row_bytes(self, column: str) -> int:
         """Bytes of a row of a column."""
-        return self._laid_out(column)[1]
+        return self._row_bytes[column]
+
+    @cached_property
+    def _row_bytes(self) -> dict[str, int]:
+        return {column: self._laid_out(column)[1] for column in self.columns}
 
     @property
     def step_bytes(self) -> int:
@@ -157,6 +177,10 @@ class Signature:
             return cls(fields, read["structure"])
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(f"not a signature: {type(error).__name__}: {error}") from None
+
+    def _view(self, field: Field) -> View:
+        strides = tuple(prod(field.shape[place + 1 :]) for place in range(len(field.shape)))
+        return View(field.name, field.dtype, field.shape, strides, self.offsets[field.name] // field.dtype.itemsize)
 
     def _laid_out(self, column: str) -> tuple[dict[str, int], int]:
         offsets, end = {}, 0

@@ -101,7 +101,7 @@ class Items:
         return torch.arange(first, first + count).remainder_(self.capacity)
 
 
-def stretches_of(first: Tensor, length: Tensor) -> Tensor:
+def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
     """The words of stretches."""
     return (first << LENGTH_BITS) | length
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.fields import Signature
 
 
 class Rows:
@@ -24,12 +24,11 @@ class Rows:
         self.signature, self.words = signature, dict(words)
         self.fields: dict[str, Tensor] = {}
         for column, rows in self.words.items():
-            by_type: dict[torch.dtype, Tensor] = {}
-            for field in signature.of_column(column):
-                typed = by_type.get(field.dtype)
-                if typed is None:
-                    typed = by_type[field.dtype] = rows.view(field.dtype)
-                self.fields[field.name] = _view(typed, field, signature.offsets[field.name])
+            by_type = {dtype: rows.view(dtype) for dtype in {view.dtype for view in signature.views[column]}}
+            for view in signature.views[column]:
+                typed = by_type[view.dtype]
+                sizes, strides = (*typed.shape[:-1], *view.shape), (*typed.stride()[:-1], *view.strides)
+                self.fields[view.name] = typed.as_strided(sizes, strides, typed.storage_offset() + view.first)
 
     @classmethod
     def empty(
@@ -58,14 +57,3 @@ class Rows:
     def bytes(self) -> int:
         """Bytes of all rows."""
         return sum(8 * rows.numel() for rows in self.words.values())
-
-
-def _view(typed: Tensor, field: Field, offset: int) -> Tensor:
-    """The view of a field in rows that are seen as its type."""
-    inner, step = [], 1
-    for size in reversed(field.shape):
-        inner.append(step)
-        step *= size
-    lead = typed.dim() - 1
-    start = typed.storage_offset() + offset // field.dtype.itemsize
-    return typed.as_strided((*typed.shape[:lead], *field.shape), (*typed.stride()[:lead], *reversed(inner)), start)

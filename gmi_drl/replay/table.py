@@ -13,7 +13,7 @@ from gmi_drl.replay.batch import Batch
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.items import KEY, LONGEST, STRETCHES, TIMES, first_steps, lengths, priorities_of, stretches_of
+from gmi_drl.replay.items import STRETCHES, first_steps, lengths, stretches_of
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
@@ -160,10 +160,10 @@ class Table:
             released = self._leave()
         try:
             self._release(released)
-            rows, steps = self._gather(records[:, STRETCHES:], columns, out)
+            rows = self._gather(records[:, STRETCHES:], columns, out)
         finally:
             self.storage.blocks.end_reading(ticket)
-        return Batch(rows, records[:, KEY], probabilities, priorities_of(records), records[:, TIMES], steps, size)
+        return Batch(rows, records, probabilities, size)
 
     def update(self, keys: Tensor, priorities: float | Tensor) -> int:
         """Give items other priorities; of a key that is there twice the last one. Other keys are ignored.
@@ -221,40 +221,40 @@ class Table:
 
     def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
         """The words and blocks of stretches, `[n, columns]` each."""
-        columns = len(self.signature.columns)
+        columns, of = len(self.signature.columns), self.storage.blocks
         first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
-        length = torch.as_tensor(length)
-        length = length if length.dim() != 1 else length[:, None]
-        length = length.expand(len(first), columns)
-        blocks = self.storage.blocks.block_of(first)
-        longest = min(self.storage.blocks.block_steps, LONGEST)
-        is_right = (first >= 0) & (first < self.storage.steps) & (length >= 1) & (length <= longest)
-        is_right &= self.storage.blocks.block_of(first + length - 1) == blocks
+        if not isinstance(length, int):
+            length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
+        inside = first.clamp(0, self.storage.steps - 1)
+        blocks, last = of.block_of(inside), inside + (length - 1)
+        ends = blocks if isinstance(length, int) and length == 1 else of.block_of(last)
+        is_right = (ends == blocks) & (inside == first) & (last >= inside) & (last < inside + self.storage.longest)
         if not bool(is_right.all()):
             row, column = (~is_right).nonzero()[0].tolist()
-            stretch = f"{int(length[row, column])} steps from {int(first[row, column])} on"
-            where = f"in one block of {self.storage.blocks.block_steps} of {self.storage.steps} steps"
-            raise UsageError(f"table {self.name}: item {row}, {stretch}: it must lie {where}")
-        if not self.storage.blocks.are_used(blocks.flatten()):
+            steps = length if isinstance(length, int) else int(length[row, column])
+            where = f"in one block of {of.block_steps} of {self.storage.steps} steps"
+            text = f"item {row}, {steps} steps from {int(first[row, column])} on, must lie {where}"
+            text += f", which was made for items of {self.storage.longest}"
+            raise UsageError(f"table {self.name}: {text}")
+        if not of.are_used(blocks.flatten()):
             raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
         return stretches_of(first, length), blocks
 
-    def _gather(
-        self, stretches: Tensor, columns: tuple[str, ...] | None, out: Batch | None
-    ) -> tuple[Rows, dict[str, Tensor]]:
-        """The rows of stretches `[B, columns]`, and their lengths by column."""
+    def _gather(self, stretches: Tensor, columns: tuple[str, ...] | None, out: Batch | None) -> Rows:
+        """The rows of stretches `[B, columns]`."""
         self.storage.flush()
-        first, steps, names = first_steps(stretches), lengths(stretches), self.signature.columns
-        by_column = {name: steps[:, number] for number, name in enumerate(names)}
-        chosen, longest = columns or names, int(steps.max())
+        first, names = first_steps(stretches), self.signature.columns
+        steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
+        chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
         rows = out.rows if out else None
         if rows is None:
             rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
         for name in chosen:
-            number, each = names.index(name), by_column[name]
-            length = longest if int(each.min()) == longest else each
+            number = names.index(name)
+            each = steps[:, number]
+            length = longest if longest == 1 or int(each.min()) == longest else each
             self.storage.gather(first[:, number], length, longest=longest, columns=(name,), out=rows)
-        return rows, by_column
+        return rows
 
     def _await(self, is_ready: Callable[[], bool], what: str, count: int, deadline: float, done: int = 0) -> None:
         """Wait under the lock. Raises `ReplayTimeoutError`."""
