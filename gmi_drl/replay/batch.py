@@ -1,0 +1,62 @@
+"""What a sample of a table is."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.items import KEY, STRETCHES, TIMES, lengths, priorities_of
+from gmi_drl.replay.rows import Rows
+
+
+@dataclass(frozen=True)
+class Batch:
+    """B sampled items, with their data.
+
+    Args:
+        rows: The data `[B, T]`, on the storage's device; T is the longest stretch, past its end an item has zeros.
+        records: All of the items, int64 `[B, 3 + columns]` (`items.py`).
+        probabilities: With which each was selected, float64 `[B]`; 1 of selectors that are not random.
+        table_size: Items that were there when it was sampled.
+    """
+
+    rows: Rows
+    records: Tensor
+    probabilities: Tensor
+    table_size: int
+
+    @property
+    def fields(self) -> dict[str, Tensor]:
+        """`[B, T, *shape]` of each field."""
+        return self.rows.fields
+
+    @property
+    def keys(self) -> Tensor:
+        """Of the items, int64 `[B]`, for `update`."""
+        return self.records[:, KEY]
+
+    @property
+    def priorities(self) -> Tensor:
+        """Of the items, float64 `[B]`."""
+        return priorities_of(self.records)
+
+    @property
+    def times_sampled(self) -> Tensor:
+        """How often each was sampled, with this batch, int64 `[B]`."""
+        return self.records[:, TIMES]
+
+    @property
+    def lengths(self) -> dict[str, Tensor]:
+        """Steps of each item in each column of the storage, int64 `[B]`."""
+        columns = self.rows.signature.columns
+        return {name: lengths(self.records[:, STRETCHES + number]) for number, name in enumerate(columns)}
+
+    def weights(self, beta: float) -> Tensor:
+        """Importance-sampling weights, float32 `[B]`, the largest of which is 1 (Schaul et al. 2015, section 3.4)."""
+        return importance_weights(self.probabilities, self.table_size, beta)
+
+
+def importance_weights(probabilities: Tensor, size: int | Tensor, beta: float) -> Tensor:
+    """(1 / (size x probability)) ** beta over its largest, float32 `[B]`."""
+    weights = (size * probabilities).pow(-beta)
+    return (weights / weights.max()).to(torch.float32)

@@ -1,0 +1,175 @@
+"""Blocks of steps: who holds them, and which are free. A block that somebody needs is never written over."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
+
+BLOCK_BYTES = 256 * 1024
+"""Bytes of a block, unless `ITEMS_PER_BLOCK` of the longest items need more."""
+
+ITEMS_PER_BLOCK = 8
+_NOBODY = -1
+
+
+class Blocks:
+    """Counts for each block the items that need it, and knows the stream that may write to it (its holder).
+
+    A block is free when no item and no holder needs it, and no reader that began before that reads on. All methods may
+    be called by several threads; none calls back under its lock.
+
+    Args:
+        count: Blocks.
+        block_steps: Steps of each.
+
+    Attributes:
+        make_room: Functions that free blocks, one for each table that evicts; True if one has freed any.
+    """
+
+    def __init__(self, count: int, block_steps: int) -> None:
+        self.count, self.block_steps = count, block_steps
+        self.make_room: list[Callable[[], bool]] = []
+        self._changed = threading.Condition()
+        self._references = torch.zeros(count, dtype=torch.int64)
+        self._holders = torch.full((count,), _NOBODY, dtype=torch.int64)
+        self._free: deque[int] = deque(range(count))
+        self._next_ticket = 0
+        self._readers: dict[int, None] = {}  # by ticket, oldest first
+        self._freed: deque[tuple[int, list[int]]] = deque()  # with the first ticket that need not be waited for
+
+    @property
+    def free(self) -> int:
+        """Blocks that may be leased."""
+        return len(self._free)
+
+    def block_of(self, steps: Tensor) -> Tensor:
+        """The blocks of steps."""
+        return torch.div(steps, self.block_steps, rounding_mode="floor")
+
+    def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
+        """Take free blocks to write to, the longest free ones first. Tables evict for it, or it waits.
+
+        Args:
+            count: How many.
+            holder: A number from 0 on that names who writes.
+            timeout_s: Seconds to wait, at most.
+
+        Raises:
+            UsageError: if there are not as many at all.
+            ReplayTimeoutError: if they do not become free in time, with who needs them.
+        """
+        if count > self.count:
+            raise UsageError(f"{count} blocks are more than all {self.count}: a storage of more steps, or less at once")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            with self._changed:
+                if len(self._free) >= count:
+                    taken = [self._free.popleft() for _ in range(count)]
+                    self._holders[taken] = holder
+                    return taken
+            if any(make_room() for make_room in self.make_room):
+                continue
+            with self._changed:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise ReplayTimeoutError(f"{count} blocks are not free after {timeout_s:g} s: {self._told()}")
+                if len(self._free) < count:
+                    self._changed.wait(min(left, 0.05))  # then tables may have more to evict
+
+    def hold(self, blocks: Tensor) -> None:
+        """Count an item for each of these blocks; of a block that is there twice, two."""
+        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
+        with self._changed:
+            self._references.index_add_(0, blocks, counts)
+
+    def release(self, blocks: Tensor) -> None:
+        """Count an item less for each of these blocks."""
+        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
+        with self._changed:
+            self._references.index_add_(0, blocks, counts.neg_())
+            unused = blocks[self._references[blocks] == 0]
+            if len(unused):
+                self._free_those(torch.unique(unused))
+
+    def end_lease(self, blocks: list[int]) -> None:
+        """Nobody writes to these blocks any more."""
+        with self._changed:
+            self._holders[blocks] = _NOBODY
+            self._free_those(torch.tensor(blocks))
+
+    def drop(self, holder: int) -> None:
+        """End all leases of a holder, who is dead."""
+        self.end_lease((self._holders == holder).nonzero().flatten().tolist())
+
+    def are_used(self, blocks: Tensor) -> bool:
+        """Whether an item or a holder needs each of these blocks."""
+        blocks = torch.unique_consecutive(blocks)
+        return bool(((self._references[blocks] > 0) | (self._holders[blocks] != _NOBODY)).all())
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Keep all that is used now from being written over for the time of a `with` block."""
+        ticket = self.begin_reading()
+        try:
+            yield
+        finally:
+            self.end_reading(ticket)
+
+    def begin_reading(self) -> int:
+        """Begin what `reading` does. Returns a ticket for `end_reading`."""
+        with self._changed:
+            ticket = self._next_ticket
+            self._next_ticket += 1
+            self._readers[ticket] = None
+            return ticket
+
+    def end_reading(self, ticket: int) -> None:
+        """End it. Blocks that have become unused meanwhile are free when all earlier readers have ended, too."""
+        with self._changed:
+            del self._readers[ticket]
+            if self._freed:
+                self._recycle()
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """References, holders and the free blocks in their order; those that only readers keep are free."""
+        with self._changed:
+            free = [*self._free, *(block for _, blocks in self._freed for block in blocks)]
+            return {
+                "references": self._references.clone(),
+                "holders": self._holders.clone(),
+                "free": torch.tensor(free, dtype=torch.int64),
+            }
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Take over a `state_dict` of as many blocks."""
+        with self._changed:
+            self._references.copy_(state["references"])
+            self._holders.copy_(state["holders"])
+            self._free = deque(state["free"].tolist())
+            self._freed.clear()
+            self._changed.notify_all()
+
+    def _free_those(self, blocks: Tensor) -> None:
+        unused = blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist()
+        if unused:
+            self._freed.append((self._next_ticket, unused))
+            self._recycle()
+
+    def _recycle(self) -> None:
+        oldest = next(iter(self._readers), self._next_ticket)
+        while self._freed and self._freed[0][0] <= oldest:
+            self._free.extend(self._freed.popleft()[1])
+        self._changed.notify_all()
+
+    def _told(self) -> str:
+        held, used = int((self._holders != _NOBODY).sum()), int((self._references > 0).sum())
+        kept = sum(len(blocks) for _, blocks in self._freed)
+        needed = f"{held} are written to, {used} have items, {kept} are still read"
+        return f"of {self.count} blocks, {needed}, {self.free} are free"

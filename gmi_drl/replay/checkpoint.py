@@ -1,0 +1,170 @@
+"""Checkpoints of tables and rings: safetensors and JSON in a folder, which is complete or not there."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import Field
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.files import FileModel, load_json
+
+SCHEMA: Literal["gmi-drl/replay/1"] = "gmi-drl/replay/1"
+INDEX, STATE, ROWS = "replay.json", "state.safetensors", "rows.safetensors"
+
+
+class Source(Protocol):
+    """What has checkpoints: a `Ring`, or a table by `TableState`."""
+
+    def facts(self) -> dict[str, Any]:
+        """What must be the same at a restore, in JSON."""
+
+    def snapshot(self) -> AbstractContextManager[dict[str, Any]]:
+        """Nested dicts of tensors and numbers, of one moment; those under `rows` are read in the `with` block only."""
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a snapshot of a source with the same facts."""
+
+
+class ReplayIndex(FileModel):
+    """The file that says what the others are.
+
+    Args:
+        schema_: The version of the format.
+        trainer_step: Of the learner, when it was saved.
+        facts: Of the source.
+        numbers: Of its state, by dotted names.
+        sha256: Of the other files, by name.
+        own_sha256: Of this file without this entry.
+    """
+
+    schema_: Literal["gmi-drl/replay/1"] = Field(alias="schema")
+    trainer_step: int
+    facts: dict[str, int | str]
+    numbers: dict[str, int]
+    sha256: dict[str, str]
+    own_sha256: str
+
+
+def save(folder: Path, source: Source, trainer_step: int) -> None:
+    """Write a checkpoint beside the folder, then put it in its place. The former one stays until then.
+
+    Args:
+        folder: Of this source alone.
+        source: Goes on meanwhile, if it is a table.
+        trainer_step: To be told at a restore.
+
+    Raises:
+        MachineError: if it cannot be written; the former checkpoint is as it was.
+    """
+    draft, former = (folder.with_name(f".{folder.name}.{kind}") for kind in ("draft", "former"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        with source.snapshot() as state:
+            rows = {name: tensor.contiguous().cpu() for name, tensor in state["rows"].items()}
+            tensors, numbers = _flattened({name: part for name, part in state.items() if name != "rows"})
+            save_file(tensors, draft / STATE)
+            save_file(rows, draft / ROWS)
+        digests = {name: _digest_of(draft / name) for name in (STATE, ROWS)}
+        entries = {"schema": SCHEMA, "trainer_step": trainer_step, "facts": source.facts(), "numbers": numbers}
+        entries |= {"sha256": digests}
+        text = json.dumps(entries | {"own_sha256": _digest(entries)}, indent=1)
+        (draft / INDEX).write_text(text + "\n")
+        for name in (STATE, ROWS, INDEX):
+            _sync(draft / name)
+        shutil.rmtree(former, ignore_errors=True)
+        if folder.exists():
+            folder.rename(former)
+        draft.rename(folder)
+        shutil.rmtree(former, ignore_errors=True)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        reason = getattr(error, "strerror", None) or error
+        raise MachineError(f"{folder}: the checkpoint of replay cannot be written: {reason}") from None
+
+
+def restore(folder: Path, source: Source) -> int:
+    """Load the checkpoint in a folder. Returns the trainer's step.
+
+    If a save was interrupted just when the former checkpoint had been put aside, that one is loaded.
+
+    Raises:
+        UsageError: if it is missing, altered, or of a source with other facts; then the source is as it was.
+    """
+    former = folder.with_name(f".{folder.name}.former")
+    folder = former if not folder.exists() and former.exists() else folder
+    index = load_json(ReplayIndex, folder / INDEX, "checkpoint of replay")
+    entries = index.model_dump(mode="json", by_alias=True, exclude={"own_sha256"})
+    if index.own_sha256 != _digest(entries) or set(index.sha256) != {STATE, ROWS}:
+        raise UsageError(f"{folder / INDEX} was changed since it was written")
+    own, names = source.facts(), sorted({*source.facts(), *index.facts})
+    differences = [
+        f"{name} was {index.facts.get(name)}, is {own.get(name)}"
+        for name in names
+        if own.get(name) != index.facts.get(name)
+    ]
+    if differences:
+        raise UsageError(f"{folder} is of another source: {'; '.join(differences)}")
+    tensors = {name: _read(folder / name, index.sha256[name]) for name in (STATE, ROWS)}
+    source.load_state_dict(_nested(tensors[STATE] | index.numbers) | {"rows": tensors[ROWS]})
+    return index.trainer_step
+
+
+def _read(path: Path, sha256: str) -> dict[str, Tensor]:
+    try:
+        if _digest_of(path) != sha256:
+            raise UsageError(f"{path} was changed since it was written")
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _digest(entries: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def _flattened(state: Mapping[str, Any], name: str = "") -> tuple[dict[str, Tensor], dict[str, int]]:
+    """The tensors and the numbers in nested dicts, by dotted names."""
+    tensors: dict[str, Tensor] = {}
+    numbers: dict[str, int] = {}
+    for key, value in state.items():
+        place = f"{name}.{key}" if name else key
+        if isinstance(value, Mapping):
+            below = _flattened(value, place)
+            tensors |= below[0]
+            numbers |= below[1]
+        elif isinstance(value, Tensor):
+            tensors[place] = value.contiguous().cpu()
+        else:
+            numbers[place] = value
+    return tensors, numbers
+
+
+def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    nested: dict[str, Any] = {}
+    for name, value in flat.items():
+        *path, last = name.split(".")
+        inner = nested
+        for part in path:
+            inner = inner.setdefault(part, {})
+        inner[last] = value
+    return nested

@@ -1,0 +1,257 @@
+"""The items of a table, its selectors, limiter and extensions, which all follow each operation. `Table` locks them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.extensions import Extension
+from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps
+from gmi_drl.replay.limiters import RateLimiter
+from gmi_drl.replay.selectors import Selector
+from gmi_drl.replay.storage import Storage
+
+AT_ONCE = 4096
+"""Items that are there beyond `max_size` at most, before the remover evicts."""
+
+
+class Contents:
+    """What a table has and counts. Only one thread at a time may use it.
+
+    Args:
+        storage: Where the steps are.
+        sampler: Selects what is sampled.
+        remover: Selects what is evicted.
+        max_size: Items, after an insert.
+        limiter: Counts.
+        max_times_sampled: An item is deleted after so many samples; 0 means no limit.
+        extensions: Are told of everything.
+        seed: Of what the selectors draw.
+
+    Attributes:
+        items: Records.
+        released: Blocks of items that have gone; the table releases them.
+        stale: Items that are not drawn because of their version.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        sampler: Selector,
+        remover: Selector,
+        max_size: int,
+        limiter: RateLimiter,
+        max_times_sampled: int,
+        extensions: Sequence[Extension],
+        seed: int,
+    ) -> None:
+        self.storage, self.sampler, self.remover, self.limiter = storage, sampler, remover, limiter
+        self.max_size, self.at_once = max_size, min(max_size, AT_ONCE)
+        self.extensions, self.max_times_sampled = tuple(extensions), max(0, max_times_sampled)
+        self.items = Items(max_size + self.at_once, len(storage.signature.columns))
+        self.generator = torch.Generator().manual_seed(seed)
+        self.released: list[Tensor] = []
+        self.stale = self._sampled_and_gone = 0
+        self._samples_left = 0  # of all items that may be drawn, where their samples are limited
+        self._newest_stale = -1
+        self._is_stale = torch.zeros(self.items.capacity, dtype=torch.bool)
+        for selector in (sampler, remover):
+            selector.open(self.items.capacity)
+        for extension in self.extensions:
+            extension.attach(self)
+
+    @property
+    def size(self) -> int:
+        """Items that are there."""
+        return self.limiter.counters.size
+
+    @property
+    def unique_samples(self) -> int:
+        """Items that were sampled once at least, also of those that have gone. Looks at all."""
+        records = self.items.records
+        return self._sampled_and_gone + int(((records[:, KEY] > 0) & (records[:, TIMES] > 0)).sum())
+
+    @property
+    def evicts_for_room(self) -> bool:
+        """Whether items may be evicted because their storage is full: not if the limiter lets inserts wait instead."""
+        return self.limiter.max_diff == float("inf")
+
+    def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
+        """Add items `[n]`, `at_once` at most, then evict. Returns their keys."""
+        slots = self.items.insert(stretches, priorities, version)
+        keys = self.items.keys(slots)
+        self.limiter.counters.inserts += len(slots)
+        self.remover.inserted(slots, priorities)
+        if version > self._newest_stale:
+            self.sampler.inserted(slots, priorities)
+            self._samples_left += self.max_times_sampled * len(slots)
+        else:
+            self._is_stale[slots] = True
+            self.stale += len(slots)
+        for extension in self.extensions:
+            extension.inserted(slots)
+        if (excess := self.size - self.max_size) > 0:
+            self.evict(excess)
+        return keys
+
+    def can_sample(self, count: int) -> bool:
+        """Whether `count` items may be sampled now."""
+        if self.limiter.samples_allowed(count) < count or self.size == self.stale:
+            return False
+        return not self.max_times_sampled or self._samples_left >= count
+
+    def sample(self, count: int, *, distinct: bool) -> tuple[Tensor, Tensor]:
+        """Select items, count them, and delete those that were sampled often enough.
+
+        Returns:
+            Their records `[n, 3 + columns]` with the counts of this sample, and probabilities `[n]`.
+
+        Raises:
+            UsageError: if fewer distinct items can be drawn; then nothing has changed.
+        """
+        is_limited = False
+        if distinct or (self.max_times_sampled == 1 and self.sampler.evicts_in_batches):
+            slots, probabilities = self.sampler.select_distinct(count, self.generator)
+        elif is_limited := self.max_times_sampled > 0:
+            slots, probabilities = self._select_limited(count)
+        else:
+            slots, probabilities = self.sampler.select(count, self.generator)
+        records = self.items.sampled(slots)
+        self.limiter.counters.samples += count
+        for extension in self.extensions:
+            extension.sampled(slots)
+        if self.max_times_sampled:
+            self._samples_left -= count
+            done = torch.unique(slots[records[:, TIMES] >= self.max_times_sampled])
+            if len(done):
+                self.delete(done, in_sampler=not is_limited)
+        return records, probabilities
+
+    def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
+        """Give items other priorities; of a slot that is there twice the last one counts."""
+        self.items.set_priorities(slots, priorities)
+        self.remover.updated(slots, priorities)
+        if self.stale:
+            is_drawn = ~self._is_stale[slots]
+            slots, priorities = slots[is_drawn], priorities[is_drawn]
+        self.sampler.updated(slots, priorities)
+
+    def update(self, keys: Tensor, priorities: Tensor) -> int:
+        """Give items by their keys other priorities. Returns how many keys are items."""
+        slots = self.items.find(keys)
+        if bool((slots < 0).any()):
+            priorities, slots = priorities[slots >= 0], slots[slots >= 0]
+        if len(slots):
+            self.set_priorities(slots, priorities)
+            for extension in self.extensions:
+                extension.updated(slots)
+        return len(slots)
+
+    def evict(self, count: int) -> None:
+        """Delete what the remover selects."""
+        if self.remover.evicts_in_batches:
+            self.delete(self.remover.select_distinct(count, self.generator)[0])
+            return
+        for _ in range(count):
+            self.delete(self.remover.select(1, self.generator)[0])
+
+    def delete(self, slots: Tensor, *, in_sampler: bool = True) -> None:
+        """Delete items, none twice; those that the sampler has deleted already with `in_sampler=False`."""
+        for extension in self.extensions:
+            extension.deleted(slots)
+        records = self.items.records.index_select(0, slots)
+        self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
+        self.limiter.counters.deletes += len(slots)
+        self._sampled_and_gone += int((records[:, TIMES] > 0).sum())
+        self.items.delete(slots)
+        self.remover.deleted(slots)
+        if self.stale:
+            is_stale = self._is_stale[slots]
+            self._is_stale[slots] = False
+            self.stale -= int(is_stale.sum())
+            slots, records = slots[~is_stale], records[~is_stale]
+        if in_sampler:
+            self.sampler.deleted(slots)
+        if self.max_times_sampled:
+            self._samples_left -= int((self.max_times_sampled - records[:, TIMES]).sum())
+
+    def withdraw(self, version: int) -> None:
+        """From now on draw no item of this version or an older one."""
+        if version <= self._newest_stale:
+            return
+        self._newest_stale = version
+        is_old = (self.items.records[:, KEY] > 0) & (self.items.versions <= version) & ~self._is_stale
+        slots = is_old.nonzero().flatten()
+        self._is_stale[slots] = True
+        self.stale += len(slots)
+        self.sampler.deleted(slots)
+        if self.max_times_sampled:
+            self._samples_left -= int((self.max_times_sampled - self.items.records[slots, TIMES]).sum())
+
+    def reset(self) -> None:
+        """Delete all items, and set all counts to 0."""
+        slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
+        if len(slots):
+            self.delete(slots)
+        self.limiter.reset()
+        self._sampled_and_gone = 0
+        for extension in self.extensions:
+            extension.reset()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but data, extensions and released blocks, copied. Nested dicts of tensors and numbers."""
+        return {
+            "items": self.items.state_dict(),
+            "sampler": self.sampler.state_dict(),
+            "remover": self.remover.state_dict(),
+            "limiter": self.limiter.state_dict(),
+            "generator": self.generator.get_state(),
+            "is_stale": self._is_stale.clone(),
+            "counts": {
+                "sampled_and_gone": self._sampled_and_gone,
+                "samples_left": self._samples_left,
+                "newest_stale": self._newest_stale,
+            },
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a `state_dict` of the same sizes and classes. Extensions begin with all items as new."""
+        self.items.load_state_dict(state["items"])
+        self.sampler.load_state_dict(state["sampler"])
+        self.remover.load_state_dict(state["remover"])
+        self.limiter.load_state_dict(state["limiter"])
+        self.generator.set_state(state["generator"])
+        self._is_stale.copy_(state["is_stale"])
+        self.stale = int(self._is_stale.sum())
+        counts = state["counts"]
+        self._sampled_and_gone, self._samples_left = counts["sampled_and_gone"], counts["samples_left"]
+        self._newest_stale = counts["newest_stale"]
+        slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
+        for extension in self.extensions:
+            extension.reset()
+            extension.inserted(slots)
+
+    def _select_limited(self, count: int) -> tuple[Tensor, Tensor]:
+        """Select one after the other. The sampler deletes items that were sampled often enough: later draws lack them.
+
+        What is drawn once too often is drawn anew, which is exact where draws do not depend on each other.
+        """
+        chosen: list[int] = []
+        probabilities: list[float] = []
+        left: dict[int, int] = {}
+        while len(chosen) < count:
+            slots, chances = self.sampler.select(count - len(chosen), self.generator)
+            new = [slot for slot in set(slots.tolist()) if slot not in left]
+            times = self.items.records[torch.tensor(new, dtype=torch.int64), TIMES].tolist()
+            left |= {slot: self.max_times_sampled - done for slot, done in zip(new, times, strict=True)}
+            ended: list[int] = []
+            for slot, chance in zip(slots.tolist(), chances.tolist(), strict=True):
+                if left[slot]:
+                    left[slot] -= 1
+                    chosen.append(slot)
+                    probabilities.append(chance)
+                    ended += [slot] if not left[slot] else []
+            if ended:
+                self.sampler.deleted(torch.tensor(ended))
+        return torch.tensor(chosen), torch.tensor(probabilities, dtype=torch.float64)

@@ -1,0 +1,121 @@
+"""The items of a table: one row of numbers for each, so that one gather tells all of it."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+KEY, TIMES, PRIORITY, STRETCHES = 0, 1, 2, 3
+"""Columns of a record: key, times sampled, bits of the priority, then the stretch of each column of the storage."""
+
+LENGTH_BITS = 24
+"""Of the word of a stretch; the rest is its first step."""
+
+LONGEST = (1 << LENGTH_BITS) - 1
+_SLOT_BITS = 32
+_SLOTS = (1 << _SLOT_BITS) - 1
+
+
+class Items:
+    """Records of items in slots. A key has 64 bits: the slot in the low 32, above them how often it was used so far.
+
+    So a key is found without a search, and none is ever used again.
+
+    Args:
+        capacity: Slots.
+        columns: Columns of the storage.
+
+    Attributes:
+        records: int64 `[capacity, 3 + columns]`; key 0 where there is no item.
+        versions: Of the policy that acted, int64 `[capacity]`.
+    """
+
+    def __init__(self, capacity: int, columns: int) -> None:
+        self.capacity = capacity
+        self.records = torch.zeros(capacity, STRETCHES + columns, dtype=torch.int64)
+        self.versions = torch.zeros(capacity, dtype=torch.int64)
+        self._uses = torch.zeros(capacity, dtype=torch.int64)
+        self._free = torch.arange(capacity)  # a ring
+        self._next, self.free = 0, capacity
+
+    def insert(self, stretches: Tensor, priorities: Tensor, versions: Tensor | int) -> Tensor:
+        """Add items with stretches `[n, columns]` and priorities `[n]`. Returns their slots; there must be as many."""
+        count = len(stretches)
+        slots = self._free_places(self._next, count)
+        slots = self._free[slots]
+        self._next, self.free = (self._next + count) % self.capacity, self.free - count
+        uses = self._uses[slots] + 1
+        self._uses[slots] = uses
+        new = torch.empty(count, self.records.shape[1], dtype=torch.int64)
+        new[:, KEY] = (uses << _SLOT_BITS) | slots
+        new[:, TIMES] = 0
+        new[:, PRIORITY] = priorities.view(torch.int64)
+        new[:, STRETCHES:] = stretches
+        self.records.index_copy_(0, slots, new)
+        self.versions[slots] = versions
+        return slots
+
+    def delete(self, slots: Tensor) -> None:
+        """Remove items, none twice."""
+        self.records[slots, KEY] = 0
+        self._free[self._free_places(self._next + self.free, len(slots))] = slots
+        self.free += len(slots)
+
+    def keys(self, slots: Tensor) -> Tensor:
+        """The keys of items."""
+        return self.records[slots, KEY]
+
+    def find(self, keys: Tensor) -> Tensor:
+        """The slots of keys, -1 where there is no such item (any more)."""
+        slots = keys & _SLOTS
+        inside = slots.clamp(max=self.capacity - 1)
+        return torch.where((self.records[inside, KEY] == keys) & (keys > 0) & (slots == inside), slots, -1)
+
+    def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
+        """Note other priorities; of a slot that is there twice the last one."""
+        self.records[slots, PRIORITY] = priorities.view(torch.int64)
+
+    def sampled(self, slots: Tensor) -> Tensor:
+        """Count a sample of each, of a slot that is there twice two. Returns their records `[n, 3 + columns]`."""
+        self.records[:, TIMES].index_add_(0, slots, torch.ones_like(slots))
+        return self.records.index_select(0, slots)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Everything, copied."""
+        return {
+            "records": self.records.clone(),
+            "versions": self.versions.clone(),
+            "uses": self._uses.clone(),
+            "free": self._free[self._free_places(self._next, self.free)],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a `state_dict` of the same sizes."""
+        self.records.copy_(state["records"])
+        self.versions.copy_(state["versions"])
+        self._uses.copy_(state["uses"])
+        self._next, self.free = 0, len(state["free"])
+        self._free[: self.free] = state["free"]
+
+    def _free_places(self, first: int, count: int) -> Tensor:
+        return torch.arange(first, first + count).remainder_(self.capacity)
+
+
+def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
+    """The words of stretches."""
+    return (first << LENGTH_BITS) | length
+
+
+def first_steps(stretches: Tensor) -> Tensor:
+    """The first steps of stretches, in words."""
+    return stretches >> LENGTH_BITS
+
+
+def lengths(stretches: Tensor) -> Tensor:
+    """The lengths of stretches, in words."""
+    return stretches & LONGEST
+
+
+def priorities_of(records: Tensor) -> Tensor:
+    """The priorities in records, float64 `[n]`."""
+    return records[:, PRIORITY].contiguous().view(torch.float64)

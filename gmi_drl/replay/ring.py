@@ -1,0 +1,261 @@
+"""A ring of experience of environments that step together: every valid window of n steps is an item."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.batch import importance_weights
+from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.limiters import MinSize, RateLimiter, ReplayTimeoutError
+from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
+from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
+from gmi_drl.replay.storage import make_storage
+from gmi_drl.replay.storage.device import DeviceStorage
+from gmi_drl.replay.windows import Windows, evaluate, flags_of
+
+NEXT = "next/"
+"""In front of the name of an observation: that after the window."""
+
+_OUTCOME = "outcome"
+
+
+@dataclass(frozen=True)
+class RingBatch:
+    """B windows of a ring.
+
+    Args:
+        fields: `[B, *shape]`: all fields of the first step but `reward` and `terminated`; `reward`, the discounted sum
+            over the window; `discount` of what follows, 0 after a termination; `next/NAME` of each observation.
+        keys: For `update`, int64 `[B]`.
+        probabilities: With which each was drawn, float64 `[B]`.
+        size: Windows that could be drawn, about: those that are not valid count.
+        rows: The memory of the fields, for `sample(out=)`.
+    """
+
+    fields: dict[str, Tensor]
+    keys: Tensor
+    probabilities: Tensor
+    size: int
+    rows: tuple[Rows, Rows | None]
+
+    def weights(self, beta: float) -> Tensor:
+        """Importance-sampling weights, float32 `[B]`, the largest of which is 1 (Schaul et al. 2015, section 3.4)."""
+        return importance_weights(self.probabilities, self.size, beta)
+
+
+class Ring:
+    """The last `steps` steps of `num_env` environments, in rows `[steps, num_env]`: the next step is a stride away.
+
+    One thread uses it. On a GPU nothing waits for the device.
+
+    Args:
+        signature: Of a step; `reward` (float32) and `terminated` (bool) are among its fields, all in one column.
+        num_env: N.
+        steps: Of each environment.
+        n_step: Steps of a window, unless its episode ends.
+        gamma: Discount of a step.
+        observations: Fields of which a batch has those after the window, too.
+        sampler: `Uniform()`, or `Prioritized(C)`; a new window has the highest priority so far.
+        limiter: Counts steps; None for `MinSize(1)`.
+        placement: As of a storage.
+        device: Where batches go.
+        update_size: Steps that are copied to a GPU at once, with the placement `device`; None for the storage's.
+        next_obs: `once` reads the observation after a window from the step that follows. `twice` stores it with each
+            step, in fields `next/NAME` that `add` gets; then windows that end by a time limit are there, too.
+        seed: Of what is drawn.
+
+    Raises:
+        UsageError: if these do not go together, with the numbers.
+        MachineError: if there is not as much memory.
+    """
+
+    def __init__(
+        self,
+        signature: Signature,
+        num_env: int,
+        steps: int,
+        *,
+        n_step: int = 1,
+        gamma: float = 0.99,
+        observations: tuple[str, ...] = ("obs",),
+        sampler: Selector | None = None,
+        limiter: RateLimiter | None = None,
+        placement: str = "cpu",
+        device: torch.device | str = "cpu",
+        update_size: int | None = None,
+        next_obs: Literal["once", "twice"] = "once",
+        seed: int = 0,
+    ) -> None:
+        _check(signature, num_env, steps, n_step, observations)
+        self.num_env, self.steps, self.n_step, self.gamma = num_env, steps, n_step, gamma
+        self.observations, self.is_twice = observations, next_obs == "twice"
+        self.signature = signature
+        self.limiter = limiter or MinSize(1)
+        if self.limiter.min_size > steps * num_env:
+            raise UsageError(f"min_size {self.limiter.min_size} is above {steps} steps x {num_env} environments")
+        options: dict[str, Any] = {"placement": placement, "device": device}
+        stored, total = self._stored(), steps * num_env
+        if placement == "device":
+            self.storage: Any = DeviceStorage(stored, total, device=device, update_size=update_size)
+        elif update_size is None:
+            self.storage = make_storage(stored, total, **options)
+        else:
+            raise UsageError(f"update_size goes with the placement 'device', not {placement!r}")
+        self.device = self.storage.device
+        self.written = 0
+        if sampler is None or isinstance(sampler, Uniform):
+            self._draws: UniformDraws | PrioritizedDraws = UniformDraws(self.device, seed)
+        elif isinstance(sampler, Prioritized):
+            self._draws = PrioritizedDraws(self.device, seed, total, num_env, sampler.exponent)
+        else:
+            raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
+
+    @property
+    def total(self) -> int:
+        """Rows: steps x N."""
+        return self.steps * self.num_env
+
+    @property
+    def first(self) -> int:
+        """The oldest step that is there, counted from the first one ever."""
+        return max(0, self.written - self.steps)
+
+    @property
+    def end(self) -> int:
+        """One after the last step at which a window may begin."""
+        pending = getattr(self.storage, "pending", 0)
+        return max(self.first, self.written - -(-pending // self.num_env) - self.n_step + self.is_twice)
+
+    def add(self, fields: Mapping[str, Tensor], boundary: Tensor, valid: Tensor) -> None:
+        """Add a step of all environments, over the oldest one if it is full.
+
+        Args:
+            fields: `[N, *shape]` of each field; with `next_obs="twice"` also `next/NAME` of each observation.
+            boundary: Whether an episode ended with this step, bool `[N]`.
+            valid: False where the step is no transition, bool `[N]`. With `twice` also False where an episode was cut
+                off and its last observation is unknown.
+        """
+        first = (self.written % self.steps) * self.num_env
+        stored = {name: value for name, value in fields.items() if name != "terminated"}
+        stored["flags"] = flags_of(boundary, fields["terminated"], valid)
+        if self.written == 0:
+            self.storage.signature.check(stored, (self.num_env,))
+        self.storage.write(first, stored)
+        counters = self.limiter.counters
+        if self.written >= self.steps:
+            counters.deletes += self.num_env
+        counters.inserts += self.num_env
+        before = self.end
+        self.written += 1
+        self._draws.added(self, first, before)
+
+    def sample(self, count: int, *, out: RingBatch | None = None) -> RingBatch:
+        """Draw `count` windows with replacement.
+
+        Args:
+            count: B.
+            out: A batch of an earlier call with the same `count`, which is written over.
+
+        Raises:
+            ReplayTimeoutError: if the limiter does not allow it, or no window is complete: nothing is waited for.
+        """
+        if self.limiter.samples_allowed(count) < count or self.end <= self.first:
+            why = self.limiter.why(count, "samples")
+            raise ReplayTimeoutError(f"{count} windows of {self.n_step} steps are not there: {why}")
+        self.limiter.counters.samples += count
+        keys, probabilities, windows = self._draws.draw(self, count)
+        rows = keys % self.total
+        step = self.storage.gather(rows, columns=("step",), out=out.rows[0] if out else None)
+        fields = {name: value[:, 0] for name, value in step.fields.items()}
+        following = None
+        if self.n_step > 1 or not self.is_twice:
+            places = (rows + (windows.steps - int(self.is_twice)) * self.num_env) % self.total
+            following = self.storage.gather(places, columns=("step",), out=out.rows[1] if out else None)
+            of = NEXT if self.is_twice else ""
+            fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self.observations}
+        fields |= {"reward": windows.reward, "discount": windows.discount}
+        return RingBatch(fields, keys, probabilities, (self.end - self.first) * self.num_env, (step, following))
+
+    def windows_at(self, keys: Tensor) -> Windows:
+        """Evaluate the windows that begin at steps `[B]`, counted as keys are."""
+        rows = keys % self.total
+        if self.n_step > 1:
+            reach = torch.arange(0, self.n_step * self.num_env, self.num_env, device=rows.device)
+            rows = ((rows[:, None] + reach) % self.total).flatten()
+        outcome = self.storage.gather(rows, columns=(_OUTCOME,)).fields
+        shape = (len(keys), self.n_step)
+        reward, flags = outcome["reward"].reshape(shape), outcome["flags"].reshape(shape)
+        return evaluate(reward, flags, self.gamma, knows_ends=self.is_twice)
+
+    def update(self, keys: Tensor, priorities: Tensor) -> None:
+        """Give windows other priorities `[B]`, 0 or more; outdated keys are ignored. Of a uniform ring: nothing."""
+        self._draws.updated(self, keys, priorities)
+
+    def info(self) -> dict[str, Any]:
+        """Sizes and counts."""
+        counters = self.limiter.counters
+        sizes = {"steps": min(self.written, self.steps), "num_env": self.num_env, "items": counters.size}
+        return sizes | {"inserts": counters.inserts, "samples": counters.samples, "storage": self.storage.info()}
+
+    def facts(self) -> dict[str, Any]:
+        """What must be the same where a state is loaded."""
+        return {
+            "kind": "ring",
+            "signature": self.storage.signature.to_json(),
+            "num_env": self.num_env,
+            "steps": self.steps,
+            "n_step": self.n_step,
+            "draws": type(self._draws).__name__,
+        }
+
+    @contextmanager
+    def snapshot(self) -> Iterator[dict[str, Any]]:
+        """Everything that later samples depend on: nested dicts of tensors and numbers. They are not copied."""
+        self.storage.flush()
+        yield {
+            "rows": self.storage.rows.words,
+            "limiter": self.limiter.state_dict(),
+            "draws": self._draws.state_dict(),
+            "counts": {"written": self.written},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over a `snapshot` of a ring with the same facts."""
+        for column, words in self.storage.rows.words.items():
+            words.copy_(state["rows"][column])
+        self.limiter.load_state_dict(state["limiter"])
+        self.written = state["counts"]["written"]
+        self._draws.load_state_dict(state["draws"])
+        self._draws.spanned(self)
+
+    def _stored(self) -> Signature:
+        """What a row has: the step in one column, reward and flags in another, 8 bytes long."""
+        step = [
+            Field(field.name, field.shape, field.dtype)
+            for field in self.signature.fields
+            if field.name not in ("reward", "terminated")
+        ]
+        if self.is_twice:
+            of = self.signature.by_name
+            step += [Field(NEXT + name, of[name].shape, of[name].dtype) for name in self.observations]
+        outcome = [Field("reward", column=_OUTCOME), Field("flags", (), torch.uint8, _OUTCOME)]
+        return Signature((*step, *outcome))
+
+
+def _check(signature: Signature, num_env: int, steps: int, n_step: int, observations: tuple[str, ...]) -> None:
+    if num_env < 1 or n_step < 1:
+        raise UsageError(f"a ring needs 1 environment and windows of 1 step at least, not {num_env} and {n_step}")
+    if n_step > steps - 1:
+        raise UsageError(f"windows of {n_step} steps and what follows do not fit into {steps} steps")
+    wanted = {"reward": torch.float32, "terminated": torch.bool}
+    kinds = {field.name: (field.shape, field.dtype) for field in signature.fields}
+    bad = [name for name, dtype in wanted.items() if kinds.get(name) != ((), dtype)]
+    bad += [name for name in observations if name not in kinds]
+    if bad:
+        raise UsageError(f"a ring needs reward float32[], terminated bool[] and observations: {', '.join(bad)}")

@@ -1,0 +1,103 @@
+"""The oldest item, or the newest one."""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.selectors.base import Selector, too_few
+
+
+class _InOrder(Selector):
+    """A list of slots in the order of their insertion. Places of deleted ones stay, until the list is full."""
+
+    evicts_in_batches: ClassVar[bool] = True
+
+    def clear(self) -> None:
+        """All items are gone."""
+        self._order = torch.zeros(2 * self.capacity, dtype=torch.int64)
+        self._places = torch.full((self.capacity,), -1)  # of each slot in the list
+        self._first = self._end = self._count = 0
+
+    def inserted(self, slots: Tensor, priorities: Tensor) -> None:
+        """Append them."""
+        if self._end + len(slots) > len(self._order):
+            self._append_all(self._in_order())
+        end = self._end + len(slots)
+        self._order[self._end : end] = slots
+        self._places[slots] = torch.arange(self._end, end)
+        self._end, self._count = end, self._count + len(slots)
+
+    def deleted(self, slots: Tensor) -> None:
+        """Their places are empty."""
+        self._places[slots] = -1
+        self._count -= len(slots)
+
+    def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The same item `count` times."""
+        return self._next(1).expand(count), torch.ones(count, dtype=torch.float64)
+
+    def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The first `count` in order."""
+        if count > self._count:
+            raise too_few(self._count, count)
+        return self._next(count), torch.ones(count, dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """All slots, the oldest first."""
+        return {"slots": self._in_order()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over an order."""
+        self.clear()
+        self.inserted(state["slots"], state["slots"])
+
+    @abstractmethod
+    def _next(self, count: int) -> Tensor:
+        """The next `count` slots."""
+
+    def _in_order(self) -> Tensor:
+        return self._order[self._first : self._end][self._is_there(self._first, self._end)]
+
+    def _is_there(self, first: int, end: int) -> Tensor:
+        return self._places[self._order[first:end]] == torch.arange(first, end)
+
+    def _append_all(self, slots: Tensor) -> None:
+        """Begin the list anew with these, without empty places."""
+        self._order[: len(slots)] = slots
+        self._places[slots] = torch.arange(len(slots))
+        self._first, self._end = 0, len(slots)
+
+
+class Fifo(_InOrder):
+    """The oldest item; as a remover it keeps the newest."""
+
+    def _next(self, count: int) -> Tensor:
+        width = count
+        while True:
+            end = min(self._first + width, self._end)
+            there = self._is_there(self._first, end).nonzero().flatten()
+            if len(there):
+                self._first += int(there[0])  # nothing is before it, and nothing will be
+                there = there - there[0]
+            if len(there) >= count:
+                return self._order[self._first + there[:count]]
+            if not len(there):
+                self._first = end
+            width *= 2
+
+
+class Lifo(_InOrder):
+    """The newest item; as a remover it evicts what was just inserted, and keeps the oldest."""
+
+    def _next(self, count: int) -> Tensor:
+        width = count
+        while True:
+            first = max(self._end - width, self._first)
+            there = self._is_there(first, self._end).nonzero().flatten()
+            self._end = first + int(there[-1]) + 1 if len(there) else first  # nothing is after it
+            if len(there) >= count:
+                return self._order[first + there[-count:].flip(0)]
+            width *= 2

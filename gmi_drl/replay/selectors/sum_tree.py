@@ -1,0 +1,97 @@
+"""A tree of sums, from which leaves are drawn in proportion to their weights, on any device."""
+
+import torch
+from torch import Tensor
+
+ARITY = 32
+"""Children of a node."""
+
+TOP = 32768
+"""Nodes of the highest level, at most. Its running sums are searched as they are. For a million leaves that takes 0.6
+of the time of levels up to one root, and there are fewer sums to keep."""
+
+_BITS = 5
+
+
+class SumTree:
+    """Levels of sums, each node the sum of 32 below. Sums are made anew from what is below, so they do not drift.
+
+    Nothing waits for a GPU.
+
+    Args:
+        capacity: Leaves, all of weight 0.
+        device: Of all tensors.
+
+    Attributes:
+        levels: Weights, then sums, the highest last; float64.
+        leaves: The lowest level: weights `[capacity or more]`.
+    """
+
+    def __init__(self, capacity: int, device: torch.device | str = "cpu") -> None:
+        highest, below = capacity, 0
+        while highest > TOP:
+            highest, below = -(-highest // ARITY), below + 1
+        sizes = [highest * ARITY**height for height in range(below, -1, -1)]
+        self.levels = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes]
+        self.leaves = self.levels[0]
+        self._running = torch.zeros_like(self.levels[-1])
+        self._is_stale = False
+
+    @property
+    def total(self) -> Tensor:
+        """Sum of all weights, `[]`."""
+        return self.running_sums()[-1]
+
+    def set(self, leaves: Tensor, weights: Tensor) -> None:
+        """Give leaves `[n]` other weights `[n]`. Of a leaf that is there twice the last weight counts (on a CPU)."""
+        self.leaves[leaves] = weights
+        self._is_stale = True
+        nodes = leaves
+        for below, level in zip(self.levels, self.levels[1:], strict=False):
+            nodes = nodes >> _BITS
+            if len(nodes) > ARITY and nodes.device.type == "cpu":  # of a GPU the number would have to be awaited
+                nodes = torch.unique_consecutive(nodes)
+            level[nodes] = below.view(-1, ARITY).index_select(0, nodes).sum(1)
+
+    def running_sums(self) -> Tensor:
+        """Of the highest level; the next call writes them over."""
+        if self._is_stale or self._running.device.type != "cpu":  # a CUDA graph must not keep that they were not stale
+            torch.cumsum(self.levels[-1], 0, out=self._running)
+            self._is_stale = False
+        return self._running
+
+    def find(self, points: Tensor) -> Tensor:
+        """The leaves `[n]` at which the running sum of all weights passes points `[n]` from 0 to below the total.
+
+        A leaf of weight 0 is never found, unless all are.
+        """
+        running = self.running_sums()
+        points = torch.minimum(points, running[-1:].nextafter(torch.zeros_like(running[:1])))
+        nodes = torch.searchsorted(running, points, right=True).clamp_(max=len(running) - 1)
+        before = running[nodes] - self.levels[-1][nodes]
+        for level in reversed(self.levels[:-1]):
+            rows = level.view(-1, ARITY).index_select(0, nodes)
+            sums = rows.cumsum(1)
+            most = sums[:, -1].nextafter(torch.zeros_like(points))  # sums of a node may have been rounded otherwise
+            points = torch.minimum(points.sub_(before).clamp_(min=0), most)
+            child = torch.searchsorted(sums, points[:, None], right=True).clamp_(max=ARITY - 1)
+            before = (sums.gather(1, child) - rows.gather(1, child))[:, 0]
+            nodes = (nodes << _BITS) + child[:, 0]
+        return nodes
+
+    def draw(self, count: int, generator: torch.Generator) -> Tensor:
+        """Draw `count` leaves with replacement, in proportion to their weights."""
+        points = torch.rand(count, dtype=torch.float64, generator=generator, device=self.leaves.device)
+        return self.find(points * self.total)
+
+    def load(self, levels: list[Tensor]) -> None:
+        """Take over the levels of another tree of the same capacity."""
+        for level, other in zip(self.levels, levels, strict=True):
+            level.copy_(other)
+        self._is_stale = True
+
+    def clear(self) -> None:
+        """Give all leaves the weight 0."""
+        for level in self.levels:
+            level.zero_()
+        self._is_stale = True

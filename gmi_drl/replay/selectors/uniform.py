@@ -1,0 +1,61 @@
+"""Each item with the same probability."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.selectors.base import Selector, draw_distinct, too_few
+
+
+class Uniform(Selector):
+    """Draws from a dense list of slots; the last ones take the places of those that are deleted."""
+
+    def clear(self) -> None:
+        """All items are gone."""
+        self._count = 0
+        self._slots = torch.zeros(self.capacity, dtype=torch.int64)
+        self._places = torch.full((self.capacity,), -1)
+
+    def inserted(self, slots: Tensor, priorities: Tensor) -> None:
+        """Append them."""
+        end = self._count + len(slots)
+        self._slots[self._count : end] = slots
+        self._places[slots] = torch.arange(self._count, end)
+        self._count = end
+
+    def deleted(self, slots: Tensor) -> None:
+        """Fill their places with the last ones."""
+        end = self._count - len(slots)
+        places = self._places[slots]
+        self._places[slots] = -1
+        holes = places[places < end]
+        if len(holes):
+            last = self._slots[end : self._count]
+            moved = last[self._places[last] >= 0]
+            self._slots[holes] = moved
+            self._places[moved] = holes
+        self._count = end
+
+    def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw with replacement."""
+        drawn = torch.randint(self._count, (count,), generator=generator)
+        return self._slots[drawn], torch.full((count,), 1 / self._count, dtype=torch.float64)
+
+    def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Draw without replacement."""
+        if count > self._count:
+            raise too_few(self._count, count)
+        if 2 * count <= self._count:
+            return draw_distinct(lambda more: self.select(more, generator), count)
+        drawn = torch.randperm(self._count, generator=generator)[:count]
+        return self._slots[drawn], torch.full((count,), 1 / self._count, dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The list."""
+        return {"slots": self._slots[: self._count].clone()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over a list."""
+        self.clear()
+        self.inserted(state["slots"], state["slots"])

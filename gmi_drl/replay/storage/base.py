@@ -1,0 +1,156 @@
+"""What all storages have in common: packed rows by column, written as stretches and gathered in batches."""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.hardware.host_memory import check_available
+from gmi_drl.replay.blocks import BLOCK_BYTES, ITEMS_PER_BLOCK, Blocks
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.rows import Rows
+
+FEWEST_BLOCKS = 16
+"""A small storage has smaller blocks, so that it has as many."""
+
+
+class Storage:
+    """Rows of steps in one memory. Subclasses provide the memory.
+
+    Threads: rows that nobody writes may be gathered at any time; who writes holds their block (`Blocks`).
+
+    Args:
+        signature: Of a step.
+        steps: Least number of steps.
+        longest: Steps of the longest item.
+        device: Where `gather` puts what it gathers.
+
+    Attributes:
+        blocks: Who needs which block.
+        steps: Steps that there is room for: whole blocks.
+        rows: All steps.
+        tables: How many reference them.
+
+    Raises:
+        UsageError: if a number is not positive.
+        MachineError: if there is not as much memory, with the numbers.
+    """
+
+    placement: ClassVar[str] = "cpu"
+
+    def __init__(
+        self, signature: Signature, steps: int, *, longest: int = 1, device: torch.device | str = "cpu"
+    ) -> None:
+        if steps < 1 or longest < 1:
+            raise UsageError(f"a storage needs 1 step and items of 1 step at least, not {steps} and {longest}")
+        self.signature, self.longest, self.device = signature, longest, torch.device(device)
+        block_steps = steps_of_block(signature, steps, longest)
+        count = -(-steps // block_steps)
+        self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
+        self.bytes = self.steps * signature.step_bytes
+        self.rows = Rows(signature, self._allocate())
+        self.tables = 0
+
+    def _allocate(self) -> dict[str, Tensor]:
+        """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
+        check_available(self.bytes, f"{self.steps} steps of replay", "use fewer steps, or another placement")
+        return {
+            column: torch.empty(self.steps, self.signature.row_bytes(column) // 8, dtype=torch.int64).zero_()
+            for column in self.signature.columns
+        }
+
+    def write(self, first: int, fields: Mapping[str, Tensor]) -> None:
+        """Write steps from `first` on.
+
+        Args:
+            first: Place of the first one.
+            fields: `[n, *shape]` for each field that is written, on any device.
+        """
+        for name, value in fields.items():
+            self.rows.fields[name][first : first + len(value)].copy_(value)
+
+    def copy(self, source: int, target: int, count: int) -> None:
+        """Copy steps to another place."""
+        for rows in self.rows.words.values():
+            rows[target : target + count] = rows[source : source + count]
+
+    def gather(
+        self,
+        first: Tensor,
+        length: int | Tensor = 1,
+        *,
+        longest: int | None = None,
+        columns: tuple[str, ...] | None = None,
+        out: Rows | None = None,
+        stride: int = 1,
+    ) -> Rows:
+        """Copy the stretches of a batch.
+
+        Args:
+            first: Places of their first steps, int64 `[B]`.
+            length: Steps of all, or of each `[B]`.
+            longest: T, where `length` is a tensor; None for its maximum.
+            columns: Which; None for all.
+            out: Rows of an earlier call with the same sizes, which are written over.
+            stride: Distance of a step to the next one.
+
+        Returns:
+            Rows `[B, T]` on `device`, zeros from an item's length on.
+        """
+        steps = length if isinstance(length, int) else longest or int(length.max())
+        names = columns or self.signature.columns
+        if out is None:
+            out = Rows.empty(self.signature, (len(first), steps), device=self.device, columns=names)
+        places = first
+        if steps > 1:
+            reach = torch.arange(0, steps * stride, stride, device=first.device)
+            places = (first[:, None] + reach).clamp_(max=self.steps - 1).flatten()
+        for name in names:
+            rows = out.words[name]
+            self._gather(name, places, rows.view(-1, rows.shape[-1]))
+            if isinstance(length, Tensor):
+                past = torch.arange(steps, device=length.device) >= length[:, None]
+                rows.masked_fill_(past.to(rows.device)[..., None], 0)
+        return out
+
+    def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
+        """Copy the rows at `places [M]` of a column to `out [M, words]`."""
+        torch.index_select(self.rows.words[column], 0, places, out=out)
+
+    def seal(self, block: int) -> None:
+        """A block is complete: nobody writes to it until it is leased again."""
+
+    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
+        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`."""
+        size = self.blocks.block_steps
+        if len(blocks) == self.blocks.count:
+            return dict(self.rows.words)
+        return {
+            column: words.view(-1, size, words.shape[1])[blocks.to(words.device)].flatten(0, 1)
+            for column, words in self.rows.words.items()
+        }
+
+    def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:
+        """Write what `read_blocks` has returned."""
+        size = self.blocks.block_steps
+        for column, words in self.rows.words.items():
+            target = words.view(-1, size, words.shape[1])
+            target[blocks.to(words.device)] = rows[column].view(-1, size, words.shape[1]).to(words.device)
+
+    def flush(self) -> None:
+        """Make all that was written visible to `gather`."""
+
+    def info(self) -> dict[str, float]:
+        """Bytes, and what else there is to tell in numbers."""
+        return {"bytes": self.bytes, "steps": self.steps, "free_blocks": self.blocks.free, "blocks": self.blocks.count}
+
+    def close(self) -> None:
+        """Free what is not freed with the object."""
+
+
+def steps_of_block(signature: Signature, steps: int, longest: int) -> int:
+    """Steps of a block: 256 KiB, or less where there would be few blocks, but 8 of the longest items."""
+    by_bytes = min(BLOCK_BYTES // signature.step_bytes, steps // FEWEST_BLOCKS)
+    return max(by_bytes, ITEMS_PER_BLOCK * longest)

@@ -1,0 +1,105 @@
+"""Steps in a file that is mapped into memory: more than the memory holds, and there again after a restart."""
+
+import json
+import mmap
+import os
+from pathlib import Path
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.memory.segment import in_pages
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.storage.base import Storage
+from gmi_drl.units import human_bytes
+
+HEADER_BYTES = 64 * 1024
+"""In front of the rows: JSON, filled up with blanks."""
+
+FORMAT = "gmi-drl/replay-rows/1"
+
+
+class FileStorage(Storage):
+    """A mapped file whose room on the disk is reserved. It is opened again by its path.
+
+    Args:
+        signature: Of a step.
+        steps: Least number of steps.
+        longest: Steps of the longest item.
+        device: As in `Storage`.
+        path: Of the file; a new one is made if it is not there.
+
+    Attributes:
+        was_there: Whether the file was there, with its rows. Which of them are items a checkpoint says.
+
+    Raises:
+        UsageError: if a file is there that has another signature, number of steps or longest item.
+        MachineError: if the disk has not as much room, or the file cannot be written.
+    """
+
+    placement: ClassVar[str] = "file"
+
+    def __init__(
+        self,
+        signature: Signature,
+        steps: int,
+        *,
+        path: Path,
+        longest: int = 1,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.path, self.was_there = path, path.exists()
+        super().__init__(signature, steps, longest=longest, device=device)
+
+    def _allocate(self) -> dict[str, Tensor]:
+        size = HEADER_BYTES + sum(in_pages(self._column_bytes(column)) for column in self.signature.columns)
+        try:
+            if self.was_there:
+                self._check(size)
+            else:
+                self._create(size)
+            with self.path.open("r+b") as file:
+                memory = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            raise MachineError(f"{self.path}: {human_bytes(size)} of replay: {error.strerror}") from None
+        columns, start = {}, HEADER_BYTES
+        for column in self.signature.columns:
+            width = self.signature.row_bytes(column) // 8
+            words = torch.frombuffer(memory, dtype=torch.int64, offset=start, count=self.steps * width)
+            columns[column] = words.view(self.steps, width)
+            start += in_pages(self._column_bytes(column))
+        return columns
+
+    def _column_bytes(self, column: str) -> int:
+        return self.steps * self.signature.row_bytes(column)
+
+    def _create(self, size: int) -> None:
+        facts = {"format": FORMAT, "steps": self.steps, "longest": self.longest, "signature": self.signature.to_json()}
+        header = json.dumps(facts).encode()
+        if len(header) > HEADER_BYTES:
+            raise UsageError(f"{self.path}: the signature has {len(header)} bytes of JSON, {HEADER_BYTES} at most")
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.draft")
+        try:
+            with draft.open("xb") as file:
+                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, not a signal later
+                os.pwrite(file.fileno(), header.ljust(HEADER_BYTES), 0)
+            draft.rename(self.path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _check(self, size: int) -> None:
+        with self.path.open("rb") as file:
+            header = file.read(HEADER_BYTES)
+        try:
+            facts = json.loads(header)
+            there = Signature.from_json(facts["signature"])
+            sizes = facts["format"], facts["steps"], facts["longest"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise UsageError(f"{self.path} is no file of replay rows") from None
+        if difference := self.signature.difference(there):
+            raise UsageError(f"{self.path} has steps of another signature: {difference}")
+        if sizes != (FORMAT, self.steps, self.longest) or self.path.stat().st_size != size:
+            text = f"format, steps and longest item {sizes} and {self.path.stat().st_size} bytes"
+            raise UsageError(f"{self.path} has {text}, not {(FORMAT, self.steps, self.longest)} and {size}")

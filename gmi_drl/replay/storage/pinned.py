@@ -1,0 +1,68 @@
+"""Steps in pinned memory of the host, which a GPU gathers from without a copy in between (GEAR 4.3).
+
+Not yet run on a GPU.
+"""
+
+from types import SimpleNamespace
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.memory.pinned import try_to_register, unregister
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.storage.shared import SharedStorage
+
+
+class PinnedStorage(SharedStorage):
+    """Shared memory that is registered with CUDA; `gather` on a GPU reads it over the link.
+
+    Args:
+        signature: Of a step.
+        steps: Least number of steps.
+        longest: Steps of the longest item.
+        device: A GPU.
+        descriptor: As in `SharedStorage`.
+
+    Raises:
+        UsageError: if the device is no GPU.
+        MachineError: also if CUDA does not register memory of this host.
+    """
+
+    placement: ClassVar[str] = "pinned"
+
+    def __init__(
+        self,
+        signature: Signature,
+        steps: int,
+        *,
+        longest: int = 1,
+        device: torch.device | str = "cuda",
+        descriptor: int | None = None,
+    ) -> None:
+        if torch.device(device).type != "cuda":
+            raise UsageError(f"the placement 'pinned' is read by a GPU, not by {device}: take 'cpu' or 'shared'")
+        super().__init__(signature, steps, longest=longest, device=device, descriptor=descriptor)
+        self._on_gpu: dict[str, Tensor] = {}
+        for column, rows in self.rows.words.items():
+            if refused := try_to_register(rows):
+                self.close()
+                raise MachineError(f"{refused}: take the placement 'shared' or 'device'")
+            self._on_gpu[column] = _seen_by_gpu(rows, self.device)
+
+    def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
+        torch.index_select(self._on_gpu[column], 0, places.to(self.device, non_blocking=True), out=out)
+
+    def close(self) -> None:
+        """Unregister the memory, and close its descriptor."""
+        while self._on_gpu:
+            column, _ = self._on_gpu.popitem()
+            unregister(self.rows.words[column])
+        super().close()
+
+
+def _seen_by_gpu(rows: Tensor, device: torch.device) -> Tensor:
+    """The same memory as a tensor of the GPU: its address there is the host's."""
+    facts = {"shape": tuple(rows.shape), "typestr": "<i8", "data": (rows.data_ptr(), False), "version": 3}
+    return torch.as_tensor(SimpleNamespace(__cuda_array_interface__=facts), device=device)

@@ -1,0 +1,66 @@
+"""The placements of a storage by name."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from gmi_drl.errors import UsageError, did_you_mean
+from gmi_drl.registry import class_at
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.storage.base import Storage
+
+PLACEMENTS = {
+    "cpu": "gmi_drl.replay.storage.base:Storage",
+    "shared": "gmi_drl.replay.storage.shared:SharedStorage",
+    "pinned": "gmi_drl.replay.storage.pinned:PinnedStorage",
+    "device": "gmi_drl.replay.storage.device:DeviceStorage",
+    "file": "gmi_drl.replay.storage.file:FileStorage",
+}
+"""Where the class of each placement is."""
+
+CODECS = ("none", "zlib", "zlib-differences")
+
+
+def make_storage(
+    signature: Signature,
+    steps: int,
+    *,
+    placement: str = "cpu",
+    longest: int = 1,
+    device: torch.device | str = "cpu",
+    path: Path | None = None,
+    codec: str = "none",
+) -> Storage:
+    """Make a storage.
+
+    Args:
+        signature: Of a step.
+        steps: Least number of steps.
+        placement: A name of `PLACEMENTS`.
+        longest: Steps of the longest item.
+        device: Where gathered rows go; of `device` also where the steps lie.
+        path: Of the file, with the placement `file` only.
+        codec: A name of `CODECS`; other than `none` with the placement `cpu` only.
+
+    Raises:
+        UsageError: if a name is unknown, or an option does not go with the placement.
+        MachineError: if there is not as much memory or room on the disk.
+    """
+    if placement not in PLACEMENTS:
+        raise UsageError(f"there is no placement {placement!r}{did_you_mean(placement, PLACEMENTS)}")
+    if codec not in CODECS:
+        raise UsageError(f"there is no codec {codec!r}{did_you_mean(codec, CODECS)}")
+    if (path is not None) != (placement == "file"):
+        raise UsageError(f"a path goes with the placement 'file', and only with it (placement {placement!r})")
+    if codec != "none" and placement != "cpu":
+        raise UsageError(f"the codec {codec!r} goes with the placement 'cpu', not {placement!r}")
+    if placement not in ("device", "pinned") and torch.device(device).type != "cpu":
+        raise UsageError(f"the placement {placement!r} gathers on the CPU, not {device}: take 'pinned' or 'device'")
+    options: dict[str, Any] = {"longest": longest, "device": device}
+    if codec != "none":
+        coded = class_at("gmi_drl.replay.storage.codec:CodecStorage")
+        return coded(signature, steps, differences=codec == "zlib-differences", **options)  # type: ignore[no-any-return]
+    if path is not None:
+        options["path"] = path
+    return class_at(PLACEMENTS[placement])(signature, steps, **options)  # type: ignore[no-any-return]

@@ -1,0 +1,121 @@
+"""A stream of steps into a storage: what an actor saw, step after step. Items are stretches of it."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.limiters import WAIT_S
+from gmi_drl.replay.storage.base import Storage
+
+
+class Stream:
+    """Writes steps in order, so that each stretch of up to `longest` steps of an episode lies in one piece.
+
+    It goes on in its open block. When that is full, the last `longest - 1` steps of the episode are copied to the next
+    block, so that coming items may begin there.
+
+    Args:
+        storage: Where the steps go.
+        longest: Steps of the longest item; None for the storage's.
+        holder: A number from 0 on, no other open stream's.
+
+    Attributes:
+        length: Steps of the episode so far that an item may have, `longest` at most.
+
+    Raises:
+        UsageError: if the storage was not made for items that long.
+    """
+
+    def __init__(self, storage: Storage, longest: int | None = None, holder: int = 0) -> None:
+        self._storage, self.longest, self._holder = storage, longest or storage.longest, holder
+        if not 1 <= self.longest <= storage.longest:
+            raise UsageError(f"items of {self.longest} steps: the storage was made for 1 to {storage.longest}")
+        self.length = 0
+        self._block: int | None = None
+        self._full: list[int] = []  # held until the next call, so that items of their steps can be inserted before
+        self._next = self._end = 0
+
+    def append(self, fields: Mapping[str, Tensor], timeout_s: float = WAIT_S) -> Tensor:
+        """Write n steps of one episode, which goes on.
+
+        Args:
+            fields: `[n, *shape]` of each field.
+            timeout_s: Seconds to wait for room.
+
+        Returns:
+            Where they lie, int64 `[n]`. An item of L steps that ends with step i begins at `places[i] - (L - 1)`.
+
+        Raises:
+            UsageError: if a field is missing, unknown or of another shape or type.
+            ReplayTimeoutError: if there was no room; the steps before it were written.
+
+        Insert the items that end with these steps before the next call: until then nobody writes over them.
+        """
+        self._storage.signature.check(fields)
+        self._give_back_full()
+        count = len(next(iter(fields.values())))
+        places, done = [], 0
+        while done < count:
+            if self._next == self._end:
+                self._open_block(timeout_s)
+            part = min(count - done, self._end - self._next)
+            self._storage.write(self._next, {name: value[done : done + part] for name, value in fields.items()})
+            places.append(torch.arange(self._next, self._next + part))
+            self._next += part
+            self.length = min(self.length + part, self.longest)
+            done += part
+        return torch.cat(places) if len(places) != 1 else places[0]
+
+    def end_episode(self, last: Mapping[str, Tensor] | None = None, timeout_s: float = WAIT_S) -> int | None:
+        """End the episode: no later item has steps of it.
+
+        Args:
+            last: Fields `[*shape]` of the observation after the last step, and others that no item reads. No item may
+                begin there, but the one before may end there.
+            timeout_s: As in `append`.
+
+        Returns:
+            The place of `last`.
+        """
+        place = None
+        if last is not None:
+            place = int(self.append({name: value[None] for name, value in last.items()}, timeout_s)[0])
+        self.length = 0
+        return place
+
+    def close(self) -> None:
+        """Give the open block back. Items that reference it keep it."""
+        self._give_back_full()
+        if self._block is not None:
+            self._storage.blocks.end_lease([self._block])
+        self._block, self._next, self._end, self.length = None, 0, 0, 0
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it goes on. Take it where all items that end with the last steps are inserted."""
+        block = -1 if self._block is None else self._block
+        return {"block": block, "next": self._next, "end": self._end, "length": self.length, "holder": self._holder}
+
+    def load_state_dict(self, state: Mapping[str, int]) -> None:
+        """Go on from a `state_dict`, in a storage that was restored with its blocks."""
+        self._block = None if state["block"] < 0 else state["block"]
+        self._next, self._end, self.length = state["next"], state["end"], state["length"]
+        self._holder = state["holder"]
+
+    def _open_block(self, timeout_s: float) -> None:
+        """Go on in a free block, with the steps that coming items may need."""
+        blocks = self._storage.blocks
+        (block,) = blocks.lease(1, self._holder, timeout_s)
+        first, carried = block * blocks.block_steps, min(self.length, self.longest - 1)
+        if carried:
+            self._storage.copy(self._next - carried, first, carried)
+        if self._block is not None:
+            self._storage.seal(self._block)
+            self._full.append(self._block)
+        self._block, self._next, self._end = block, first + carried, first + blocks.block_steps
+
+    def _give_back_full(self) -> None:
+        if self._full:
+            self._storage.blocks.end_lease(self._full)
+            self._full = []

@@ -1,0 +1,305 @@
+"""A table of items of experience: what is sampled, what is evicted, and how fast (Reverb, sections 3.2 to 3.5)."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.batch import Batch
+from gmi_drl.replay.contents import AT_ONCE, Contents
+from gmi_drl.replay.extensions import Extension
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.items import STRETCHES, first_steps, lengths, stretches_of
+from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
+from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.selectors import Selector
+from gmi_drl.replay.storage import Storage, make_storage
+
+_EVICTED_FOR_ROOM = 64
+"""Items that are evicted at a time when the storage is full."""
+
+
+class Table:
+    """Items with priorities that reference steps of a storage. All methods may be called by several threads.
+
+    One lock guards what is chosen and counted; rows are copied without it.
+
+    Args:
+        name: For messages.
+        signature: Of a step; that of the storage.
+        sampler: Selects what is sampled.
+        remover: Selects what is evicted; another object than the sampler.
+        max_size: Items. After an insert beyond it the remover evicts one, perhaps the new one.
+        limiter: When inserts and samples are allowed; of no other table.
+        max_times_sampled: An item is deleted after so many samples; 0 means no limit.
+        extensions: Run within each operation.
+        storage: Where the steps are; several tables may share one. None makes one for items of one step each.
+        seed: Of what the selectors draw.
+
+    Attributes:
+        contents: Items, selectors and counts; under the lock only.
+        lock: Guards them.
+
+    Raises:
+        UsageError: if these do not go together, with the numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        *,
+        sampler: Selector,
+        remover: Selector,
+        max_size: int,
+        limiter: RateLimiter,
+        max_times_sampled: int = 0,
+        extensions: Sequence[Extension] = (),
+        storage: Storage | None = None,
+        seed: int = 0,
+    ) -> None:
+        if max_size < limiter.min_size:
+            sizes = f"min_size {limiter.min_size} is above max_size {max_size}"
+            raise UsageError(f"table {name}: {sizes}: no sample would ever be served")
+        if sampler is remover:
+            raise UsageError(f"table {name}: sampler and remover must be two objects")
+        if storage is not None and (difference := signature.difference(storage.signature)):
+            raise UsageError(f"table {name}: the storage has other steps: {difference}")
+        self.name, self.signature, self.limiter = name, signature, limiter
+        self.storage = storage or make_storage(signature, max_size + 2 * min(max_size, AT_ONCE))
+        self.contents = Contents(self.storage, sampler, remover, max_size, limiter, max_times_sampled, extensions, seed)
+        self.storage.tables += 1
+        self.lock = threading.Condition()
+        self._waiting = {"inserts": 0, "samples": 0}
+        self._is_closed = False
+        if self.contents.evicts_for_room:
+            self.storage.blocks.make_room.append(self._make_room)
+
+    @property
+    def size(self) -> int:
+        """Items that are there."""
+        return self.contents.size
+
+    def insert(
+        self,
+        first: Tensor,
+        length: int | Tensor,
+        priority: float | Tensor,
+        *,
+        version: int = 0,
+        timeout_s: float = WAIT_S,
+    ) -> Tensor:
+        """Add items, as many at a time as the limiter allows.
+
+        Args:
+            first: First steps, int64 `[n]`, or `[n, columns]` if columns have different stretches.
+            length: Steps; of all, `[n]` or `[n, columns]`. Each stretch lies in one block.
+            priority: Of all, or `[n]`; 0 or more.
+            version: Of the policy that acted.
+            timeout_s: Seconds to wait for the limiter, in all.
+
+        Returns:
+            Keys, int64 `[n]`. Those that the remover has evicted already are outdated.
+
+        Raises:
+            UsageError: if a stretch or a priority is wrong; then nothing has changed.
+            ReplayTimeoutError: if the limiter did not allow all of them in time; `done` says how many it has.
+        """
+        stretches, blocks = self._stretches(first, length)
+        priorities, count = _checked(priority, len(stretches)), len(stretches)
+        deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
+        while done < count:
+            with self.lock:
+                self._await(lambda: self.limiter.can_insert(1), "inserts", count - done, deadline, done)
+                end = done + min(self.limiter.inserts_allowed(count - done), self.contents.at_once)
+                self.storage.blocks.hold(blocks[done:end].flatten())
+                keys.append(self.contents.insert(stretches[done:end], priorities[done:end], version))
+                released = self._leave()
+            self._release(released)
+            done = end
+        return torch.cat(keys) if len(keys) != 1 else keys[0]
+
+    def sample(
+        self,
+        count: int,
+        *,
+        columns: tuple[str, ...] | None = None,
+        distinct: bool = False,
+        newer_than: int | None = None,
+        timeout_s: float = WAIT_S,
+        out: Batch | None = None,
+    ) -> Batch:
+        """Sample `count` items, when the limiter allows all of them.
+
+        Args:
+            count: B.
+            columns: Of the storage; None for all.
+            distinct: Whether no item may be there twice.
+            newer_than: Items of this version and older ones are not drawn, from now on. It never falls.
+            timeout_s: Seconds to wait for the limiter.
+            out: A batch of an earlier call with the same sizes, whose rows are written over.
+
+        Raises:
+            UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
+            ReplayTimeoutError: if the limiter did not allow it in time, with what is missing.
+        """
+        if not 1 <= count <= self.limiter.most_at_once:
+            raise UsageError(f"table {self.name}: a sample has 1 to {self.limiter.most_at_once:g} items, not {count}")
+        deadline = time.monotonic() + timeout_s
+        with self.lock:
+            if newer_than is not None:
+                self.contents.withdraw(newer_than)
+            self._await(lambda: self.contents.can_sample(count), "samples", count, deadline)
+            size = self.size
+            records, probabilities = self.contents.sample(count, distinct=distinct)
+            ticket = self.storage.blocks.begin_reading()
+            released = self._leave()
+        try:
+            self._release(released)
+            rows = self._gather(records[:, STRETCHES:], columns, out)
+        finally:
+            self.storage.blocks.end_reading(ticket)
+        return Batch(rows, records, probabilities, size)
+
+    def update(self, keys: Tensor, priorities: float | Tensor) -> int:
+        """Give items other priorities; of a key that is there twice the last one. Other keys are ignored.
+
+        Returns:
+            How many of the keys `[n]` are items.
+
+        Raises:
+            UsageError: if a priority is negative or no finite number; then nothing has changed.
+        """
+        checked = _checked(priorities, len(keys))
+        with self.lock:
+            return self.contents.update(keys, checked)
+
+    def delete(self, keys: Tensor) -> int:
+        """Delete items. Returns how many there were; unknown and outdated keys are ignored."""
+        with self.lock:
+            slots = torch.unique(self.contents.items.find(keys))
+            slots = slots[slots >= 0]
+            if len(slots):
+                self.contents.delete(slots)
+            released = self._leave()
+        self._release(released)
+        return len(slots)
+
+    def reset(self) -> None:
+        """Delete all items, and set all counts to 0."""
+        with self.lock:
+            self.contents.reset()
+            released = self._leave()
+        self._release(released)
+
+    def info(self) -> dict[str, Any]:
+        """Sizes, counts and bytes; of extensions by the names of their classes."""
+        with self.lock:
+            counters = self.limiter.counters
+            return {
+                "items": counters.size,
+                "max_size": self.contents.max_size,
+                "inserts": counters.inserts,
+                "samples": counters.samples,
+                "deletes": counters.deletes,
+                "unique_samples": self.contents.unique_samples,
+                "stale": self.contents.stale,
+                "waiting_inserts": self._waiting["inserts"],
+                "waiting_samples": self._waiting["samples"],
+                "storage": self.storage.info(),
+            } | {type(extension).__name__: extension.info() for extension in self.contents.extensions}
+
+    def close(self) -> None:
+        """End all waits, by `ReplayTimeoutError`."""
+        with self.lock:
+            self._is_closed = True
+            self.lock.notify_all()
+
+    def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
+        """The words and blocks of stretches, `[n, columns]` each."""
+        columns, of = len(self.signature.columns), self.storage.blocks
+        first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
+        if not isinstance(length, int):
+            length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
+        inside = first.clamp(0, self.storage.steps - 1)
+        blocks, last = of.block_of(inside), inside + (length - 1)
+        ends = blocks if isinstance(length, int) and length == 1 else of.block_of(last)
+        is_right = (ends == blocks) & (inside == first) & (last >= inside) & (last < inside + self.storage.longest)
+        if not bool(is_right.all()):
+            row, column = (~is_right).nonzero()[0].tolist()
+            steps = length if isinstance(length, int) else int(length[row, column])
+            where = f"in one block of {of.block_steps} of {self.storage.steps} steps"
+            text = f"item {row}, {steps} steps from {int(first[row, column])} on, must lie {where}"
+            text += f", which was made for items of {self.storage.longest}"
+            raise UsageError(f"table {self.name}: {text}")
+        if not of.are_used(blocks.flatten()):
+            raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
+        return stretches_of(first, length), blocks
+
+    def _gather(self, stretches: Tensor, columns: tuple[str, ...] | None, out: Batch | None) -> Rows:
+        """The rows of stretches `[B, columns]`."""
+        self.storage.flush()
+        first, names = first_steps(stretches), self.signature.columns
+        steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
+        chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
+        rows = out.rows if out else None
+        if rows is None:
+            rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
+        for name in chosen:
+            number = names.index(name)
+            each = steps[:, number]
+            length = longest if longest == 1 or int(each.min()) == longest else each
+            self.storage.gather(first[:, number], length, longest=longest, columns=(name,), out=rows)
+        return rows
+
+    def _await(self, is_ready: Callable[[], bool], what: str, count: int, deadline: float, done: int = 0) -> None:
+        """Wait under the lock. Raises `ReplayTimeoutError`."""
+        if is_ready() and not self._is_closed:
+            return
+        began = time.monotonic()
+        self._waiting[what] += 1
+        try:
+            while self._is_closed or not is_ready():
+                left = deadline - time.monotonic()
+                if self._is_closed or left <= 0:
+                    why = "the table was closed" if self._is_closed else f"not after {time.monotonic() - began:.3g} s"
+                    text = f"table {self.name}: {count} {what} were not allowed, {why}: {self.limiter.why(count, what)}"
+                    raise ReplayTimeoutError(f"{text}, {self.contents.stale} items are stale", done)
+                self.lock.wait(left)
+        finally:
+            self._waiting[what] -= 1
+
+    def _leave(self) -> list[Tensor]:
+        """Wake who waits, before the lock is given back. Returns the blocks to release then."""
+        if self._waiting["inserts"] or self._waiting["samples"]:
+            self.lock.notify_all()
+        released, self.contents.released = self.contents.released, []
+        return released
+
+    def _release(self, released: list[Tensor]) -> None:
+        for blocks in released:
+            self.storage.blocks.release(blocks)
+
+    def _make_room(self) -> bool:
+        """Evict some items, because the storage is full. Returns whether there were any."""
+        with self.lock:
+            count = min(self.size, _EVICTED_FOR_ROOM)
+            self.contents.evict(count)
+            released = self._leave()
+        self._release(released)
+        return count > 0
+
+
+def _checked(priority: float | Tensor, count: int) -> Tensor:
+    """Priorities as float64 `[count]`."""
+    priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
+    if priorities.dim() > 1 or priorities.numel() not in (1, count):
+        raise UsageError(f"priorities are {list(priorities.shape)}, the items [{count}]")
+    if not bool(((priorities >= 0) & priorities.isfinite()).all()):
+        bad = priorities[~((priorities >= 0) & priorities.isfinite())].flatten()[0].item()
+        raise UsageError(f"a priority must be a number of 0 or more, not {bad}")
+    return priorities.expand(count).contiguous()

@@ -1,0 +1,61 @@
+"""Windows of n steps: whether they may be drawn, their rewards, and what follows them."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+ENDED, TERMINATED, VALID = 1, 2, 4
+"""Bits of a step: an episode ended with it, by the task itself; it is a transition."""
+
+
+@dataclass(frozen=True)
+class Windows:
+    """B windows, each cut after the first step that ends an episode.
+
+    Args:
+        is_valid: Whether a window may be drawn, bool `[B]`.
+        reward: Sum of gamma ** i x reward, float32 `[B]`.
+        discount: gamma to the power of `steps`; 0 if the task ended the episode; float32 `[B]`.
+        steps: In the window, int64 `[B]`.
+    """
+
+    is_valid: Tensor
+    reward: Tensor
+    discount: Tensor
+    steps: Tensor
+
+
+def flags_of(ended: Tensor, terminated: Tensor, valid: Tensor) -> Tensor:
+    """The bits of steps, uint8, from bools of the same shape."""
+    return ended.to(torch.uint8) + TERMINATED * terminated.to(torch.uint8) + VALID * valid.to(torch.uint8)
+
+
+def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -> Windows:
+    """Evaluate windows of n steps.
+
+    A window is valid if all its steps are transitions, and what follows its last step is known or not needed.
+
+    Args:
+        reward: float32 `[B, n]`.
+        flags: uint8 `[B, n]`.
+        gamma: Discount of a step.
+        knows_ends: Whether the last observation of an episode that was cut off is known.
+    """
+    ended = (flags & ENDED) > 0
+    valid = (flags & VALID) > 0
+    terminated = (flags & TERMINATED) > 0
+    if reward.shape[1] == 1:
+        is_valid, steps = valid[:, 0], torch.ones_like(ended[:, 0], dtype=torch.int64)
+        if not knows_ends:
+            is_valid = is_valid & (terminated | ~ended)[:, 0]
+        return Windows(is_valid, reward[:, 0], gamma * (~terminated[:, 0]).to(torch.float32), steps)
+    is_inside = (ended.cumsum(1) - ended.to(torch.int64)) == 0
+    powers = gamma ** torch.arange(reward.shape[1], device=reward.device, dtype=torch.float32)
+    is_valid = (valid | ~is_inside).all(1)
+    if not knows_ends:
+        is_valid &= ~(ended & ~terminated & is_inside).any(1)
+    steps = is_inside.sum(1)
+    goes_on = ~(terminated & ended & is_inside).any(1)
+    discount = gamma ** steps.to(torch.float32) * goes_on
+    return Windows(is_valid, (reward * powers * is_inside).sum(1), discount, steps)

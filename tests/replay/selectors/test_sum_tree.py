@@ -1,0 +1,60 @@
+import pytest
+import torch
+
+from gmi_drl.replay.selectors.sum_tree import SumTree
+
+
+def random_tree(capacity, seed=0):
+    chance = torch.Generator().manual_seed(seed)
+    tree = SumTree(capacity)
+    for count in (1, 40, 3000):
+        leaves = torch.randint(capacity, (count,), generator=chance)
+        tree.set(leaves, torch.rand(count, dtype=torch.float64, generator=chance))
+    return tree
+
+
+@pytest.mark.parametrize("capacity", [1, 32, 33, 5000, 40_000, 2_000_000])
+def test_sums_are_those_of_the_leaves(capacity):
+    tree = random_tree(capacity)
+    assert len(tree.leaves) >= capacity
+    for below, level in zip(tree.levels, tree.levels[1:], strict=False):
+        assert torch.allclose(level, below.view(-1, 32).sum(1), rtol=1e-12)
+
+
+def test_of_a_leaf_that_is_there_twice_the_last_weight_counts():
+    tree = SumTree(100)
+    tree.set(torch.tensor([5, 6, 5, 5]), torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64))
+    assert tree.leaves[5] == 4
+    assert tree.total == 6
+
+
+@pytest.mark.parametrize("capacity", [5000, 40_000, 2_000_000])
+def test_points_find_the_leaf_at_which_the_running_sum_passes_them(capacity):
+    tree = random_tree(capacity)
+    running = tree.leaves.cumsum(0)
+    points = torch.rand(500, dtype=torch.float64, generator=torch.Generator().manual_seed(1)) * running[-1]
+    assert torch.equal(tree.find(points), torch.searchsorted(running, points, right=True))
+
+
+@pytest.mark.parametrize("capacity", [4000, 40_000, 2_000_000])
+def test_a_leaf_of_weight_0_is_never_found(capacity):
+    """Weights of many sizes, whose sums are rounded; and points at and beyond both ends."""
+    tree = SumTree(capacity)
+    leaves = torch.arange(0, capacity, 7)
+    chance = torch.Generator().manual_seed(2)
+    tree.set(leaves, 10 ** (30 * torch.rand(len(leaves), dtype=torch.float64, generator=chance) - 15))
+    ends = torch.tensor([0.0, 1.0, 1.0 + 1e-9], dtype=torch.float64)
+    points = torch.cat((torch.rand(5000, dtype=torch.float64, generator=chance), ends)) * tree.total
+    assert (tree.leaves[tree.find(points)] > 0).all()
+
+
+def test_sums_do_not_drift():
+    tree = SumTree(64)
+    for i in range(300):
+        tree.set(torch.tensor([3]), torch.tensor([1e12 if i % 2 else 1e-12], dtype=torch.float64))
+    tree.set(torch.tensor([3]), torch.tensor([0.0], dtype=torch.float64))
+    assert tree.total == 0
+    tree.set(torch.tensor([3]), torch.tensor([2.0], dtype=torch.float64))
+    tree.clear()
+    assert tree.total == 0
+    assert not tree.leaves.any()

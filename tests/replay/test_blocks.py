@@ -1,0 +1,92 @@
+import threading
+
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.blocks import Blocks
+from gmi_drl.replay.limiters import ReplayTimeoutError
+
+
+def test_a_block_is_free_when_no_item_and_no_holder_needs_it():
+    blocks = Blocks(3, 10)
+    first, second = blocks.lease(2, holder=0)
+    blocks.hold(torch.tensor([first, first]))
+    blocks.end_lease([first, second])
+    assert blocks.free == 2
+    blocks.release(torch.tensor([first]))
+    assert blocks.free == 2
+    assert blocks.are_used(torch.tensor([first]))
+    blocks.release(torch.tensor([first]))
+    assert blocks.free == 3
+    assert not blocks.are_used(torch.tensor([first]))
+
+
+def test_those_that_are_free_longest_are_leased_first():
+    blocks = Blocks(3, 10)
+    assert blocks.lease(2, 0) == [0, 1]
+    blocks.end_lease([1])
+    blocks.end_lease([0])
+    assert blocks.lease(3, 0) == [2, 1, 0]
+
+
+def test_all_of_a_dead_holder_are_dropped():
+    blocks = Blocks(4, 10)
+    blocks.lease(2, holder=7)
+    blocks.lease(1, holder=8)
+    blocks.drop(7)
+    assert blocks.free == 3
+
+
+def test_what_a_reader_may_read_is_not_free_before_it_ends():
+    blocks = Blocks(2, 10)
+    (block,) = blocks.lease(1, 0)
+    early = blocks.begin_reading()
+    blocks.end_lease([block])
+    assert blocks.free == 1
+    with blocks.reading():  # a later one does not matter
+        blocks.end_reading(early)
+        assert blocks.free == 2
+
+
+def test_it_says_who_needs_the_blocks_when_none_becomes_free():
+    blocks = Blocks(2, 10)
+    blocks.lease(2, 0)
+    with pytest.raises(ReplayTimeoutError, match="2 are written to, 0 have items, 0 are still read, 0 are free"):
+        blocks.lease(1, 1, timeout_s=0.01)
+    with pytest.raises(UsageError, match="3 blocks are more than all 2"):
+        blocks.lease(3, 1)
+
+
+def test_who_waits_is_served_when_a_block_is_free():
+    blocks = Blocks(1, 10)
+    blocks.lease(1, 0)
+    timer = threading.Timer(0.05, blocks.end_lease, ([0],))
+    timer.start()
+    assert blocks.lease(1, 1, timeout_s=60) == [0]
+    timer.join()
+
+
+def test_tables_are_asked_for_room():
+    blocks = Blocks(1, 10)
+    blocks.lease(1, 0)
+    blocks.hold(torch.tensor([0]))
+    blocks.end_lease([0])
+
+    def evict():
+        blocks.release(torch.tensor([0]))
+        return True
+
+    blocks.make_room.append(evict)
+    assert blocks.lease(1, 1, timeout_s=0) == [0]
+
+
+def test_state_comes_back():
+    blocks, again = Blocks(3, 10), Blocks(3, 10)
+    blocks.lease(2, 5)
+    blocks.hold(torch.tensor([1]))
+    blocks.end_lease([0])
+    again.load_state_dict(blocks.state_dict())
+    again.drop(5)
+    assert again.lease(2, 0) == blocks.lease(2, 0) == [2, 0]
+    assert again.are_used(torch.tensor([1]))

@@ -1,0 +1,89 @@
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.fields import Field, Signature
+from tests.replay.signatures import MIXED, mixed_steps
+
+TREE = {"a": {"b": [torch.zeros(2), torch.zeros((), dtype=torch.bool)]}, "c": (torch.zeros(1, dtype=torch.uint8),)}
+
+
+def test_fields_of_a_tree_have_names_by_their_places():
+    signature = Signature.from_example(TREE)
+    assert [str(field) for field in signature.fields] == ["a/b/0 float32[2]", "a/b/1 bool[]", "c/0 uint8[1]"]
+
+
+def test_what_is_packed_is_unpacked_as_it_was():
+    signature = Signature.from_example(TREE)
+    packed = signature.pack(TREE)
+    again = signature.unpack(packed)
+    assert again["a"]["b"][1] is TREE["a"]["b"][1]
+    assert isinstance(again["a"]["b"], list)
+    assert isinstance(again["c"], tuple)
+    assert MIXED.unpack(packed) == packed
+
+
+def test_a_lone_tensor_is_a_tree():
+    signature = Signature.from_example(torch.zeros(3))
+    assert signature.fields == (Field("value", (3,)),)
+    assert signature.unpack({"value": 5}) == 5
+
+
+def test_offsets_are_aligned_and_rows_whole_words():
+    assert MIXED.offsets == {"obs": 0, "done": 12, "action": 14, "step": 24, "image": 0}
+    assert (MIXED.row_bytes("step"), MIXED.row_bytes("image"), MIXED.step_bytes) == (32, 16, 48)
+
+
+def test_it_comes_back_from_json():
+    for signature in (MIXED, Signature.from_example(TREE)):
+        again = Signature.from_json(signature.to_json())
+        assert again.fields == signature.fields
+        assert again.to_json() == signature.to_json()
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"fields": [["a", [1], "foo", "c"]], "structure": null}', '{"fields": [1], "structure": 0}'],
+)
+def test_other_json_is_refused(text):
+    with pytest.raises(UsageError, match="not a signature"):
+        Signature.from_json(text)
+
+
+def test_differences_name_both_sides():
+    other = Signature((Field("obs", (4,)), Field("done"), Field("extra")))
+    text = MIXED.difference(other)
+    assert "obs is float32[4] in step, not float32[3] in step" in text
+    assert "done is float32[] in step, not bool[] in step" in text
+    assert "image is missing" in text
+    assert "extra is unknown" in text
+    assert MIXED.difference(Signature(MIXED.fields)) is None
+    assert "order" in MIXED.difference(Signature(MIXED.fields[::-1]))
+
+
+def test_steps_are_checked_with_all_mistakes_at_once():
+    steps = mixed_steps(4)
+    MIXED.check(steps)
+    MIXED.check(steps, (4,))
+    wrong = steps | {"obs": steps["obs"].double(), "done": steps["done"][:2], "more": steps["step"]}
+    del wrong["step"]
+    with pytest.raises(UsageError) as caught:
+        MIXED.check(wrong, (4,))
+    for part in (
+        "obs is float64[4, 3], not float32[4, 3]",
+        "done is bool[2], not bool[4]",
+        "step is missing",
+        "more is unknown",
+    ):
+        assert part in str(caught.value)
+
+
+def test_wrong_signatures_are_refused():
+    with pytest.raises(UsageError, match="1 field"):
+        Signature(())
+    with pytest.raises(UsageError, match="twice: a"):
+        Signature((Field("a"), Field("a")))
+    with pytest.raises(UsageError, match="without a number"):
+        Signature((Field("a", (0,)),))
+    with pytest.raises(UsageError, match="a: int"):
+        Signature.from_example({"a": 3})

@@ -1,0 +1,60 @@
+import torch
+
+from gmi_drl.replay.items import Items, first_steps, lengths, priorities_of, stretches_of
+
+
+def inserted(items, count, priority=2.0):
+    return items.insert(torch.full((count, 1), 7), torch.full((count,), priority, dtype=torch.float64), 0)
+
+
+def test_keys_have_the_slot_below_and_its_uses_above():
+    items = Items(4, 1)
+    slots = inserted(items, 3)
+    assert items.keys(slots).tolist() == [(1 << 32) + slot for slot in slots.tolist()]
+    items.delete(slots)
+    assert (items.keys(inserted(items, 4)) >> 32).tolist() == [1, 2, 2, 2]
+
+
+def test_unknown_and_outdated_keys_are_not_found():
+    items = Items(2, 1)
+    slots = inserted(items, 2)
+    old = items.keys(slots)
+    items.delete(slots[:1])
+    assert items.find(old).tolist() == [-1, 1]
+    inserted(items, 1)
+    assert items.find(old).tolist() == [-1, 1]
+    assert items.find(torch.tensor([0, -1, 1 << 62, (1 << 32) + 5, 1])).tolist() == [-1] * 5
+
+
+def test_slots_are_used_again_in_the_order_of_their_release():
+    items = Items(5, 1)
+    inserted(items, 5)
+    items.delete(torch.tensor([3, 1]))
+    items.delete(torch.tensor([4]))
+    assert items.free == 3
+    assert inserted(items, 2).tolist() == [3, 1]
+    assert inserted(items, 1).tolist() == [4]
+
+
+def test_a_record_tells_all_of_an_item():
+    items = Items(5, 1)
+    slots = inserted(items, 3, 0.25)
+    items.set_priorities(slots[:1], torch.tensor([8.5], dtype=torch.float64))
+    records = items.sampled(torch.tensor([0, 2, 0]))
+    assert records[:, 1].tolist() == [2, 1, 2]
+    assert priorities_of(records).tolist() == [8.5, 0.25, 8.5]
+    assert records[:, 3].tolist() == [7, 7, 7]
+
+
+def test_stretches_are_words():
+    words = stretches_of(torch.tensor([0, 2**38]), torch.tensor([1, 2**24 - 1]))
+    assert first_steps(words).tolist() == [0, 2**38]
+    assert lengths(words).tolist() == [1, 2**24 - 1]
+
+
+def test_state_comes_back():
+    items, again = Items(5, 1), Items(5, 1)
+    inserted(items, 4)
+    items.delete(torch.tensor([2, 0]))
+    again.load_state_dict(items.state_dict())
+    assert again.keys(inserted(again, 3)).tolist() == items.keys(inserted(items, 3)).tolist()

@@ -1,0 +1,74 @@
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.storage import make_storage
+from gmi_drl.replay.stream import Stream
+from tests.replay.signatures import NUMBERED, numbered_steps
+
+
+def numbers(storage, first, length):
+    return storage.gather(torch.tensor([first]), length).fields["number"][0].tolist()
+
+
+def test_every_stretch_of_an_episode_lies_in_one_piece():
+    storage = make_storage(NUMBERED, 200, longest=4)
+    stream, number = Stream(storage), 0
+    for count in (1, 5, 40, 2, 30, 33):
+        places = stream.append(numbered_steps(count, number))
+        for i, place in enumerate(places.tolist()):
+            last = number + i
+            length = min(last + 1, 4)
+            assert numbers(storage, place - (length - 1), length) == list(range(last - length + 1, last + 1))
+            assert (place - (length - 1)) // storage.blocks.block_steps == place // storage.blocks.block_steps
+        number += count
+
+
+def test_small_batches_go_on_in_one_block():
+    storage = make_storage(NUMBERED, 1600)
+    stream = Stream(storage)
+    for i in range(storage.blocks.block_steps):
+        assert stream.append(numbered_steps(1, i)).tolist() == [i]
+    assert storage.blocks.free == storage.blocks.count - 1
+
+
+def test_nothing_of_an_ended_episode_is_carried_on():
+    storage = make_storage(NUMBERED, 200, longest=4)
+    stream = Stream(storage)
+    stream.append(numbered_steps(storage.blocks.block_steps - 1))
+    assert stream.length == 4
+    assert stream.end_episode({"number": torch.tensor(99)}) == storage.blocks.block_steps - 1
+    assert stream.length == 0
+    assert stream.append(numbered_steps(1)).item() % storage.blocks.block_steps == 0
+    assert stream.end_episode() is None
+
+
+def test_it_waits_for_room():
+    storage = make_storage(NUMBERED, 16)
+    stream = Stream(storage)
+    places = stream.append(numbered_steps(storage.blocks.block_steps))
+    storage.blocks.hold(storage.blocks.block_of(places))
+    other = Stream(storage, holder=1)
+    for _ in range(storage.blocks.count - 1):
+        storage.blocks.hold(storage.blocks.block_of(other.append(numbered_steps(storage.blocks.block_steps))))
+    with pytest.raises(ReplayTimeoutError, match="have items"):
+        other.append(numbered_steps(1), timeout_s=0.01)
+
+
+def test_wrong_steps_and_lengths_are_refused():
+    storage = make_storage(NUMBERED, 200, longest=4)
+    with pytest.raises(UsageError, match="items of 5 steps"):
+        Stream(storage, longest=5)
+    with pytest.raises(UsageError, match="number is float32"):
+        Stream(storage).append({"number": torch.zeros(2)})
+
+
+def test_it_goes_on_from_its_state():
+    storage = make_storage(NUMBERED, 200, longest=4)
+    stream, again = Stream(storage), Stream(storage)
+    stream.append(numbered_steps(3))
+    again.load_state_dict(stream.state_dict())
+    assert again.append(numbered_steps(1, 3)).tolist() == [3]
+    again.close()
+    assert storage.blocks.free == storage.blocks.count
