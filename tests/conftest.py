@@ -28,6 +28,8 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TASK_SPECS
 
 torch.set_num_threads(1)
+# A forked child has none of the threads of Ray and torch, whose objects it must not collect.
+os.register_at_fork(before=gc.disable, after_in_parent=gc.enable)
 if find_spec("hypothesis"):  # tests of a GPU do without it
     import hypothesis
 
