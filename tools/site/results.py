@@ -26,10 +26,10 @@ MODULES_OF = {
     "plans": {"planning", "algorithm_2"},
 }
 PACKAGES_OF = {"peers": "peers", "paper": "paper"}
-INTRO = """Every figure of this project is a case of `gmi-drl bench`. The sides of a case are measured in turn. A ratio above
-1 is good for gmi-drl, for times as well as for speeds. It is the median over the rounds, with its 95 % bootstrap
-interval, or with the range if there are fewer than five rounds. **All are of CPU cores; nothing was measured on a GPU.** Figures
-that are not ratios depend on what else ran on the host."""
+INTRO = """Every figure of this project is a case of `gmi-drl bench`. The sides of a case are measured in turn. A
+ratio above 1 is good for gmi-drl, for times as well as for speeds. It is the median over the rounds, with its 95 %
+bootstrap interval, or with the range if there are fewer than five rounds. **All are of CPU cores; nothing was
+measured on a GPU.** Figures that are not ratios depend on what else ran on the host."""
 
 
 def theme_of(case: str) -> str:
