@@ -16,7 +16,7 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test test-tools lint guard measure mutants report playground interop gpu-kernels clean
+.PHONY: train test test-tools lint guard docs measure mutants report playground interop gpu-kernels clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
@@ -44,6 +44,10 @@ lint: $(READY)
 # Small runs of every benchmark with a bound: what fell far behind the other side fails here, and what fell to a sixth.
 guard: $(READY)
 	$(BIN)/gmi-drl bench --guard
+
+# The documentation as a site, in site/, which opens without a network.
+docs: $(READY)
+	$(BIN)/python -m mkdocs build --quiet
 
 # All results that are older than their code, in hours on a quiet machine; an interrupted one goes on.
 # `make measure CASES="ant_step costs"` measures some.
@@ -73,7 +77,7 @@ gpu-kernels: $(READY)
 	tar -C gpu_kernels --exclude='*.cu' --exclude=lto -cJf gpu_kernels.tar.xz .
 
 clean:
-	rm -rf gpu_kernels gpu_kernels.tar.xz .venv .playground .mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
+	rm -rf site gpu_kernels gpu_kernels.tar.xz .venv .playground .mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache *.egg-info
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv

@@ -9,10 +9,12 @@ __version__ = "0.1.0"
 _LAZY = {
     "DRL_role": "gmi_drl.roles.drl_role",
     "GMI_manager": "gmi_drl.roles.manager",
+    "plan": "gmi_drl.api",
     "run_role": "gmi_drl.launch.run_role",
+    "train": "gmi_drl.api",
 }
 
-__all__ = ["DRL_role", "GMI_manager", "__version__", "run_role"]
+__all__ = ["DRL_role", "GMI_manager", "__version__", "plan", "run_role", "train"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""The ten described machines are planned for the reasons that docs/nodes.md gives."""
+"""The ten described machines are planned for the reasons that docs/internals/ten_machines.md gives."""
 
 import shutil
 from pathlib import Path
@@ -16,7 +16,7 @@ from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent
 NODES = ROOT / "examples" / "nodes"
-PAGE = (ROOT / "docs" / "nodes.md").read_text()
+PAGE = (ROOT / "docs" / "internals" / "ten_machines.md").read_text()
 ANT = TASK_SPECS["ant"]
 
 

@@ -1,4 +1,4 @@
-"""docs/planning.md tells what the code does: its numbers, and what the commands print."""
+"""docs/concepts/plans.md tells what the code does: its numbers, and what the commands print."""
 
 import re
 import shutil
@@ -20,7 +20,7 @@ from gmi_drl.scheduler.exploration import (
 from gmi_drl.scheduler.memory import SPARE
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "docs" / "planning.md").read_text()
+PAGE = (ROOT / "docs" / "concepts" / "plans.md").read_text()
 
 
 def test_the_numbers_of_the_page_are_those_of_the_code():
@@ -53,7 +53,7 @@ def test_the_papers_model_is_filled_in_as_the_page_shows(tmp_path):
     assert numbers[0] in shown and all(number in PAGE for number in numbers[1:])
 
 
-@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["what-if", "explain"])
+@pytest.mark.parametrize(("arguments", "shown"), transcripts(PAGE), ids=["what-if"])
 def test_the_page_of_planning_shows_what_is_printed(arguments, shown, tmp_path):
     shutil.copytree(ROOT / "examples" / "plans", tmp_path / "examples" / "plans")
     run = gmi_drl(arguments, tmp_path)

@@ -1,12 +1,5 @@
-"""The tables of docs/planning.md on the speed of nodes over networks.
+"""Tables on the speed of nodes over networks, computed and measured, for the pages of results."""
 
-python -m tools.network_table               # steps/s of many nodes: computed, not run
-python -m tools.network_table --measured    # sums over hosts: as benchmarks/network/network_cost.py has measured them
-"""
-
-import argparse
-import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +15,6 @@ from gmi_drl.units import human_bytes, human_count
 from gmi_drl.workload import TASK_SPECS
 
 ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "docs" / "planning.md"
 EXAMPLES = ROOT / "examples" / "nodes"
 COUNTS = (1, 2, 4, 8, 64, 1000)
 MEASURED = ROOT / "benchmarks" / "results" / "network_cost" / "measured.json"
@@ -99,32 +91,3 @@ def _sum_cell(one: Mapping[str, Any], called: Network, seen: Network, nodes: int
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
-
-
-def with_tables(page: str, tables: Sequence[str]) -> str:
-    """The page with these tables in place of its tables with the same first cell."""
-    for new in tables:
-        first = re.match(r"\| [^|]* \| [^|]* \|", new)
-        assert first is not None
-        olds = re.findall(rf"^{re.escape(first[0])}.*\n(?:\|.*\n)*", page, flags=re.MULTILINE)
-        if len(olds) != 1:
-            raise SystemExit(f"the page has {len(olds)} tables that begin with {first[0]}")
-        page = page.replace(olds[0], new)
-    return page
-
-
-def main() -> None:
-    """Print both tables, or write them into the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--result", type=Path, default=MEASURED, help="of benchmarks/network/network_cost.py")
-    parser.add_argument("--write", action="store_true", help="put them into docs/planning.md")
-    given = parser.parse_args()
-    tables = [table(), measured_table(json.loads(given.result.read_text()))]
-    if given.write:
-        PAGE.write_text(with_tables(PAGE.read_text(), tables))
-    else:
-        print("\n".join(tables), end="")
-
-
-if __name__ == "__main__":
-    main()

@@ -138,9 +138,9 @@ def _nodes() -> list[Case]:
 def _pages() -> list[Case]:
     """The commands of the pages."""
     found = []
-    for name in ("plans", "nodes", "planning", "exports"):
+    for name in ("guides/other_machines", "internals/ten_machines", "concepts/plans", "guides/other_tools"):
         text = (ROOT / "docs" / f"{name}.md").read_text()
-        node = re.search(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if name == "exports" else None
+        node = re.search(r"^```yaml\n(.*?)^```", text, re.DOTALL | re.MULTILINE) if "tools" in name else None
         lines = [("gmi-drl", *line[2].split()) for block in BLOCK.finditer(text) for line in LINE.finditer(block[0])]
         found.append(Case(f"docs/{name}.md", lines, {"h100.yaml": node[1]} if node else {}, is_printed=True))
     return found

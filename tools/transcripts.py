@@ -1,4 +1,4 @@
-"""Runs the commands shown on pages and replaces their output there: `python -m tools.transcripts docs/plans.md`.
+"""Runs the commands shown on pages and replaces their output there: `python -m tools.transcripts PAGE`.
 
 Each `$ gmi-drl …` in a block of code runs in its own folder with a copy of `examples/`. Its output stands in the block
 up to the next `$` or the end. Tests check the pages: see `tests/pages.py`.

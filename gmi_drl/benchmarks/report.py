@@ -1,4 +1,7 @@
-"""Writes benchmarks/README.md from the committed results: `python -m gmi_drl.benchmarks.report` in the root folder."""
+"""Results as Markdown: tables and sections of the pages of results.
+
+`python -m gmi_drl.benchmarks.report` in the root folder draws the learning curves of all tasks into one picture.
+"""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -7,42 +10,29 @@ from statistics import median
 from gmi_drl.benchmarks.cases import CASES
 from gmi_drl.benchmarks.plot import DPI, draw_panels
 from gmi_drl.benchmarks.result import Result, load_result
-from gmi_drl.benchmarks.stale import stale
 from gmi_drl.benchmarks.statistics import spread as spread_of
 from gmi_drl.errors import UsageError
-from gmi_drl.files import write_atomically
 from gmi_drl.units import human_value
 from gmi_drl.workload import TASK_SPECS
 
 SETTINGS = ("num_env",)
-FOLDER, PANELS = Path("benchmarks"), "tasks.png"
+FOLDER, PICTURE = Path("benchmarks") / "results", Path("docs") / "guides" / "curves.png"
 STALE = "stale: the code that it measures has changed since; `gmi-drl bench --stale` names a changed file"
-HEAD = """# Benchmarks
-
-Every figure of this project is a case of `gmi-drl bench`; `make report` writes this page from the results. The sides of
-a case are measured in turn. A ratio above 1 is good for us, for times as well as for speeds: it is the median over the
-rounds, with its 95 % bootstrap interval, or with the range if there are fewer than five rounds. What a case is:
-[case.py](../gmi_drl/benchmarks/case.py).
-"""
-
 Results = dict[str, Result]
 """Results by the names of their files. A case may have one for each machine, such as `figure_10_h100`."""
 
 
-def report(results: Results, folder: Path, stale: Collection[str] = ()) -> str:
-    """The page in Markdown.
+def overview(results: Results, stale: Collection[str] = ()) -> str:
+    """A table with a row for each ratio.
 
     Args:
         results: The results that it shows.
-        folder: The folder of the results' pictures, `results/` beside the page.
         stale: Names of the results that are marked as stale.
     """
-    table = [_row("case", "ours", "against", "ratio", "the paper's or the peer's own figure"), _row(*["---"] * 5)]
+    titles = ("case", "ours", "against", "ratio", "the paper's or the peer's own figure", "measured")
+    table = [_row(*titles), _row(*["---"] * len(titles))]
     table += [line for name, result in results.items() for line in _overview(name, result, name in stale)]
-    parts = [HEAD, "\n".join(table) + "\n"]
-    parts += [_learning(found)] if (found := learning_of_tasks(results)) else []
-    sections = (_section(name, result, folder, name in stale) for name, result in results.items())
-    return "\n".join([*parts, *sections, _limits(results)])
+    return "\n".join(table) + "\n"
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
@@ -59,16 +49,17 @@ def detail_medians(result: Result, side: str) -> dict[str, str]:
 def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
     """A row per ratio, or per side if the case has no ratios."""
     link, reference = f"[{name}](#{name}){', stale' if is_stale else ''}", result.case.reference or "-"
+    last = (reference, f"{result.machine.date[:10]}, {result.machine.commit}")
     medians = {side: human_value(spread.median, result.case.unit) for side, spread in result.summaries.items()}
     first, *others = medians
     if not others:
-        return [_row(link, medians[first], "-", "-", reference)]
+        return [_row(link, medians[first], "-", "-", *last)]
     if result.case.is_baseline_first:
         baseline = f"{first}, {medians[first]}"
-        return [_row(link, f"{side}, {medians[side]}", baseline, result.against(side), reference) for side in others]
+        return [_row(link, f"{side}, {medians[side]}", baseline, result.against(side), *last) for side in others]
     if not any(map(result.against, others)):
-        return [_row(link, f"{side}, {text}", "-", "-", reference) for side, text in medians.items()]
-    return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), reference) for side in others]
+        return [_row(link, f"{side}, {text}", "-", "-", *last) for side, text in medians.items()]
+    return [_row(link, medians[first], f"{side}, {medians[side]}", result.against(side), *last) for side in others]
 
 
 def learning_of_tasks(results: Results) -> Results:
@@ -76,8 +67,9 @@ def learning_of_tasks(results: Results) -> Results:
     return {task: results[name] for task in TASK_SPECS if (name := f"learning_{task}") in results}
 
 
-def _learning(results: Results) -> str:
+def learning_table(results: Results) -> str:
     """A table of what each task reached: medians over the seeds, with the range of the returns."""
+    results = learning_of_tasks(results)
     table = [
         _row("task", "return, untrained", "trained", "of seeds", "environment steps", "training", "command"),
         _row(*["---"] * 7),
@@ -90,15 +82,15 @@ def _learning(results: Results) -> str:
         count = str(len(result.samples[side]))
         table.append(_row(task, f"{details['untrained']:,.0f}", returns, count, steps, seconds, f"`{result.command}`"))
     head = "## The tasks, trained from scratch\n\nReturns are means of whole episodes, played without noise.\n"
-    return "\n".join([head, *table, "", f"![Reward of a step while training]({PANELS})"]) + "\n"
+    return "\n".join([head, *table, "", "![Reward of a step while training](../guides/curves.png)"]) + "\n"
 
 
 def _median(result: Result, side: str, detail: str) -> float:
     return float(median(sample.details[detail] for sample in result.samples[side]))
 
 
-def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
-    """The section of one result: claim, command, numbers, machine, picture."""
+def section(name: str, result: Result, folder: Path, is_stale: bool = False) -> str:
+    """The section of one result: claim, command, numbers, machine, and its picture if `folder` has one."""
     case = result.case
     gained = ["SM activity gained"] if result.knows_activity else []
     head = ["side", "median", "range", result.against_title, *gained, "also"]
@@ -125,7 +117,7 @@ def _section(name: str, result: Result, folder: Path, is_stale: bool) -> str:
     if result.machine.warning:
         lines += ["", f"**{result.machine.warning}**"]
     if (folder / f"{name}.png").exists():
-        lines += ["", f"![{name}](results/{name}.png)"]
+        lines += ["", f"![{name}]({name}.png)"]
     return "\n".join(lines) + "\n"
 
 
@@ -135,7 +127,7 @@ def _calibration(result: Result) -> str:
     return f"{middle} ({least} to {most})"
 
 
-def _limits(results: Results) -> str:
+def limits(results: Results) -> str:
     """The section on where gmi-drl does not help, and on what the figures do not show."""
     slower = [f"- {text}" for name, result in results.items() for text in result.below(1.0, name)]
     texts = dict.fromkeys(result.case.limits for result in results.values() if result.case.limits)
@@ -167,12 +159,9 @@ def load_results(folder: Path) -> Results:
 
 
 def main() -> None:
-    """Write benchmarks/README.md, and the picture with the learning curves of all tasks."""
-    folder = FOLDER / "results"
-    results = load_results(folder)
-    write_atomically(FOLDER / "README.md", report(results, folder, stale(results)))
-    if found := learning_of_tasks(results):
-        draw_panels(found).savefig(FOLDER / PANELS, dpi=DPI)
+    """Draw the picture with the learning curves of all tasks."""
+    if found := learning_of_tasks(load_results(FOLDER)):
+        draw_panels(found).savefig(PICTURE, dpi=DPI)
 
 
 if __name__ == "__main__":

@@ -66,8 +66,8 @@ def with_backend(layout: "Layout", backend: str | None) -> "Layout":
         raise UsageError(f"--backend {backend}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
 
 
-def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
-    """Read a layout file, and print how this machine differs from the one that it was made for.
+def read_layout(given: "Path | Layout", overrides: Mapping[str, object]) -> "Layout":
+    """Read a layout, and print how this machine differs from the one that it was made for.
 
     Whether the layout can run is found out where it starts.
 
@@ -78,12 +78,13 @@ def read_layout(path: Path, overrides: Mapping[str, object]) -> "Layout":
     from gmi_drl.hardware.signature import differences, signature_of
     from gmi_drl.layout.layout import Layout
 
-    given = [name for name, value in overrides.items() if value is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: the layout file decides that: edit {path}, or leave the option out")
-    layout = load_yaml(Layout, path)
+    decided = [name for name, value in overrides.items() if value is not None]
+    if decided:
+        edit = "change the layout" if isinstance(given, Layout) else f"edit {given}"
+        raise UsageError(f"{', '.join(decided)}: the layout file decides that: {edit}, or leave the option out")
+    layout = given if isinstance(given, Layout) else load_yaml(Layout, given)
     if layout.made_for and (differing := differences(layout.made_for, signature_of(node_of(None)))):
-        say(f"gmi-drl: {path} {differing}")
+        say(f"gmi-drl: {'the layout' if isinstance(given, Layout) else given} {differing}")
     return layout
 
 

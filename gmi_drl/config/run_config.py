@@ -31,13 +31,16 @@ def _known_writers(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class WarpRoom(FileModel):
-    """MuJoCo Warp's room for contacts (and nearby geoms) and constraint rows in each environment.
+    """MuJoCo Warp's room in each environment.
 
     None takes the measured room: more than twice the most that random controls needed.
     """
 
     nconmax: Annotated[Count | None, LIVE] = None
+    """Contacts, and nearby geoms."""
+
     njmax: Annotated[Count | None, LIVE] = None
+    """Constraint rows."""
 
 
 class RunConfig(FileModel):
@@ -52,6 +55,7 @@ class RunConfig(FileModel):
         "have one written by `gmi-drl plan --template decoupled`, edit and train it"
     }
     version: Annotated[Literal[2], Setting(fixed="it is that of the file")] = 2
+    """Of the format."""
 
     seed: Annotated[int, Field(ge=0, lt=2**32), RUN] = 0
     """Seed of all random numbers."""

@@ -15,13 +15,13 @@ from gmi_drl.hardware.speeds import LINK, OF_CORES, Speed, Speeds
 
 
 class Network(FileModel):
-    """The network between nodes, the same for every two of them.
-
-    `gbit_per_s` is the most that a node sends or receives, `round_trip_ms` the time of a round trip.
-    """
+    """The network between nodes, the same for every two of them."""
 
     gbit_per_s: Annotated[float, Field(gt=0)]
+    """The most that a node sends or receives."""
+
     round_trip_ms: Annotated[float, Field(ge=0)]
+    """The time of a round trip."""
 
     @property
     def speed(self) -> Speed:
@@ -31,11 +31,16 @@ class Network(FileModel):
 
 
 class Nodes(FileModel):
-    """`count` equal machines, described by `node` or by a node `file`, by its path from the cluster file."""
+    """Equal machines, described by `node` or by `file`."""
 
     count: Annotated[int, Field(ge=1, le=100_000)] = 1
+    """How many."""
+
     node: Node | None = None
+    """Their description; None: it is in `file`."""
+
     file: Path | None = None
+    """A node file, by its path from the cluster file; None: `node` has it."""
 
     @model_validator(mode="after")
     def _has_node_or_file(self) -> Self:
@@ -60,9 +65,16 @@ class Cluster(FileModel):
     """A cluster file (`version: 1`)."""
 
     version: Literal[1] = 1
+    """Of the format."""
+
     name: str = "cluster"
+    """Its name."""
+
     network: Network
+    """The network between the nodes."""
+
     nodes: Annotated[tuple[Nodes, ...], Field(min_length=1)]
+    """The kinds of machines."""
 
     @model_validator(mode="after")
     def _each_named_once(self) -> Self:

@@ -32,15 +32,17 @@ Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
 
 class Gpus(FileModel):
-    """`count` GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`.
-
-    Without `memory_gib` the catalogue (`hardware/gpus.py`) gives the memory. If it does not have the model either, a
-    plan cannot check the memory.
-    """
+    """GPUs of one model, e.g. `{model: A100-SXM4-40GB, count: 8, memory_gib: 40}`."""
 
     model: str
+    """By any name that `hardware/gpus.py` knows, or another one."""
+
     count: Count
+    """How many."""
+
     memory_gib: Annotated[float, Field(gt=0)] | None = None
+    """Memory of each; None: as the catalogue (`hardware/gpus.py`) gives it. If it does not have the model either, a
+    plan cannot check the memory."""
 
     @property
     def known_memory_gib(self) -> float | None:
@@ -51,23 +53,29 @@ class Gpus(FileModel):
 
 
 class CpuDevices(FileModel):
-    """Cores cut into `count` devices of `cores_each`, for nodes without GPUs."""
+    """Cores cut into devices, for nodes without GPUs."""
 
     cores_each: Count
+    """Cores of a device."""
+
     count: Count
+    """How many devices."""
 
 
 class Cpu(FileModel):
-    """The host: usable cores, and memory in GiB.
-
-    `siblings` groups the indices of cores that are hardware threads of one physical core; None: each is a physical
-    core. `architecture` is the output of `uname -m`.
-    """
+    """The host."""
 
     cores: Count
+    """Usable cores."""
+
     memory_gib: Annotated[float, Field(gt=0)]
+    """Memory in GiB."""
+
     siblings: tuple[tuple[int, ...], ...] | None = None
+    """Groups of indices of cores that are hardware threads of one physical core; None: each is a physical core."""
+
     architecture: str = "x86_64"
+    """The output of `uname -m`."""
 
     @model_validator(mode="after")
     def _siblings_cover_the_cores(self) -> Self:
@@ -82,28 +90,44 @@ class Cpu(FileModel):
 
 
 class Links(FileModel):
-    """GPUs, by index, every two of which have a link of this kind, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
+    """GPUs, every two of which have a link of one kind, e.g. `{gpus: [0, 1, 2, 3], kind: nvlink}`."""
 
     gpus: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=2)]
+    """Their indices."""
+
     kind: LinkKind
+    """`nvswitch`, `nvlink` or `pcie`."""
 
 
 class Node(FileModel):
     """One machine (a *node file*, `version: 1`).
 
-    GPU indices count within `CUDA_VISIBLE_DEVICES`, in the order of `gpus`; core indices within the cores that the
-    process may use. `links` lists GPUs with better links than `link`, which connects the rest. A plan uses only the
-    GPUs in `used`; None: all.
+    Indices of GPUs count within `CUDA_VISIBLE_DEVICES`, those of cores within the cores that the process may use.
     """
 
     version: Literal[1] = 1
+    """Of the format."""
+
     name: str
+    """Its name."""
+
     gpus: Gpus | tuple[Gpus, ...] | None = None
+    """Its GPUs; models in the order of the indices; None: no GPU."""
+
     cpus: CpuDevices | None = None
+    """How cores are cut into devices without GPUs; None: they are one device."""
+
     used: Annotated[tuple[Annotated[int, Field(ge=0)], ...], Field(min_length=1)] | None = None
+    """Indices of the GPUs that a plan uses; None: all."""
+
     link: LinkKind = "none"
+    """What links GPUs that `links` does not name."""
+
     links: tuple[Links, ...] = ()
+    """GPUs with better links."""
+
     cpu: Cpu
+    """The host."""
 
     @model_validator(mode="after")
     def _devices_fit_the_cores(self) -> Self:

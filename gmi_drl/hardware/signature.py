@@ -13,11 +13,16 @@ from gmi_drl.units import counted
 
 
 class MachineSignature(FileModel):
-    """A machine: its name, GPUs by model (`{A100-SXM4-40GB: 8}`), and usable cores."""
+    """A machine, as a layout remembers it."""
 
     name: str
+    """Its name."""
+
     gpus: dict[str, Annotated[int, Field(ge=1)]] = Field(default_factory=dict)
+    """Numbers of GPUs by model: `{A100-SXM4-40GB: 8}`."""
+
     cores: Annotated[int, Field(ge=1)]
+    """Usable cores."""
 
 
 def signature_of(node: Node) -> MachineSignature:

@@ -9,14 +9,13 @@ from gmi_drl.files import FileModel
 
 
 class Speed(FileModel):
-    """The speed of one way.
-
-    `round_s` is the latency of a round in seconds (alpha), `bytes_per_second` the bandwidth of a rank (1 / beta, the
-    paper's BW).
-    """
+    """The speed of one way."""
 
     round_s: Annotated[float, Field(ge=0)]
+    """Latency of a round in seconds (alpha)."""
+
     bytes_per_second: Annotated[float, Field(gt=0)]
+    """Bandwidth of a rank (1 / beta, the paper's BW)."""
 
 
 Speeds = Mapping[str, Speed]

@@ -36,22 +36,31 @@ def _in_order(roles: tuple[Role, ...]) -> tuple[Role, ...]:
 
 
 class GMI(FileModel):
-    """One GPU multiplexing instance: a share of a device, run by one process.
-
-    `num_env` counts the environments of this GMI. `cores` are indices within the cores that the launching process may
-    use. `threads` are those of torch; None: one per core. The physics uses all cores. `share` (a part of the device),
-    `memory_limit_bytes` (of the device's memory) and `mig_profile` (`1g.10gb`) are limits for backends that enforce
-    them; None: no limit.
-    """
+    """One GPU multiplexing instance: a share of a device, run by one process."""
 
     id: Annotated[int, Field(ge=0)]
+    """Its number in the layout, from 0 on."""
+
     roles: Annotated[tuple[Role, ...], AfterValidator(_in_order)] = HOLISTIC
+    """What it does: a set of `simulator`, `agent` and `trainer`."""
+
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
+    """Environments of this GMI."""
+
     cores: tuple[Annotated[int, Field(ge=0)], ...]
+    """Indices within the cores that the launching process may use. The physics uses all of them."""
+
     threads: Annotated[int, Field(ge=1)] | None = None
+    """Threads of torch; None: one per core."""
+
     share: Annotated[float, Field(gt=0, le=1)] | None = None
+    """A part of the device that backends such as MPS enforce, in (0, 1]; None: no limit."""
+
     memory_limit_bytes: Annotated[int, Field(ge=1)] | None = None
+    """Most of the device's memory, for backends that enforce it; None: no limit."""
+
     mig_profile: str | None = None
+    """The MIG profile of its instance (`1g.10gb`), for MIG backends; None: no wish."""
 
     @property
     def torch_threads(self) -> int:
@@ -60,58 +69,67 @@ class GMI(FileModel):
 
 
 class Device(FileModel):
-    """A GPU (`index` within CUDA_VISIBLE_DEVICES) or a set of cores, with the GMIs that it is cut into.
-
-    `node` is the machine of the device, in a layout over several; None: the machine where the layout is opened.
-    """
+    """A GPU or a set of cores, with the GMIs that it is cut into."""
 
     node: str | None = None
+    """The machine of the device, in a layout over several; None: the machine where the layout is opened."""
+
     kind: Literal["cpu", "gpu"]
+    """`gpu`, or `cpu` for a set of cores."""
+
     index: Annotated[int, Field(ge=0)] = 0
+    """Of a GPU: its index within CUDA_VISIBLE_DEVICES. Counts within a machine."""
+
     gmis: Annotated[tuple[GMI, ...], Field(min_length=1)]
+    """The GMIs on it."""
 
 
 class GmiGroup(FileModel):
-    """GMIs that sum their gradients by `reduction`. The index of a member is its rank."""
+    """GMIs that sum their gradients."""
 
     members: Annotated[tuple[int, ...], Field(min_length=1)]
+    """Ids of its GMIs. The index of a member is its rank."""
+
     reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
+    """How they sum: the name of a reduction."""
 
 
 class Channels(FileModel):
-    """The channels that carry experience from agents to trainers on other GMIs (paper section 4.2).
-
-    In mode `MCC` each kind of experience has a channel, and steps are collected until they fill a transfer of
-    `transfer_bytes`. In mode `UCC`, the paper's baseline, every tensor is sent by itself, on one queue, when it is
-    made. `max_lag` limits how many versions the acting policy may be behind the learning one: it sets the number of
-    rollouts that channels hold, and an agent waits if there is no room. With `on_gpu`, agents on the GPU of a trainer
-    write into the trainer's memory there, if the backend lets them map it (CUDA IPC); else experience goes through the
-    host.
-    """
+    """The channels that carry experience from agents to trainers on other GMIs (paper section 4.2)."""
 
     mode: Literal["MCC", "UCC"] = "MCC"
+    """`MCC`: a channel for each kind of experience, whose steps are collected until they fill a transfer. `UCC`, the
+    paper's baseline: every tensor is sent by itself, on one queue, when it is made."""
+
     max_lag: Annotated[int, Field(ge=0)] = 2
+    """How many versions the acting policy may be behind the learning one. It sets the number of rollouts that channels
+    hold; an agent waits if there is no room."""
+
     transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
+    """Bytes of one kind of experience that are sent at once."""
+
     on_gpu: bool = True
+    """Whether agents on the GPU of a trainer write into the trainer's memory there, if the backend lets them map it
+    (CUDA IPC); else experience goes through the host."""
 
 
 class Projection(FileModel):
-    """The predicted or measured speed and memory of a layout. `measured` is False if nothing was run for it."""
+    """The predicted or measured speed and memory of a layout."""
 
     measured: bool
+    """Whether something was run for it."""
+
     steps_per_second: float | None = None
+    """Of all GMIs; None: not known."""
+
     memory_bytes: int | None = None
+    """Of a GMI; None: not known."""
 
 
 class Layout(FileModel):
     """A layout file (`version: 2`). The learner and its settings are in `config.yaml`.
 
-    In Python it takes tuples where the file has lists. `task` is None for roles that train nothing. Names of groups
-    have letters, digits, `_` and `-`. `template` is the name of the template, looked up only when needed. `share_cores`
-    lets GMIs have the same cores: slow, but it allows more GMIs than cores. `channels` connect agents with trainers on
-    other GMIs. `made_for` is the signature of the node that it was planned for, to compare with the machine that runs
-    it. If devices are on several machines, each names its `node`; indices of GPUs and cores then count within a
-    machine.
+    In Python it takes tuples where the file has lists.
     """
 
     former: ClassVar[Mapping[str, str]] = {
@@ -120,16 +138,37 @@ class Layout(FileModel):
         "algo": "the configuration says what learns: `--algo`",
     }
     version: Literal[2] = 2
+    """Of the format."""
+
     task: str | None = None
+    """The task; None for roles that train nothing."""
+
     template: str | None = None
+    """The name of the template, looked up only when needed."""
+
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    """What cuts the devices."""
+
     share_cores: bool = False
+    """Whether GMIs may have the same cores: slow, but it allows more GMIs than cores."""
+
     devices: Annotated[tuple[Device, ...], Field(min_length=1)]
+    """The devices. If they are on several machines, each names its `node`."""
+
     groups: dict[str, GmiGroup] = Field(default_factory=dict)
+    """Groups of GMIs that sum, by name (letters, digits, `_` and `-`)."""
+
     channels: Channels | None = None
+    """They connect agents with trainers on other GMIs; None: there are none."""
+
     made_for: MachineSignature | None = None
+    """The machine that it was planned for, to compare with the one that runs it."""
+
     projection: Projection | None = None
+    """What the plan promises."""
+
     reasons: tuple[str, ...] = ()
+    """Why the plan is as it is, in sentences."""
 
     @model_validator(mode="after")
     def _is_consistent(self) -> Self:

@@ -59,7 +59,7 @@ class ReductionMethod:
             if self.package:
                 version(self.package)
         except PackageNotFoundError:
-            remedy = f"pip install 'gmi-drl[{self.package}]', see docs/baselines.md"
+            remedy = f"pip install 'gmi-drl[{self.package}]', see docs/guides/horovod.md"
             return f"reduction {self.name!r} needs {self.package}, which is not installed: {remedy}"
         return None
 

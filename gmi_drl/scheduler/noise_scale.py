@@ -20,15 +20,16 @@ Squares = Sequence[tuple[float, float]]
 
 
 class NoiseScale(FileModel):
-    """The scale over a short training of a new policy.
-
-    `samples` is S / |G|^2, `relative_error` the standard error of its logarithm (0: not known). `trained` counts the
-    samples of that training. The scale grows as a policy gets better.
-    """
+    """The scale over a short training of a new policy. It grows as a policy gets better."""
 
     samples: Annotated[float, Field(gt=0)]
+    """S / |G|^2, a number of samples."""
+
     relative_error: Annotated[float, Field(ge=0)] = 0.0
+    """Standard error of its logarithm; 0: not known."""
+
     trained: Annotated[int, Field(ge=0)] = 0
+    """Samples of that training."""
 
     def efficiency(self, batch: float) -> float:
         """What a sample teaches in an update of `batch` samples, as a fraction of what it teaches in a small update.

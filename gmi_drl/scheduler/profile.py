@@ -24,35 +24,59 @@ class Phases(FileModel):
     """Seconds of one iteration of a GMI, by phase (`phases.PHASES`)."""
 
     sim_s: NotNegative
+    """Simulating."""
+
     act_s: NotNegative
+    """Acting."""
+
     learn_s: NotNegative
+    """Learning."""
+
     sync_s: NotNegative
+    """Waiting for other GMIs."""
 
 
 class ProfilePoint(FileModel):
-    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI.
-
-    `model` is the GPU model, by any name that `hardware/gpus.py` knows; empty: any model of the node, or cores.
-    `backend` cut the device; `capped` says whether each GMI was held to an equal part of it (`GMI.share`). `reduction`
-    is how the GMIs of the device reduced: `none` if one was measured alone, or if not known. `memory_bytes` is the peak
-    on the device, `host_bytes` that on the host (the same for a GMI of cores); 0: not measured. `reason` says why a
-    point is not runnable. `relative_error` is the standard error of the mean time of an iteration over that mean; 0:
-    not known.
-    """
+    """One GMI of `gmis_per_gpu` on a device, with `num_env` environments; speed and memory are those of one GMI."""
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
+    """GMIs of a device."""
+
     num_env: Annotated[int, Field(ge=1, le=MOST_ENVIRONMENTS)]
+    """Environments of a GMI."""
+
     backend: Annotated[str, known(BACKENDS)] = PROCESS.name
+    """What cut the device."""
+
     capped: bool = False
+    """Whether each GMI was held to an equal part of the device (`GMI.share`)."""
+
     reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
+    """How the GMIs of the device reduced; `none` if one was measured alone, or if not known."""
+
     model: str = ""
+    """The GPU model, by any name that `hardware/gpus.py` knows; empty: any model of the node, or cores."""
+
     runnable: bool
+    """Whether it ran."""
+
     steps_per_second: NotNegative = 0.0
+    """Of a GMI."""
+
     relative_error: NotNegative = 0.0
+    """Standard error of the mean time of an iteration over that mean; 0: not known."""
+
     memory_bytes: Annotated[int, Field(ge=0)] = 0
+    """Peak on the device; 0: not measured."""
+
     host_bytes: Annotated[int, Field(ge=0)] = 0
+    """Peak on the host, the same for a GMI of cores; 0: not measured."""
+
     phases: Phases | None = None
+    """Seconds of an iteration by phase; None: not known."""
+
     reason: str = ""
+    """Why it is not runnable."""
 
     @property
     def cut(self) -> Cut:
@@ -67,22 +91,33 @@ class ProfilePoint(FileModel):
 
 
 class Profile(FileModel):
-    """A profile file: JSON, `schema: gmi-drl/profile/2`. `note` says where its numbers come from.
-
-    `learner` is the kind of learner that was measured (`learner.kind` of a configuration). `speeds` says how fast GMIs
-    of the node reduce, by backend and way; `noise` is the gradient noise scale of task and learner. Both are None if
-    not measured. Earlier files have the speeds of plain sharing only, without the backend.
-    """
+    """A profile file: JSON, `schema: gmi-drl/profile/2`."""
 
     former: ClassVar[Mapping[str, str]] = {"algo": "`learner`"}
     schema_: Annotated[Literal["gmi-drl/profile/2"], Field(alias="schema")] = "gmi-drl/profile/2"
+    """Of the format."""
+
     task: str
+    """The task that was measured."""
+
     learner: str
+    """The kind of learner that was measured (`learner.kind` of a configuration)."""
+
     node: str
+    """The machine that was measured."""
+
     note: str = ""
+    """Where its numbers come from."""
+
     speeds: dict[Annotated[str, known(BACKENDS)], dict[str, Speed]] | None = None
+    """How fast GMIs of the node reduce, by backend and way; None: not measured. Earlier files have those of plain
+    sharing only, without the backend."""
+
     noise: NoiseScale | None = None
+    """The gradient noise scale of task and learner; None: not measured."""
+
     points: tuple[ProfilePoint, ...]
+    """What was measured."""
 
     @field_validator("speeds", mode="before")
     @classmethod

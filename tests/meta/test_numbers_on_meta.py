@@ -1,4 +1,4 @@
-"""The counts of operations in docs/architecture.md, counted again: more of anything fails, and so does less."""
+"""The counts of operations in docs/internals/gpu.md, counted again: more of anything fails, and so does less."""
 
 import re
 from pathlib import Path
@@ -11,7 +11,7 @@ from operation_counts import Counts, meta_device
 from gmi_drl.config.run_config import default_config
 from gmi_drl.workload import TASK_SPECS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "gpu.md").read_text()
 COUNTED_WITH = re.search(r"counted with torch (\d+\.\d+)", PAGE)[1]
 WORLDS = 4096
 WAITS = 1  # of an iteration: the agreement
@@ -69,7 +69,7 @@ def row(name: str) -> str:
 @pytest.mark.parametrize("name", TASK_SPECS)
 def test_the_page_has_the_counts(name):
     (said,) = re.findall(rf"^\| {name} \|.*B \|$", PAGE, re.MULTILINE)
-    assert row(name) == said, "put the first into docs/architecture.md if that is how it should be"
+    assert row(name) == said, "put the first into docs/internals/gpu.md if that is how it should be"
 
 
 def test_an_iteration_is_what_its_parts_add():

@@ -1,12 +1,10 @@
 """`gmi-drl train`."""
 
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
 from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
 from gmi_drl.cli.options import (
     algo_option,
@@ -18,17 +16,15 @@ from gmi_drl.cli.options import (
     simulator_option,
 )
 from gmi_drl.cli.output import print_json, say
-from gmi_drl.cli.train.checks import check, check_early
-from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
-from gmi_drl.cli.train.resume import resume_run
-from gmi_drl.config.task_names import as_file_name, known_tasks, with_arguments
+from gmi_drl.cli.train.begin import begin
+from gmi_drl.cli.train.options import TrainOptions
+from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.errors import UsageError
 from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
-    from gmi_drl.launch.job import TrainingJob
     from gmi_drl.launch.supervisor import Outcome
     from gmi_drl.run.folder import RunFolder
 
@@ -87,7 +83,7 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
     options = TrainOptions(task=task and with_arguments(task, env_arg), **others)
-    job, checkpoint = _begin(options) if options.resume is None else resume_run(options.resume, options)
+    job, checkpoint = begin(options)
     folder = job.folder
     with (
         supervisors_for(options.launcher, job.layout) as agents,
@@ -113,38 +109,6 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     _report(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
-
-
-def _begin(options: TrainOptions) -> tuple["TrainingJob", None]:
-    """The job of a new run, whose folder is not created yet, and no checkpoint."""
-    from gmi_drl.config.run_config import RunConfig, default_config
-    from gmi_drl.launch.job import resolve
-    from gmi_drl.launch.launchers import layout_for
-    from gmi_drl.launch.task_info import task_spec
-    from gmi_drl.run.folder import RunFolder
-    from gmi_drl.templates import TCG_EX, template_named, template_of
-
-    if options.layout is not None:
-        chosen = read_layout(options.layout, options.decided)
-        kind = options.algo or template_of(chosen).usual_learner
-        check_early(chosen.task or "", kind, run_settings(options), options)
-        base = (
-            default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()
-        )  # without a task: refused below
-        config = apply_options(base, options)
-    else:
-        named, task = template_named(options.template or TCG_EX.name), options.task or "ant"
-        kind = options.algo or named.usual_learner
-        check_early(task, kind, run_settings(options), options)
-        config = apply_options(default_config(task_spec(task), kind), options)
-        num_env = options.num_env or DEFAULT_NUM_ENV
-        chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner)
-    chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
-    check_apply_mig(chosen, options.apply_mig)
-    usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
-    job = resolve(chosen, config, RunFolder(options.run_dir or usual))
-    check(job, options.launcher, apply_mig=options.apply_mig)
-    return job, None
 
 
 def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:

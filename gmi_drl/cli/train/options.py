@@ -12,13 +12,14 @@ from gmi_drl.errors import UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.layout.layout import Layout
 
 
 @dataclass(frozen=True)
 class TrainOptions:
     """The options of `gmi-drl train` that decide what is trained or resumed, as given."""
 
-    layout: Path | None
+    layout: "Path | Layout | None"
     task: str | None
     algo: str | None
     template: str | None

@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 import pytest
 import torch
 
-pytest.importorskip("horovod.torch", reason="needs Horovod: docs/baselines.md")
+pytest.importorskip("horovod.torch", reason="needs Horovod: docs/guides/horovod.md")
 
 from gmi_drl.comm import open_group
 from gmi_drl.comm.membership import Membership

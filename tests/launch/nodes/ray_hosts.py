@@ -1,4 +1,4 @@
-"""A Ray cluster over two hosts, by the commands of docs/cluster.md: the launcher's place is the first, node a."""
+"""A Ray cluster over two hosts, by the commands of several_machines.md: the launcher's place is the first, node a."""
 
 import os
 import signal

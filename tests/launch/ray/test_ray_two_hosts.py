@@ -1,4 +1,4 @@
-"""The commands of docs/cluster.md on two hosts with addresses of their own."""
+"""The commands of docs/guides/several_machines.md on two hosts with addresses of their own."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""docs/exports.md shows what is printed, of every format."""
+"""docs/guides/other_tools.md shows what is printed, of every format."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from pages import gmi_drl, transcripts
 
 from gmi_drl.layout.export import FORMATS
 
-PAGE = (Path(__file__).parents[3] / "docs" / "exports.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "guides" / "other_tools.md").read_text()
 SHOWN = transcripts(PAGE)
 
 

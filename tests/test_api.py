@@ -1,0 +1,64 @@
+"""`gmi_drl.plan` and `gmi_drl.train` do what the commands do."""
+
+import inspect
+
+import pytest
+from conftest import two_cores
+
+import gmi_drl
+from gmi_drl.cli.plan.command import plan as plan_command
+from gmi_drl.cli.train.command import train as train_command
+from gmi_drl.errors import UsageError
+from gmi_drl.files import load_yaml
+from gmi_drl.layout.layout import Layout
+
+TINY = {"learner.horizon": 4, "learner.epochs": 1}
+FOR_TERMINALS = {"format", "explain", "what_if", "prices", "env_arg"}
+"""Options without an argument: they print, or are a part of another argument."""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path / "claims"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("function", "command", "renamed"),
+    [(gmi_drl.plan, plan_command, {}), (gmi_drl.train, train_command, {"set": "settings"})],
+)
+def test_every_option_is_an_argument(function, command, renamed):
+    options = {renamed.get(option.name, option.name) for option in command.params} - FOR_TERMINALS
+    assert set(inspect.signature(function).parameters) - {"on_row"} == options
+
+
+def test_a_plan_is_returned_and_written(folder):
+    plan = gmi_drl.plan("anymal", budget=0, gmis_per_gpu=1, num_env=8, output="anymal.yaml")
+    assert plan.layout.task == "anymal" and plan.layout.num_env == 8
+    assert load_yaml(Layout, folder / "anymal.yaml") == plan.layout
+
+
+def test_a_plan_of_a_profile_has_its_candidates(folder, request):
+    plans = request.config.rootpath / "examples" / "plans"
+    plan = gmi_drl.plan(node=plans / "h100-pair.yaml", profile=plans / "h100-pair.json", backend="process")
+    assert plan.candidates and {len(device.gmis) for device in plan.layout.devices} == {2}
+
+
+@two_cores
+def test_a_layout_is_trained_and_resumed(folder):
+    layout = gmi_drl.plan(budget=0, gmis_per_gpu=2, num_env=4).layout
+    rows = []
+    run = gmi_drl.train(layout, iterations=2, run_dir="run", settings=TINY, on_row=rows.append)
+    assert (run.state, run.iteration, run.folder.name) == ("done", 2, "run") and run.checkpoint.is_dir()
+    assert [row["iteration"] for row in rows] == [1, 2]
+    assert gmi_drl.train(resume="run", iterations=3).iteration == 3
+
+
+def test_mistakes_are_those_of_the_commands(folder):
+    with pytest.raises(UsageError, match="--profile measures nothing"):
+        gmi_drl.plan(profile="p.json", budget=3)
+    with pytest.raises(UsageError, match=r"did you mean 'gamma'"):
+        gmi_drl.train(settings={"learner.gama": 0.9})
+    with pytest.raises(UsageError, match=r"--seed|--num-env: the layout file decides that: change the layout"):
+        gmi_drl.train(gmi_drl.plan(budget=0, gmis_per_gpu=1).layout, num_env=3)

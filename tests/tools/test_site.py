@@ -1,0 +1,117 @@
+"""Every option, field, metric, exit code and error class is on a generated page, and the site needs no network."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import rich_click as click
+
+from gmi_drl import errors
+from gmi_drl.cli import cli
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.hardware.cluster import Cluster
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.layout import Layout
+from gmi_drl.run.metrics import NUMBERS
+from gmi_drl.run.phases import PHASE_NAMES
+from gmi_drl.run.writers.tags import LEARNING_TIME, RSL_RL_TAGS
+from gmi_drl.scheduler.profile import Profile
+from tools.site.commands import commands_page
+from tools.site.errors import CODES, error_classes, errors_page
+from tools.site.fields import field_docs
+from tools.site.metrics import metrics_page
+from tools.site.models import file_pages, models_of, section
+from tools.site.pages import FILES, generated_names, generated_pages
+from tools.site.python_api import PUBLIC, python_page
+from tools.site.results import FOLDER, results_pages, theme_of
+
+ROOT = Path(__file__).parents[2]
+FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile}
+MODELS = [(name, model) for name, whole in FOUND.items() for model in models_of(whole)]
+MODELS += [("config", entry.model) for entry in LEARNERS.own]
+
+
+@pytest.mark.parametrize("command", cli.commands.values(), ids=cli.commands)
+def test_every_option_is_shown_with_its_meaning(command):
+    part = commands_page().split(f"\n## {command.name}\n")[1].split("\n## ")[0]
+    for option in command.params:
+        if isinstance(option, click.Option):
+            (row,) = re.findall(rf"^\| `{re.escape(', '.join(option.opts))}[ `].*$", part, re.MULTILINE)
+            assert " ".join(option.help.partition("[default: ")[0].split()[:4]).replace("|", "\\|") in row
+
+
+@pytest.mark.parametrize(("page", "model"), MODELS, ids=lambda value: getattr(value, "__name__", value))
+def test_every_field_is_shown_with_its_meaning(page, model):
+    text = file_pages()[f"reference/{page}.md"]
+    assert set(FILES) == set(FOUND) and f"\n## {model.__name__}\n" in text
+    assert model.model_fields.keys() <= field_docs(model).keys(), "a field has no docstring"
+    prefix = "learner." if model in [entry.model for entry in LEARNERS.own] else ""
+    for name, field in model.model_fields.items():
+        assert f"| `{prefix}{field.alias or name}` |" in text
+    assert section(model, prefix) in text
+
+
+def test_defaults_and_types_are_told():
+    text = file_pages()["reference/config.md"]
+    row = next(line for line in text.splitlines() if "`learner.desired_kl`" in line)
+    assert "number, > 0" in row and "`0.04`" in row and "refused without schedule adaptive" in row
+    assert "| `learner.kind` | `ppo` | `ppo` |" in text and "| `time_limit_s` | number or null |" in text
+
+
+def test_metrics_have_their_tags(tmp_path):
+    text = metrics_page()
+    for key in (*NUMBERS, *PHASE_NAMES, *RSL_RL_TAGS):
+        assert f"| `{key}` |" in text
+    for key, tag in RSL_RL_TAGS.items():
+        assert f"| `{key}` | `{tag}` |" in text
+    assert f"`{LEARNING_TIME}`" in text and "| `value_loss` | `Loss/value` |" in text
+    assert "| `sim_s` | `GMI/sim_s` |" in text and "| `reward_mean` | `Reward/mean` |" in text
+
+
+def test_every_exit_code_and_error_class_is_shown_with_a_remedy():
+    text, classes = errors_page(), error_classes()
+    assert errors.GmiError in classes and {cls.exit_code for cls in classes if hasattr(cls, "exit_code")} <= set(CODES)
+    for cls in classes:
+        (row,) = re.findall(rf"^\| `{cls.__name__}` .*$", text, re.MULTILINE)
+        assert str(getattr(cls, "exit_code", "")) in row
+    assert all(f"| {code} |" in text for code in CODES)
+
+
+def test_the_python_page_has_all_that_is_public():
+    text = python_page()
+    assert all(f"\n## {name}\n" in text for name in PUBLIC) and "- `num_env`: Environments of each GMI" in text
+
+
+def test_every_result_is_on_one_page_of_results():
+    pages = {name: text for name, text in results_pages().items() if not name.endswith("index.md")}
+    for file in FOLDER.glob("*.json"):
+        assert [f"\n## {file.stem}\n" in text for text in pages.values()].count(True) == 1
+    assert theme_of("gmis_512") == "training" and theme_of("ppo_ant_v5") == "peers"
+
+
+def test_names_are_known_without_making_the_pages():
+    assert sorted(generated_names()) == sorted(generated_pages())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("material", reason="needs the extra [docs]")
+    folder = tmp_path_factory.mktemp("site")
+    line = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--site-dir", str(folder)]
+    run = subprocess.run(line, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+    return folder
+
+
+def test_the_site_loads_nothing_from_elsewhere(site):
+    loads = re.compile(r"<(?:script|img|iframe|source)[^>]*\ssrc=[\"']?(?:https?:)?//|<link[^>]*\shref=[\"']?https?://")
+    assert [page.name for page in site.rglob("*.html") if loads.search(page.read_text())] == []
+    assert all("https://" not in style.read_text() for style in (site / "assets").rglob("*.css"))
+
+
+@pytest.mark.parametrize("words", ["desired_kl", "MPS", "resume", "a robot of your own"])
+def test_the_search_knows(site, words):
+    assert words.lower() in (site / "search" / "search_index.js").read_text().lower()
