@@ -10,7 +10,7 @@ from gmi_drl.benchmarks.stale import stale
 from gmi_drl.errors import MachineError
 from tests.benchmarks.toy import toy_case, toy_machine
 
-MODULE = {"toy": "gmi_drl.toy"}
+MODULE = {"toy": ("gmi_drl/",)}
 FILES = {
     "gmi_drl/__init__.py": "",
     "gmi_drl/toy.py": """

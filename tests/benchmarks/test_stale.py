@@ -2,17 +2,16 @@ import subprocess
 
 import pytest
 
-from gmi_drl.benchmarks.cases import CASES, MODULES
-from gmi_drl.benchmarks.dependencies import code_of
+from gmi_drl.benchmarks.cases import CASES, MEASURED
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.benchmarks.sources import working_tree
-from gmi_drl.benchmarks.stale import ROOT, stale
+from gmi_drl.benchmarks.stale import ROOT, files_of, stale
 from gmi_drl.errors import MachineError
 from tests.benchmarks.toy import toy_case, toy_machine
 
 CASE = "from gmi_drl.physics import step\n\n\ndef side():\n    from gmi_drl.lazy import late\n"
-ROLE = 'ROLE = "gmi_drl.role:Role"\n'
-MODULE = {"toy": "gmi_drl.benchmarks.cases.toy"}
+ROLE = 'ROLE = "gmi_drl.roles.role:Role"\n'
+MODULE = {"toy": ("gmi_drl/physics.py", "gmi_drl/roles/")}
 
 
 def git(root, *arguments):
@@ -28,8 +27,7 @@ def checkout(tmp_path):
         "benchmarks/cases/toy": CASE,
         "physics": "import gmi_drl.units\n",
         "units": ROLE,
-        "lazy": "",
-        "role": "A = 1\n",
+        "roles/role": "A = 1\n",
     }
     for name, text in (files | {"stranger": "A = 1\n", "benchmarks/case": "", "benchmarks/report": "A = 1\n"}).items():
         file = tmp_path / "gmi_drl" / f"{name}.py"
@@ -50,23 +48,28 @@ def change(checkout, name, text="A = 2\n"):
     (checkout / "gmi_drl" / f"{name}.py").write_text(text)
 
 
-def test_a_result_is_stale_once_code_has_changed_that_its_case_imports(checkout):
+def test_a_result_is_stale_once_code_has_changed_that_its_case_measures(checkout):
     results = measured(git(checkout, "rev-parse", "--short", "HEAD"))
     assert stale(results, checkout, MODULE) == {}
-    for name in ("stranger", "benchmarks/case", "benchmarks/report"):
-        change(checkout, name)
-    change(checkout, "role", '"""A docstring."""\n\nA = 1  # a comment\n')
+    change(checkout, "roles/role", '"""A docstring."""\n\nA = 1  # a comment\n')
     assert stale(results, checkout, MODULE) == {}
-    for name in ("benchmarks/cases/toy", "physics", "units", "lazy", "role"):
+    for name in ("physics", "roles/role"):
         change(checkout, name)
         (reason,) = stale(results, checkout, MODULE).values()
         assert f"since then gmi_drl/{name}.py has changed" in reason
         git(checkout, "checkout", f"gmi_drl/{name}.py")
 
 
+def test_what_is_only_imported_makes_nothing_stale(checkout):
+    results = measured(git(checkout, "rev-parse", "--short", "HEAD"))
+    for name in ("units", "stranger", "benchmarks/cases/toy", "benchmarks/case", "benchmarks/report"):
+        change(checkout, name)
+    assert stale(results, checkout, MODULE) == {}
+
+
 def test_a_change_that_was_committed_counts_as_well(checkout):
     results = measured(git(checkout, "rev-parse", "--short", "HEAD"))
-    change(checkout, "role")
+    change(checkout, "roles/role")
     git(checkout, "commit", "-qam", "changed")
     assert list(stale(results, checkout, MODULE)) == ["toy"]
     assert stale(measured(git(checkout, "rev-parse", "HEAD")), checkout, MODULE) == {}
@@ -82,12 +85,12 @@ def test_without_a_repository_an_error_is_raised(tmp_path):
         stale(measured("abc1234"), tmp_path, MODULE)
 
 
-def test_cases_depend_on_what_they_run_and_on_nothing_of_the_others():
+def test_every_case_names_what_it_measures():
     sources = working_tree(ROOT)
-    code = {name: code_of(sources, module) for name, module in MODULES.items()}
-    assert list(code) == list(CASES)
-    assert {"gmi_drl/tasks/sim/native.py", "gmi_drl/tasks/ant_mjcf.py"} < code["ant_step"]
-    assert {"gmi_drl/roles/probes/probe.py", "gmi_drl/algo/ppo.py"} < code["gmis_512"], "a role that is named as text"
-    assert "gmi_drl/benchmarks/cases/components/reduction_role.py" in code["reduction_114k"]
-    assert "benchmarks/peers/train_sb3.py" in code["ppo_ant_v5"]
-    assert not any("tasks" in file or "launch" in file for file in code["planning"] | code["ppo_update"])
+    assert list(MEASURED) == list(CASES)
+    for paths in MEASURED.values():
+        missing = [path for path in paths if not files_of(sources, (path,))]
+        missing += [path for path in files_of(sources, paths) if path not in sources.files]
+        assert paths and missing == []
+    assert "gmi_drl/tasks/ant_mjcf.py" in MEASURED["ant_step"] and "gmi_drl/algo/ppo.py" in MEASURED["gmis_512"]
+    assert not any("launch" in path or "cli" in path for path in MEASURED["gmis_512"])

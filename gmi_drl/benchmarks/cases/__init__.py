@@ -37,45 +37,77 @@ from gmi_drl.benchmarks.cases.peers import (
     rllib_cluster,
 )
 from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, sharing, uneven
+from gmi_drl.benchmarks.measured import (
+    A3C,
+    ADAPTERS,
+    CHANNELS,
+    DECOUPLED,
+    DEDICATED,
+    ITERATION,
+    OUR_TASKS,
+    PLANNING,
+    PPO,
+    RAY,
+    RSL_RL,
+    SEARCH,
+    SERVING,
+    SUMS,
+    TRAINING,
+    V5_TASKS,
+    Paths,
+    drivers,
+)
 from gmi_drl.errors import UsageError, did_you_mean
 
-_CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
-    (ant_step, (ant_step.CASE,)),
-    (ant_simulators, ant_simulators.CASES),
-    (costs, (costs.CASE,)),
-    (channels, channels.CASES),
-    (reductions, reductions.CASES),
-    (ppo_update, (ppo_update.CASE,)),
-    (a3c_update, a3c_update.CASES),
-    (learning, learning.CASES),
-    (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,)),
-    (learning_asynchronous, learning_asynchronous.CASES),
-    (table_8, table_8.CASES),
-    (table_8_dummies, table_8_dummies.CASES),
-    (mjlab_train, mjlab_train.CASES),
-    (gmis_against_solo, gmis_against_solo.CASES),
-    (tables_4_5, tables_4_5.CASES),
-    (ray_overhead, (ray_overhead.CASE,)),
-    (sharing, sharing.CASES),
-    (experience_on_gpu, (experience_on_gpu.CASE,)),
-    (figure_1b, (figure_1b.CASE,)),
-    (figure_7, figure_7.CASES),
-    (figure_8, figure_8.CASES),
-    (green_contexts, (green_contexts.CASE,)),
-    (figure_10, (figure_10.CASE,)),
-    (figure_11, (figure_11.CASE,)),
-    (physics, (physics.CASE,)),
-    (ppo_ant_v5, (ppo_ant_v5.CASE,)),
-    (rllib_cluster, rllib_cluster.CASES),
-    (returns_v5, returns_v5.CASES),
-    (algorithm_2, algorithm_2.CASES),
-    (planning, (planning.CASE,)),
-    (uneven, (uneven.CASE,)),
+_CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
+    (ant_step, (ant_step.CASE,), OUR_TASKS),
+    (ant_simulators, ant_simulators.CASES, (*OUR_TASKS, *V5_TASKS, *drivers("step_envpool"))),
+    (costs, (costs.CASE,), TRAINING),
+    (channels, channels.CASES, CHANNELS),
+    (reductions, reductions.CASES, SUMS),
+    (ppo_update, (ppo_update.CASE,), PPO),
+    (a3c_update, a3c_update.CASES, A3C),
+    (learning, learning.CASES, TRAINING),
+    (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,), (*TRAINING, *RSL_RL)),
+    (learning_asynchronous, learning_asynchronous.CASES, DECOUPLED),
+    (table_8, table_8.CASES, DECOUPLED),
+    (table_8_dummies, table_8_dummies.CASES, CHANNELS),
+    (mjlab_train, mjlab_train.CASES, (*RSL_RL, "gmi_drl/tasks/adapters/mjlab.py", *drivers("train_mjlab"))),
+    (gmis_against_solo, gmis_against_solo.CASES, TRAINING),
+    (tables_4_5, tables_4_5.CASES, DEDICATED),
+    (ray_overhead, (ray_overhead.CASE,), (*TRAINING, *RAY)),
+    (sharing, sharing.CASES, TRAINING),
+    (experience_on_gpu, (experience_on_gpu.CASE,), DECOUPLED),
+    (figure_1b, (figure_1b.CASE,), TRAINING),
+    (figure_7, figure_7.CASES, (*TRAINING, *SERVING)),
+    (figure_8, figure_8.CASES, (*TRAINING, *SERVING)),
+    (green_contexts, (green_contexts.CASE,), TRAINING),
+    (figure_10, (figure_10.CASE,), TRAINING),
+    (figure_11, (figure_11.CASE,), DECOUPLED),
+    (physics, (physics.CASE,), OUR_TASKS),
+    (
+        ppo_ant_v5,
+        (ppo_ant_v5.CASE,),
+        (
+            *V5_TASKS,
+            *ADAPTERS,
+            *ITERATION,
+            *drivers("train_sb3", "train_rllib", "train_sample_factory", "train_cleanrl_envpool"),
+        ),
+    ),
+    (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib"))),
+    (returns_v5, returns_v5.CASES, (*ADAPTERS, *ITERATION, *drivers("returns_sb3"))),
+    (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
+    (planning, (planning.CASE,), PLANNING),
+    (uneven, (uneven.CASE,), TRAINING),
 )
 
-CASES: dict[str, Case] = {case.name: case for _, cases in _CASES for case in cases}
-MODULES: dict[str, str] = {case.name: module.__name__ for module, cases in _CASES for case in cases}
+CASES: dict[str, Case] = {case.name: case for _, cases, _ in _CASES for case in cases}
+MODULES: dict[str, str] = {case.name: module.__name__ for module, cases, _ in _CASES for case in cases}
 """The module of each case."""
+
+MEASURED: dict[str, Paths] = {case.name: paths for _, cases, paths in _CASES for case in cases}
+"""The files and folders that each case measures; a change there makes its results stale."""
 
 
 def find_case(name: str) -> Case:

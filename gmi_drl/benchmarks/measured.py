@@ -1,0 +1,128 @@
+"""The code that cases measure, by what it does: files, or folders, which end in a slash.
+
+A case names some of these sets. Its results are stale once one of these files has changed (`stale`). What only carries
+a measurement (processes, files, plans, other parts of the package) is not listed: it is not in the time measured.
+"""
+
+Paths = tuple[str, ...]
+
+PHYSICS: Paths = ("gmi_drl/tasks/sim/base.py", "gmi_drl/tasks/sim/engine.py", "gmi_drl/tasks/sim/native.py")
+
+OUR_TASKS: Paths = (
+    *PHYSICS,
+    "gmi_drl/tasks/sim_task.py",
+    "gmi_drl/tasks/locomotion.py",
+    *(
+        f"gmi_drl/tasks/{name}{part}.py"
+        for name in ("ant", "anymal", "ball_balance", "franka_cabinet", "humanoid", "shadow_hand")
+        for part in ("", "_mjcf")
+    ),
+)
+
+V5_TASKS: Paths = (*PHYSICS, "gmi_drl/tasks/sim_task.py", "gmi_drl/tasks/sim/stepped.py", "gmi_drl/tasks/mujoco_v5/")
+
+ADAPTERS: Paths = (
+    "gmi_drl/tasks/adapters/base.py",
+    "gmi_drl/tasks/adapters/envpool.py",
+    "gmi_drl/tasks/adapters/gymnasium.py",
+)
+
+ACTING: Paths = (
+    "gmi_drl/algo/agent.py",
+    "gmi_drl/algo/elu.py",
+    "gmi_drl/algo/networks.py",
+    "gmi_drl/algo/normaliser.py",
+    "gmi_drl/algo/rollout.py",
+    "gmi_drl/algo/rollout_slot.py",
+    "gmi_drl/roles/training/actor.py",
+    "gmi_drl/roles/training/policy_step.py",
+)
+
+UPDATE: Paths = (
+    "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/elu.py",
+    "gmi_drl/algo/flat_learner.py",
+    "gmi_drl/algo/flat_parameters.py",
+    "gmi_drl/algo/networks.py",
+)
+
+PPO: Paths = (*UPDATE, "gmi_drl/algo/ppo.py")
+
+A3C: Paths = (
+    *UPDATE,
+    "gmi_drl/algo/a3c.py",
+    "gmi_drl/algo/backprop.py",
+    "gmi_drl/algo/experience_batch.py",
+    "gmi_drl/algo/vtrace.py",
+)
+
+SUMS_OF_A_HOST: Paths = (
+    "gmi_drl/comm/groups/shared_memory.py",
+    "gmi_drl/comm/memory/rank_slots.py",
+    "gmi_drl/comm/memory/rank_table.py",
+    "gmi_drl/comm/reductions/mpr_shm.py",
+    "gmi_drl/comm/reductions/rows.py",
+)
+
+SUMS: Paths = (*SUMS_OF_A_HOST, "gmi_drl/comm/baselines/", "gmi_drl/comm/groups/", "gmi_drl/comm/reductions/")
+
+ITERATION: Paths = (
+    *ACTING,
+    *PPO,
+    *SUMS_OF_A_HOST,
+    "gmi_drl/roles/training/iteration_stats.py",
+    "gmi_drl/roles/training/learner.py",
+    "gmi_drl/roles/training/ppo_replica.py",
+)
+
+TRAINING: Paths = (*OUR_TASKS, *ITERATION)
+
+SERVING: Paths = (*OUR_TASKS, *ACTING, "gmi_drl/roles/serving/service.py")
+
+CHANNELS: Paths = (
+    "gmi_drl/comm/channels/agent_end.py",
+    "gmi_drl/comm/channels/batcher.py",
+    "gmi_drl/comm/channels/batches.py",
+    "gmi_drl/comm/channels/dispenser.py",
+    "gmi_drl/comm/channels/local_agent.py",
+    "gmi_drl/comm/channels/records.py",
+    "gmi_drl/comm/channels/trainer_end.py",
+    "gmi_drl/comm/memory/leases.py",
+    "gmi_drl/comm/memory/record_ring.py",
+    "gmi_drl/comm/parameters/",
+)
+
+DECOUPLED: Paths = (
+    *OUR_TASKS,
+    *ACTING,
+    *A3C,
+    *CHANNELS,
+    "gmi_drl/roles/decoupled/a3c_replica.py",
+    "gmi_drl/roles/decoupled/agent.py",
+    "gmi_drl/roles/decoupled/rollout_writer.py",
+    "gmi_drl/roles/decoupled/trainer.py",
+)
+
+DEDICATED: Paths = (*TRAINING, *SERVING, "gmi_drl/comm/messages/", "gmi_drl/roles/dedicated/")
+
+PLANNING: Paths = ("gmi_drl/scheduler/", "gmi_drl/templates/", "gmi_drl/layout/layout.py")
+
+SEARCH: Paths = (
+    "gmi_drl/profiler/measured_plan.py",
+    "gmi_drl/profiler/points.py",
+    "gmi_drl/scheduler/algorithm_2.py",
+    "gmi_drl/scheduler/exploration.py",
+    "gmi_drl/scheduler/grid.py",
+    "gmi_drl/scheduler/objective.py",
+    "gmi_drl/scheduler/plan.py",
+)
+
+RSL_RL: Paths = ("gmi_drl/roles/rsl_rl/replica.py", "gmi_drl/tasks/rsl_rl_env.py", *SUMS_OF_A_HOST)
+
+RAY: Paths = ("gmi_drl/launch/ray/actor.py", "gmi_drl/launch/ray/supervisors.py", "gmi_drl/launch/nodes/supervisor.py")
+
+
+def drivers(*names: str) -> Paths:
+    """The drivers of other libraries with these names, their settings, and the pinned versions."""
+    files = (f"benchmarks/peers/{name}.py" for name in (*names, "settings"))
+    return (*files, "benchmarks/peers/requirements/")
