@@ -16,8 +16,11 @@ WORKER = """
 import os, signal, subprocess, sys, time
 from gmi_drl.process_signals import leave_to_launcher
 leave_to_launcher()
+reading, writing = os.pipe()
 if not (fork := os.fork()):
+    os.write(writing, b"runs")  # a signal before its handlers are reset would be swallowed
     time.sleep(600)
+os.read(reading, 4)
 child = subprocess.Popen(["sleep", "600"])
 for number in (signal.SIGTERM, signal.SIGHUP):
     os.kill(os.getpid(), number)
