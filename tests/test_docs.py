@@ -93,3 +93,8 @@ def test_tasks_are_shown_with_their_sizes_and_returns_with_what_was_measured(tas
     untrained = median(sample.details["untrained"] for sample in samples)
     measured = f"{median(returns):,.0f} ({min(returns):,.0f} to {max(returns):,.0f})"
     assert f"| `{task.name}` | {untrained:,.0f} | {measured} | {len(returns)} |" in page
+
+
+def test_each_entry_of_the_changelog_is_one_line():
+    lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
+    assert [line for line in lines if len(line) > 125 or line.startswith(" ")] == []
