@@ -14,6 +14,8 @@ from gmi_drl.benchmarks.cases.components import (
     planning,
     ppo_update,
     reductions,
+    replay,
+    replay_gather,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous
 from gmi_drl.benchmarks.cases.paper import (
@@ -45,6 +47,8 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case]], ...] = (
     (costs, (costs.CASE,)),
     (channels, channels.CASES),
     (reductions, reductions.CASES),
+    (replay, replay.CASES),
+    (replay_gather, replay_gather.CASES),
     (ppo_update, (ppo_update.CASE,)),
     (a3c_update, a3c_update.CASES),
     (learning, learning.CASES),
