@@ -47,8 +47,8 @@ class Items:
         count = len(stretches)
         slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        uses = self._uses[slots] + 1
-        self._uses[slots] = uses
+        uses = self._uses.index_select(0, slots).add_(1)
+        self._uses.index_copy_(0, slots, uses)
         new = torch.empty(count, self.records.shape[1], dtype=torch.int64)
         keys = (uses << _SLOT_BITS) | slots
         new[:, KEY] = keys
@@ -56,12 +56,12 @@ class Items:
         new[:, PRIORITY] = priorities.view(torch.int64)
         new[:, STRETCHES:] = stretches
         self.records.index_copy_(0, slots, new)
-        self.versions[slots] = version
+        self.versions.index_fill_(0, slots, version)
         return slots, keys
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
-        self.records[slots, KEY] = 0
+        self.records[:, KEY].index_fill_(0, slots, 0)
         first, count = (self._next + self.free) % self.capacity, len(slots)
         to_end = min(count, self.capacity - first)
         self._free[first : first + to_end] = slots[:to_end]

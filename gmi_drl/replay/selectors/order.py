@@ -29,12 +29,12 @@ class _InOrder(Selector):
             self._append_all(self._in_order())
         end = self._end + len(slots)
         self._order[self._end : end] = slots
-        self._places[slots] = torch.arange(self._end, end)
+        self._places.index_copy_(0, slots, torch.arange(self._end, end))
         self._end, self._count = end, self._count + len(slots)
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
-        self._places[slots] = -1
+        self._places.index_fill_(0, slots, -1)
         self._count -= len(slots)
         if slots is self._selected:  # those in front
             self._first += len(slots)
@@ -69,7 +69,7 @@ class _InOrder(Selector):
         return self._order[self._first : self._end][self._is_there(self._first, self._end)]
 
     def _is_there(self, first: int, end: int) -> Tensor:
-        return self._places[self._order[first:end]] == torch.arange(first, end)
+        return self._places.index_select(0, self._order[first:end]) == torch.arange(first, end)
 
     def _append_all(self, slots: Tensor) -> None:
         """Begin the list anew with these, without empty places."""
