@@ -79,6 +79,8 @@ TRAINING: Paths = (*OUR_TASKS, *ITERATION)
 
 SERVING: Paths = (*OUR_TASKS, *ACTING, "gmi_drl/roles/serving/service.py")
 
+REPLAY: Paths = ("gmi_drl/replay/",)
+
 CHANNELS: Paths = (
     "gmi_drl/comm/channels/agent_end.py",
     "gmi_drl/comm/channels/batcher.py",

@@ -1,5 +1,50 @@
-"""Experience that outlives its iteration. `ExperienceDataset` reads what `gmi-drl serve --experience FOLDER` wrote."""
+"""Experience that outlives its iteration: tables and rings to learn from, and files.
 
+`ExperienceDataset` reads what `gmi-drl serve --experience FOLDER` wrote.
+"""
+
+from gmi_drl.replay.batch import Batch
+from gmi_drl.replay.checkpoint import restore, save
+from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
+from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.files.dataset import ExperienceDataset
+from gmi_drl.replay.limiters import MinSize, Queue, RateLimiter, ReplayTimeoutError, SampleToInsertRatio, Stack
+from gmi_drl.replay.ring import Ring, RingBatch
+from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, MinHeap, Prioritized, Selector, TopK, Uniform
+from gmi_drl.replay.storage import Storage, make_storage
+from gmi_drl.replay.stream import Stream
+from gmi_drl.replay.table import Table
+from gmi_drl.replay.table_state import TableState
 
-__all__ = ["ExperienceDataset"]
+__all__ = [
+    "Batch",
+    "Diffusion",
+    "ExperienceDataset",
+    "Extension",
+    "Field",
+    "Fifo",
+    "Lifo",
+    "MaxHeap",
+    "MinHeap",
+    "MinSize",
+    "Prioritized",
+    "Queue",
+    "RateLimiter",
+    "ReplayTimeoutError",
+    "Ring",
+    "RingBatch",
+    "SampleToInsertRatio",
+    "Selector",
+    "Signature",
+    "Stack",
+    "Statistics",
+    "Storage",
+    "Stream",
+    "Table",
+    "TableState",
+    "TopK",
+    "Uniform",
+    "make_storage",
+    "restore",
+    "save",
+]

@@ -79,8 +79,7 @@ class Contents:
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys."""
-        slots = self.items.insert(stretches, priorities, version)
-        keys = self.items.keys(slots)
+        slots, keys = self.items.insert(stretches, priorities, version)
         self.limiter.counters.inserts += len(slots)
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:

@@ -140,10 +140,16 @@ class Signature:
         """
         if lead is None and fields:
             lead = tuple(next(iter(fields.values())).shape[:1])
+        if len(fields) == len(self.fields) and all(
+            (value := fields.get(field.name)) is not None
+            and value.dtype == field.dtype
+            and value.shape == (*(lead or ()), *field.shape)
+            for field in self.fields
+        ):
+            return
         got = {name: _kind(tuple(value.shape), value.dtype) for name, value in fields.items()}
         wanted = {field.name: _kind((*(lead or ()), *field.shape), field.dtype) for field in self.fields}
-        if got != wanted:
-            raise UsageError("steps do not match the signature: " + "; ".join(_differences(got, wanted)))
+        raise UsageError("steps do not match the signature: " + "; ".join(_differences(got, wanted)))
 
     def difference(self, other: "Signature") -> str | None:
         """How another signature differs, all differences in one line; None if it does not."""

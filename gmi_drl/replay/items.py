@@ -38,32 +38,35 @@ class Items:
         self._free = torch.arange(capacity)  # a ring
         self._next, self.free = 0, capacity
 
-    def insert(self, stretches: Tensor, priorities: Tensor, versions: Tensor | int) -> Tensor:
-        """Add items with stretches `[n, columns]` and priorities `[n]`. Returns their slots; there must be as many."""
+    def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> tuple[Tensor, Tensor]:
+        """Add items with stretches `[n, columns]` and priorities `[n]`. There must be as many slots.
+
+        Returns:
+            Their slots and keys.
+        """
         count = len(stretches)
-        slots = self._free_places(self._next, count)
-        slots = self._free[slots]
+        slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        uses = self._uses[slots] + 1
-        self._uses[slots] = uses
+        uses = self._uses.index_select(0, slots).add_(1)
+        self._uses.index_copy_(0, slots, uses)
         new = torch.empty(count, self.records.shape[1], dtype=torch.int64)
-        new[:, KEY] = (uses << _SLOT_BITS) | slots
+        keys = (uses << _SLOT_BITS) | slots
+        new[:, KEY] = keys
         new[:, TIMES] = 0
         new[:, PRIORITY] = priorities.view(torch.int64)
         new[:, STRETCHES:] = stretches
         self.records.index_copy_(0, slots, new)
-        self.versions[slots] = versions
-        return slots
+        self.versions.index_fill_(0, slots, version)
+        return slots, keys
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
-        self.records[slots, KEY] = 0
-        self._free[self._free_places(self._next + self.free, len(slots))] = slots
-        self.free += len(slots)
-
-    def keys(self, slots: Tensor) -> Tensor:
-        """The keys of items."""
-        return self.records[slots, KEY]
+        self.records[:, KEY].index_fill_(0, slots, 0)
+        first, count = (self._next + self.free) % self.capacity, len(slots)
+        to_end = min(count, self.capacity - first)
+        self._free[first : first + to_end] = slots[:to_end]
+        self._free[: count - to_end] = slots[to_end:]
+        self.free += count
 
     def find(self, keys: Tensor) -> Tensor:
         """The slots of keys, -1 where there is no such item (any more)."""
@@ -86,7 +89,7 @@ class Items:
             "records": self.records.clone(),
             "versions": self.versions.clone(),
             "uses": self._uses.clone(),
-            "free": self._free[self._free_places(self._next, self.free)],
+            "free": self._free_slots(self.free),
         }
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
@@ -97,8 +100,12 @@ class Items:
         self._next, self.free = 0, len(state["free"])
         self._free[: self.free] = state["free"]
 
-    def _free_places(self, first: int, count: int) -> Tensor:
-        return torch.arange(first, first + count).remainder_(self.capacity)
+    def _free_slots(self, count: int) -> Tensor:
+        """The first free slots, copied."""
+        end = self._next + count
+        if end <= self.capacity:
+            return self._free[self._next : end].clone()
+        return torch.cat((self._free[self._next :], self._free[: end - self.capacity]))
 
 
 def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:

@@ -226,9 +226,10 @@ class Table:
         if not isinstance(length, int):
             length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
         inside = first.clamp(0, self.storage.steps - 1)
-        blocks, last = of.block_of(inside), inside + (length - 1)
-        ends = blocks if isinstance(length, int) and length == 1 else of.block_of(last)
-        is_right = (ends == blocks) & (inside == first) & (last >= inside) & (last < inside + self.storage.longest)
+        blocks, is_right = of.block_of(inside), inside == first
+        if not isinstance(length, int) or length != 1:
+            last = inside + (length - 1)
+            is_right &= (of.block_of(last) == blocks) & (last >= inside) & (last < inside + self.storage.longest)
         if not bool(is_right.all()):
             row, column = (~is_right).nonzero()[0].tolist()
             steps = length if isinstance(length, int) else int(length[row, column])

@@ -4,21 +4,21 @@ from gmi_drl.replay.items import Items, first_steps, lengths, priorities_of, str
 
 
 def inserted(items, count, priority=2.0):
+    """The slots and keys of new items."""
     return items.insert(torch.full((count, 1), 7), torch.full((count,), priority, dtype=torch.float64), 0)
 
 
 def test_keys_have_the_slot_below_and_its_uses_above():
     items = Items(4, 1)
-    slots = inserted(items, 3)
-    assert items.keys(slots).tolist() == [(1 << 32) + slot for slot in slots.tolist()]
+    slots, keys = inserted(items, 3)
+    assert keys.tolist() == [(1 << 32) + slot for slot in slots.tolist()]
     items.delete(slots)
-    assert (items.keys(inserted(items, 4)) >> 32).tolist() == [1, 2, 2, 2]
+    assert (inserted(items, 4)[1] >> 32).tolist() == [1, 2, 2, 2]
 
 
 def test_unknown_and_outdated_keys_are_not_found():
     items = Items(2, 1)
-    slots = inserted(items, 2)
-    old = items.keys(slots)
+    slots, old = inserted(items, 2)
     items.delete(slots[:1])
     assert items.find(old).tolist() == [-1, 1]
     inserted(items, 1)
@@ -32,13 +32,13 @@ def test_slots_are_used_again_in_the_order_of_their_release():
     items.delete(torch.tensor([3, 1]))
     items.delete(torch.tensor([4]))
     assert items.free == 3
-    assert inserted(items, 2).tolist() == [3, 1]
-    assert inserted(items, 1).tolist() == [4]
+    assert inserted(items, 2)[0].tolist() == [3, 1]
+    assert inserted(items, 1)[0].tolist() == [4]
 
 
 def test_a_record_tells_all_of_an_item():
     items = Items(5, 1)
-    slots = inserted(items, 3, 0.25)
+    slots, _ = inserted(items, 3, 0.25)
     items.set_priorities(slots[:1], torch.tensor([8.5], dtype=torch.float64))
     records = items.sampled(torch.tensor([0, 2, 0]))
     assert records[:, 1].tolist() == [2, 1, 2]
@@ -57,4 +57,4 @@ def test_state_comes_back():
     inserted(items, 4)
     items.delete(torch.tensor([2, 0]))
     again.load_state_dict(items.state_dict())
-    assert again.keys(inserted(again, 3)).tolist() == items.keys(inserted(items, 3)).tolist()
+    assert inserted(again, 3)[1].tolist() == inserted(items, 3)[1].tolist()

@@ -14,6 +14,8 @@ from gmi_drl.benchmarks.cases.components import (
     planning,
     ppo_update,
     reductions,
+    replay,
+    replay_gather,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous
 from gmi_drl.benchmarks.cases.paper import (
@@ -48,6 +50,7 @@ from gmi_drl.benchmarks.measured import (
     PLANNING,
     PPO,
     RAY,
+    REPLAY,
     RSL_RL,
     SEARCH,
     SERVING,
@@ -65,6 +68,8 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
     (reductions, reductions.CASES, SUMS),
+    (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
+    (replay_gather, replay_gather.CASES, REPLAY),
     (ppo_update, (ppo_update.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
     (learning, learning.CASES, TRAINING),

@@ -20,20 +20,25 @@ class _InOrder(Selector):
         self._order = torch.zeros(2 * self.capacity, dtype=torch.int64)
         self._places = torch.full((self.capacity,), -1)  # of each slot in the list
         self._first = self._end = self._count = 0
+        self._selected: Tensor | None = None  # the last selection, if it was of all in front
 
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
+        self._selected = None
         if self._end + len(slots) > len(self._order):
             self._append_all(self._in_order())
         end = self._end + len(slots)
         self._order[self._end : end] = slots
-        self._places[slots] = torch.arange(self._end, end)
+        self._places.index_copy_(0, slots, torch.arange(self._end, end))
         self._end, self._count = end, self._count + len(slots)
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
-        self._places[slots] = -1
+        self._places.index_fill_(0, slots, -1)
         self._count -= len(slots)
+        if slots is self._selected:  # those in front
+            self._first += len(slots)
+        self._selected = None
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """The same item `count` times."""
@@ -59,10 +64,12 @@ class _InOrder(Selector):
         """The next `count` slots."""
 
     def _in_order(self) -> Tensor:
+        if self._count == self._end - self._first:
+            return self._order[self._first : self._end].clone()
         return self._order[self._first : self._end][self._is_there(self._first, self._end)]
 
     def _is_there(self, first: int, end: int) -> Tensor:
-        return self._places[self._order[first:end]] == torch.arange(first, end)
+        return self._places.index_select(0, self._order[first:end]) == torch.arange(first, end)
 
     def _append_all(self, slots: Tensor) -> None:
         """Begin the list anew with these, without empty places."""
@@ -75,6 +82,9 @@ class Fifo(_InOrder):
     """The oldest item; as a remover it keeps the newest."""
 
     def _next(self, count: int) -> Tensor:
+        if self._count == self._end - self._first:  # no place is empty
+            self._selected = self._order[self._first : self._first + count].clone()
+            return self._selected
         width = count
         while True:
             end = min(self._first + width, self._end)

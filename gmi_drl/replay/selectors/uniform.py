@@ -21,26 +21,26 @@ class Uniform(Selector):
         """Append them."""
         end = self._count + len(slots)
         self._slots[self._count : end] = slots
-        self._places[slots] = torch.arange(self._count, end)
+        self._places.index_copy_(0, slots, torch.arange(self._count, end))
         self._count = end
 
     def deleted(self, slots: Tensor) -> None:
         """Fill their places with the last ones."""
         end = self._count - len(slots)
-        places = self._places[slots]
-        self._places[slots] = -1
+        places = self._places.index_select(0, slots)
+        self._places.index_fill_(0, slots, -1)
         holes = places[places < end]
         if len(holes):
             last = self._slots[end : self._count]
-            moved = last[self._places[last] >= 0]
-            self._slots[holes] = moved
-            self._places[moved] = holes
+            moved = last[self._places.index_select(0, last) >= 0]
+            self._slots.index_copy_(0, holes, moved)
+            self._places.index_copy_(0, moved, holes)
         self._count = end
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw with replacement."""
         drawn = torch.randint(self._count, (count,), generator=generator)
-        return self._slots[drawn], torch.full((count,), 1 / self._count, dtype=torch.float64)
+        return self._slots.index_select(0, drawn), torch.full((count,), 1 / self._count, dtype=torch.float64)
 
     def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw without replacement."""
