@@ -66,7 +66,7 @@ def test_links_lead_somewhere(page):
 
 @pytest.mark.parametrize("task", TASK_SPECS.values(), ids=TASK_SPECS)
 def test_tasks_are_shown_with_their_sizes_and_returns_with_what_was_measured(task):
-    assert f"| `{task.name}` | {task.alias} | {task.num_obs}, {task.num_actions} |" in README
+    assert f"| `{task.name}` | {task.alias} | {task.observation.size}, {task.action.size} |" in README
     (samples,) = load_results(ROOT / "benchmarks" / "results")[f"learning_{task.name}"].samples.values()
     returns = [sample.value for sample in samples]
     untrained = median(sample.details["untrained"] for sample in samples)

@@ -187,7 +187,12 @@ def _writing(
     """See `write_experience`; errors are raised before anything is started."""
     if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
         raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
-    sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
+    sizes = {
+        "task": spec.name,
+        "num_obs": spec.observation.size,
+        "num_actions": spec.action.size,
+        "step_s": spec.step_s,
+    }
     gmis = {
         gmi.id: GMIExperience(num_env=gmi.num_env, seed=serving_seed(facts["seed"], gmi.id), shards=())
         for gmi in layout.gmis

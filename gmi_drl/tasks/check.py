@@ -67,7 +67,7 @@ def _run(check: Check, make: MakeTask) -> list[str]:
 
 def _check_reset(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
-        shape = (task.num_env, task.spec.num_obs)
+        shape = (task.num_env, task.spec.observation.size)
         _check_tensor(mistakes, task, "obs, when made,", task.obs, shape, torch.float32)
         _check_tensor(mistakes, task, "episode_length", task.episode_length, shape[:1], torch.int64)
         task.step(_actions(task, 1)[0])
@@ -99,7 +99,7 @@ def _check_clamping(make: MakeTask, mistakes: _Mistakes) -> None:
 def _check_action_shape(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
         try:
-            task.step(torch.zeros(task.num_env, task.spec.num_actions + 1, device=task.device))
+            task.step(torch.zeros(task.num_env, task.spec.action.size + 1, device=task.device))
             raised = "no error"
         except UsageError:
             return
@@ -170,7 +170,7 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
 def _has_form(mistakes: _Mistakes, task: Task, outcome: Outcome) -> bool:
     """Whether all that `step` returns is there, with its shape and type, so that the values can be checked."""
     obs, reward, terminated, truncated, info = outcome
-    world, shape = (task.num_env,), (task.num_env, task.spec.num_obs)
+    world, shape = (task.num_env,), (task.num_env, task.spec.observation.size)
     missing = [name for name in ("final_obs", "bad", "valid") if name not in info]
     mistakes.unless(not missing, f"info lacks {', '.join(missing)}")
     observations = {"obs": obs, "final_obs": info.get("final_obs", obs)}
@@ -227,7 +227,7 @@ def _check_beginnings(mistakes: _Mistakes, first: Tensor, low: Tensor, high: Ten
 
 def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
-        action = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
+        action = torch.zeros(task.num_env, task.spec.action.size, device=task.device)
         action[-1, -1] = float("nan")
         broken = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)
         broken[-1] = True
@@ -250,7 +250,7 @@ def _range_of_first_observations(task: Task) -> tuple[Tensor, Tensor]:
 
 def _actions(task: Task, steps: int) -> Tensor:
     """Random actions `[steps, N, A]`, the same in every call; some lie beyond [-1, 1]."""
-    shape = (steps, task.num_env, task.spec.num_actions)
+    shape = (steps, task.num_env, task.spec.action.size)
     return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(task.device)
 
 

@@ -4,28 +4,21 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from gmi_drl.config.learners.base import Count, Fraction, LearnerConfig, Positive
-from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, NETWORKS, RUN, Setting
+from gmi_drl.config.learners.base import Count, Fraction, Positive
+from gmi_drl.config.learners.network import NetworkConfig
+from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
-
-Activation = Literal["elu", "tanh"]
 
 ADAPTIVE = Setting(only_with=("schedule", "adaptive"))
 
 
-class PPOConfig(LearnerConfig):
+class PPOConfig(NetworkConfig):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347), with rsl_rl's names where they agree.
 
     A new run gets its task's `hidden`, `reward_scale`, `init_std`, `minibatches`, `epochs` and `desired_kl`.
     """
 
     kind: Annotated[Literal["ppo"], RUN] = "ppo"
-
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1), NETWORKS] = (256, 128, 64)
-    """Widths of the hidden layers of the policy and of the value network."""
-
-    activation: Annotated[Activation, NETWORKS] = "elu"
-    """Follows each hidden layer."""
 
     horizon: Annotated[Count, LIVE] = 16
     """The paper's m: control steps per environment before each update."""

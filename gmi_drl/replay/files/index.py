@@ -68,7 +68,7 @@ class ExperienceIndex(FileModel):
 
 def step_bytes(spec: TaskSpec) -> int:
     """Bytes of one control step of one environment in a shard, without last observations of episodes."""
-    return 4 * (spec.num_obs + spec.num_actions + 1) + 3
+    return spec.observation.nbytes + spec.action.nbytes + 4 + 3
 
 
 def read_index(folder: Path) -> ExperienceIndex:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks.finite import LARGEST, Notices, finite_weights, weighed_sums
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
@@ -69,7 +70,7 @@ class AdaptedTask(ABC):
 
     def __init__(self, spec: TaskSpec, obs: Tensor, action_space: Any) -> None:
         self.spec, self.num_env, self.device = spec, len(obs), obs.device
-        self._weights, self._is_on_host = finite_weights(spec.num_obs, obs.device), obs.device.type == "cpu"
+        self._weights, self._is_on_host = finite_weights(spec.observation.size, obs.device), obs.device.type == "cpu"
         self._notices, self._steps = Notices(spec.name), 0
         self._default_dtype = torch.get_default_dtype()
         self.obs = torch.zeros_like(obs)
@@ -179,7 +180,15 @@ def spec_of(
     steps = episode_steps or UNLIMITED_STEPS
     bounds = in_words(action_space)
     return TaskSpec(
-        name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale, action_bounds=bounds
+        name,
+        name,
+        vector(num_obs),
+        continuous(num_actions),
+        HIDDEN,
+        int(steps),
+        float(step_s),
+        reward_scale,
+        action_bounds=bounds,
     )
 
 
