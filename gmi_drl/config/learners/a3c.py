@@ -14,7 +14,7 @@ from gmi_drl.config.learners.base import (
     Fraction,
     Positive,
 )
-from gmi_drl.config.learners.network import NetworkConfig
+from gmi_drl.config.learners.network import NetworkConfig, usual_network
 from gmi_drl.config.learners.ppo import ADAPTIVE
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.layout.experience import RolloutForm
@@ -97,7 +97,16 @@ class A3CConfig(NetworkConfig):
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
-        """See `LearnerConfig`."""
+        """See `LearnerConfig`; with categories or images, what is usual for games."""
+        if task.action.categories or task.observation.of_kind("image"):
+            return cls(
+                **usual_network(task),
+                reward_scale=task.reward_scale,
+                horizon=16,
+                entropy_coef=0.01,
+                max_grad_norm=0.5,
+                init_std=task.init_std,
+            )
         return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
 
     def rollouts_of(self, agents: int, trainers: int) -> int:

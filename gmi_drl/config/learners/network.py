@@ -1,7 +1,7 @@
 """The settings of policy and value networks, which all our learners have."""
 
 from collections.abc import Collection
-from typing import Annotated
+from typing import Annotated, Any
 
 from gmi_drl.config.learners.base import Count, LearnerConfig
 from gmi_drl.config.settings import NETWORKS
@@ -52,3 +52,8 @@ class NetworkConfig(LearnerConfig):
         if self.features is not None and not task.observation.of_kind("image"):
             mistakes.append(f"learner.features is for images, and {task.name} has none: leave it out")
         return mistakes
+
+
+def usual_network(task: TaskSpec) -> dict[str, Any]:
+    """The usual networks of a task with categories or images: of images by ReLU, of vectors by tanh."""
+    return {"hidden": task.hidden, "activation": "relu" if task.observation.of_kind("image") else "tanh"}

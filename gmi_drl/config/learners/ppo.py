@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from gmi_drl.config.learners.base import Count, Fraction, Positive
-from gmi_drl.config.learners.network import NetworkConfig
+from gmi_drl.config.learners.network import NetworkConfig, usual_network
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
 
@@ -68,7 +68,21 @@ class PPOConfig(NetworkConfig):
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
-        """See `LearnerConfig`."""
+        """See `LearnerConfig`; with categories or images, what is usual for games (Schulman et al., table 5)."""
+        if task.action.categories or task.observation.of_kind("image"):
+            return cls(
+                **usual_network(task),
+                reward_scale=task.reward_scale,
+                horizon=128,
+                learning_rate=2.5e-4,
+                schedule="fixed",
+                clip=0.1,
+                value_loss_coef=0.5,
+                clip_value_loss=False,  # returns of unscaled rewards are far from 0
+                entropy_coef=0.01,
+                max_grad_norm=0.5,
+                init_std=task.init_std,
+            )
         return cls(
             hidden=task.hidden,
             reward_scale=task.reward_scale,
