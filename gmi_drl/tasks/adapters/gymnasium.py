@@ -94,8 +94,8 @@ class GymnasiumTask(AdaptedTask):
         )
         if self._mode == SAME_STEP and ended.any():
             outcome.final_obs = seen.clone()
-            last = _rows(infos["final_obs"], ended)
-            outcome.final_obs[self._tensor(ended, torch.bool)] = self._obs_space.tensor(last, self._device)
+            last = self._obs_space.tensor_of(infos["final_obs"], ended.nonzero()[0].tolist(), self._device)
+            outcome.final_obs[self._tensor(ended, torch.bool)] = last
         if self._mode == NEXT_STEP:
             outcome.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
         if self._mode == DISABLED:
@@ -222,20 +222,6 @@ def spec_of_spaces(
     """
     seen, acts = ObservationSpace(name, envs.single_observation_space), ActionSpace(name, envs.single_action_space)
     return sized(name, seen.observation, acts.action, in_words(acts), episode_steps, step_s, reward_scale)
-
-
-def _rows(nested: Any, chosen: Any) -> Any:
-    """The chosen environments' rows of nested arrays, which may be arrays of arrays."""
-    if isinstance(nested, Mapping):
-        return {key: _rows(value, chosen) for key, value in nested.items() if not str(key).startswith("_")}
-    rows = nested[chosen]
-    if rows.dtype != np.object_:
-        return rows
-    if isinstance(rows[0], tuple):
-        return tuple(np.stack(part) for part in zip(*rows, strict=True))
-    if isinstance(rows[0], Mapping):
-        return {key: np.stack([row[key] for row in rows]) for key in rows[0]}
-    return np.stack(rows)
 
 
 def _autoreset_mode(envs: "VectorEnv[Any, Any, Any]", name: str) -> str:

@@ -1,6 +1,6 @@
 """gymnasium's spaces as ours: the parts of observations, and how rows of actions become the simulator's."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -44,6 +44,15 @@ class Leaf:
         """The name of its class."""
         return type(self.space).__name__
 
+    def value_of(self, infos: Any, env: int) -> Any:
+        """Its value in one environment, from the infos of all: mappings of arrays, or arrays of what is no array."""
+        nested, is_of_env = infos, False
+        for key in self.path:
+            if not is_of_env and isinstance(nested, np.ndarray):
+                nested, is_of_env = nested[env], True
+            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+        return nested if is_of_env else nested[env]
+
     def value(self, nested: Any) -> Any:
         """Its value within the value of the whole space."""
         for key in self.path:
@@ -83,10 +92,16 @@ class ObservationSpace:
 
     def tensor(self, nested: Any, device: torch.device) -> Tensor:
         """A copy on the device of the observations of N environments, `[N, *shape]`."""
-        if len(self._leaves) == 1:
-            return _converted(self._leaves[0], self._leaves[0].value(nested), device)
-        parts = {leaf.name: _converted(leaf, leaf.value(nested), device) for leaf in self._leaves}
-        return pack(parts, self.observation)
+        return self._packed([leaf.value(nested) for leaf in self._leaves], device)
+
+    def tensor_of(self, infos: Any, envs: Sequence[int], device: torch.device) -> Tensor:
+        """The same of the observations of some environments, from what gymnasium merges out of their infos."""
+        values = [np.stack([leaf.value_of(infos, env) for env in envs]) for leaf in self._leaves]
+        return self._packed(values, device)
+
+    def _packed(self, values: Sequence[Any], device: torch.device) -> Tensor:
+        converted = [_converted(leaf, value, device) for leaf, value in zip(self._leaves, values, strict=True)]
+        return pack(dict(zip((leaf.name for leaf in self._leaves), converted, strict=True)), self.observation)
 
 
 class ActionSpace:

@@ -320,9 +320,7 @@ def test_an_action_of_another_shape_is_refused():
     ("name", "message"),
     [
         ("gymnasium:HalfCheeta-v5", "did you mean 'HalfCheetah-v5'"),
-        ("gymnasium:CartPole-v1", "its actions are Discrete"),
-        ("gymnasium:Blackjack-v1", "its observations are Tuple.*supported is a Box"),
-        ("gymnasium:odd_envs:Composed-v0", "its observations are Dict.*gymnasium.wrappers.FlattenObservation makes"),
+        ("gymnasium:odd_envs:Composed-v0", r"of its observations words is Text.*supported are Box, Discrete"),
     ],
 )
 def test_what_cannot_be_trained_is_refused(name, message):
