@@ -24,7 +24,7 @@ def draw(name: str) -> np.ndarray:
     assert isinstance(task, SimTask)
     generator = torch.Generator().manual_seed(0)
     for _ in range(STEPS):
-        task.step(0.3 * torch.randn(1, task.spec.num_actions, generator=generator))
+        task.step(0.3 * torch.randn(1, task.spec.action.size, generator=generator))
     with closing(Renderer(task.model_xml, 1, SIZE, None)) as renderer:
         return np.array(renderer.draw(task.states()))
 

@@ -1,7 +1,12 @@
 """The tasks: their sizes, which planning needs, and suitable settings. Imports no simulator."""
 
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gmi_drl.errors import UsageError
+from gmi_drl.network_sizes import NetworkSettings, num_weights
+from gmi_drl.spaces import Action, Observation, action_of, continuous, observation_of, to_json, vector
 
 MOST_ENVIRONMENTS = 2**20
 """Most environments of one GMI; a larger number is taken for a typing error."""
@@ -25,8 +30,8 @@ class TaskSpec:
     Args:
         name: The task's name in commands and files.
         alias: The paper's abbreviation.
-        num_obs: Length of one observation.
-        num_actions: Length of one action, each in [-1, 1].
+        observation: What the agent sees.
+        action: What it does.
         hidden: Default widths of the hidden layers, of policy and value network alike.
         episode_steps: Control steps after which an episode is truncated.
         step_s: Simulated seconds per control step.
@@ -37,12 +42,17 @@ class TaskSpec:
         desired_kl: The KL of a mini-batch that the adaptive learning rate aims at. A smaller one moves the policy less,
             which suits tasks whose advantages are mostly chance.
         action_bounds: The simulator's values for -1 and 1, in words (`2 x [-3, 3]`); empty if not known.
+        frame_skip: Frames of the simulator per control step.
+        agents: Agents of one world, each of which is a row of all tensors.
+
+    Raises:
+        UsageError: Observation or action is a number, as before version 0.2.
     """
 
     name: str
     alias: str
-    num_obs: int
-    num_actions: int
+    observation: Observation
+    action: Action
     hidden: tuple[int, ...]
     episode_steps: int
     step_s: float
@@ -52,37 +62,84 @@ class TaskSpec:
     epochs: int = 4
     desired_kl: float = 0.04
     action_bounds: str = ""
+    frame_skip: int = 1
+    agents: int = 1
 
-    def num_weights(self, hidden: tuple[int, ...] | None = None) -> int:
+    def __post_init__(self) -> None:
+        if not isinstance(self.observation, Observation) or not isinstance(self.action, Action):
+            raise UsageError(
+                f"{self.name}: TaskSpec takes spaces in place of numbers: `observation=vector({self.observation}), "
+                f"action=continuous({self.action})` of gmi_drl.spaces"
+            )
+
+    def num_weights(self, network: NetworkSettings | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).
 
         Args:
-            hidden: Widths of the hidden layers; None for the task's own.
+            network: What is set of the networks; None for the task's own hidden layers.
         """
-        return sum(
-            (width + 1) * next_width
-            for outputs in (self.num_actions, 1)
-            for width, next_width in pairwise((self.num_obs, *(hidden or self.hidden), outputs))
-        )
+        return num_weights(network or NetworkSettings(self.hidden), self.observation, self.action)
 
-    def bucket_bytes(self, hidden: tuple[int, ...] | None = None) -> int:
+    def bucket_bytes(self, network: NetworkSettings | None = None) -> int:
         """Bytes of the float32 bucket that GMIs reduce: all parameters, and up to `AGREED` further numbers."""
-        return 4 * (self.num_weights(hidden) + self.num_actions + AGREED)
+        return 4 * (self.num_weights(network) + self.action.numbers + AGREED)
+
+    def to_json(self) -> dict[str, Any]:
+        """The sizes as data of JSON; `spec_of` reads it."""
+        return asdict(self) | {"observation": to_json(self.observation), "action": to_json(self.action)}
+
+
+def spec_of(data: Mapping[str, Any]) -> TaskSpec:
+    """The sizes that `TaskSpec.to_json` has written."""
+    spaces = {"observation": observation_of(data["observation"]), "action": action_of(data["action"])}
+    return TaskSpec(**{**data, **spaces, "hidden": tuple(data["hidden"])})
 
 
 TASK_SPECS: dict[str, TaskSpec] = {
     spec.name: spec
     for spec in (
-        TaskSpec("ant", "AT", 60, 8, (256, 128, 64), 1000, 1 / 60, reward_scale=0.05),
-        TaskSpec("anymal", "AY", 48, 12, (256, 128, 64), 2500, 1 / 50, reward_scale=5.0, minibatches=8),
-        TaskSpec("ball_balance", "BB", 24, 3, (256, 128, 64), 500, 1 / 100, reward_scale=0.1, minibatches=8),
-        TaskSpec("franka_cabinet", "FC", 23, 9, (256, 128, 64), 500, 1 / 60, reward_scale=0.02, minibatches=8),
-        TaskSpec("humanoid", "HM", 108, 21, (200, 400, 100), 1000, 1 / 60, reward_scale=0.02, minibatches=8),
+        TaskSpec("ant", "AT", vector(60), continuous(8), (256, 128, 64), 1000, 1 / 60, reward_scale=0.05),
+        TaskSpec(
+            "anymal", "AY", vector(48), continuous(12), (256, 128, 64), 2500, 1 / 50, reward_scale=5.0, minibatches=8
+        ),
+        TaskSpec(
+            "ball_balance",
+            "BB",
+            vector(24),
+            continuous(3),
+            (256, 128, 64),
+            500,
+            1 / 100,
+            reward_scale=0.1,
+            minibatches=8,
+        ),
+        TaskSpec(
+            "franka_cabinet",
+            "FC",
+            vector(23),
+            continuous(9),
+            (256, 128, 64),
+            500,
+            1 / 60,
+            reward_scale=0.02,
+            minibatches=8,
+        ),
+        TaskSpec(
+            "humanoid",
+            "HM",
+            vector(108),
+            continuous(21),
+            (200, 400, 100),
+            1000,
+            1 / 60,
+            reward_scale=0.02,
+            minibatches=8,
+        ),
         TaskSpec(
             "shadow_hand",
             "SH",
-            211,
-            20,
+            vector(211),
+            continuous(20),
             (512, 512, 512, 256),
             600,
             1 / 60,
@@ -99,7 +156,7 @@ TASK_SPECS: dict[str, TaskSpec] = {
 
 def _mujoco_spec(name: str, num_obs: int, num_actions: int, step_s: float, reward_scale: float = 0.05) -> TaskSpec:
     full = f"{MUJOCO}:{name}"
-    return TaskSpec(full, full, num_obs, num_actions, (256, 128, 64), 1000, step_s, reward_scale)
+    return TaskSpec(full, full, vector(num_obs), continuous(num_actions), (256, 128, 64), 1000, step_s, reward_scale)
 
 
 MUJOCO_SPECS: dict[str, TaskSpec] = {

@@ -7,6 +7,7 @@ import torch
 from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.workload import TASK_SPECS
 
 T, N = 8, 32
@@ -23,13 +24,13 @@ def make_policy(seed=0, hidden=SPEC.hidden):
 
 def make_rollout(policy, seed=1, num_env=N):
     generator = torch.Generator().manual_seed(seed)
-    rollout = Rollout(T, num_env, SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
-    rollout.obs.copy_(torch.randn(T, num_env, SPEC.num_obs, generator=generator))
+    rollout = Rollout(RolloutForm(T, num_env, SPEC.observation, SPEC.action), torch.device("cpu"))
+    rollout.obs.copy_(torch.randn(T, num_env, SPEC.observation.size, generator=generator))
     rollout.valid.fill_(1)
     with torch.no_grad():
         noise = torch.randn(rollout.action.shape, generator=generator)
-        rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
-        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
+        rollout.action[:], rollout.params[:] = policy.act(rollout.obs, noise)
+        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.params))
         rollout.value.copy_(policy.value(rollout.obs))
         rollout.log_std.copy_(policy.log_std)
     rollout.reward.copy_(torch.randn(T, num_env, generator=generator))

@@ -173,7 +173,10 @@ def _write_run(path: Path, kind: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     folder.create()
     folder.write_setup(layout, config)
-    learner = {"normaliser": torch.zeros(1 + 2 * task.num_obs, dtype=torch.float64), "parameters": torch.zeros(4)}
+    learner = {
+        "normaliser": torch.zeros(1 + 2 * task.observation.size, dtype=torch.float64),
+        "parameters": torch.zeros(4),
+    }
     if kind != "rsl_rl":
         agent = make_agent(task, acting_of(config), torch.device("cpu"), seed=0)
         flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)

@@ -35,7 +35,7 @@ from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.templates import TDG_EX
-from gmi_drl.workload import TASK_SPECS, TaskSpec
+from gmi_drl.workload import TASK_SPECS, spec_of
 
 N, CPU = 4, torch.device("cpu")
 HANG_S = 60.0
@@ -55,9 +55,9 @@ class Apart:
     def iterate(self, decide: Any) -> None:
         """Let the agent collect rollouts with an older policy, and the trainer learn from them."""
         spec, horizon = self.task.spec, self.learner.horizon
-        form = RolloutForm(horizon, N, spec.num_obs, spec.num_actions)
+        form = RolloutForm(horizon, N, spec.observation, spec.action)
         batch = ExperienceBatch.empty(form, self.learner.rollouts or 1, CPU)
-        slot = Slot(Rollout(horizon, N, spec.num_obs, spec.num_actions, CPU))
+        slot = Slot(Rollout(RolloutForm(horizon, N, spec.observation, spec.action), CPU))
         for number in range(len(batch.obs)):
             self.actor.collect(slot, PhaseClock(CPU))
             for name in (
@@ -107,7 +107,7 @@ class Dedicated(RemoteReplica):
             for thread in self._threads:
                 thread.start()
             told = agent.receive(HANG_S)
-        spec = TaskSpec(**told["spec"])
+        spec = spec_of(told["spec"])
         super().__init__(spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
         self.learn_from(agent, told["num_env"], len(told["terms"]))
 

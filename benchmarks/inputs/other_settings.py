@@ -32,6 +32,10 @@ OURS = {
     "learner.max_grad_norm": "0.01",
     "learner.init_std": "0.9",
     "learner.bootstrap": "last_value",
+    "learner.conv": "[[4, 3, 1]]",
+    "learner.features": "16",
+    "learner.share": "true",
+    "learner.obs_groups": "{actor: [policy]}",
 }
 
 PPO = {**OURS, "learner.epochs": "1", "learner.lam": "0.2", "learner.clip_value_loss": "false"}

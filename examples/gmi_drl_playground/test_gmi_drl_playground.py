@@ -73,7 +73,7 @@ def test_a_task_that_ends_and_sees_in_groups_keeps_the_contract():
 
 def test_sizes_are_the_environments():
     spec = narrow().spec
-    assert (spec.name, spec.num_obs, spec.num_actions) == ("playground:NarrowCartpole", 5, 1)
+    assert (spec.name, spec.observation.size, spec.action.size) == ("playground:NarrowCartpole", 5, 1)
     assert (spec.episode_steps, spec.step_s) == (STEPS, 0.01)
 
 

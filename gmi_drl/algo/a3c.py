@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.backprop import Backprop
+from gmi_drl.algo.distributions import Gaussian
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
@@ -113,7 +114,8 @@ class A3C(FlatLearner[A3CConfig]):
             cuda_graphs=cuda_graphs,
         )
         self.normaliser = normaliser
-        self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
+        if policy.is_plain:
+            self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
 
     @property
     def learning_rate_factor(self) -> float:
@@ -171,18 +173,49 @@ class A3C(FlatLearner[A3CConfig]):
             next_value=torch.cat((value[:, 1:], last_value[:, None]), 1),
         )
         if config.vtrace:
-            log_prob = experience.in_time(self.policy.log_prob(samples.action, self.policy.actor(samples.obs)))
+            log_prob = experience.in_time(self.policy.log_prob(samples.action, self.policy.params(samples.obs)))
             estimates = vtrace(steps, (log_prob - experience.log_prob).exp(), config.rho_clip, config.c_clip)
         else:
             estimates = n_step_returns(steps)
         experience.shuffle(estimates.target, samples.target)
         experience.shuffle(estimates.advantage, samples.advantage)
 
-    @torch.no_grad()
     def _compute_gradient(self, part: Samples) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and the metrics.
 
-        The loss is `-mean(log_prob weight advantage) + value_loss_coef mean(error^2) - entropy_coef entropy`. With z
+        The loss is `-mean(log_prob weight advantage) + value_loss_coef mean(error^2) - entropy_coef entropy`.
+        """
+        if self.policy.is_plain:
+            self._differentiate(part)
+        else:
+            self._by_autograd(part)
+
+    def _by_autograd(self, part: Samples) -> None:
+        config, policy = self.config, self.policy
+        self.flat.bucket.zero_()
+        params, value = policy.params_and_value(part.obs)
+        log_prob = policy.log_prob(part.action, params)
+        with torch.no_grad():
+            change = log_prob - part.log_prob
+            ratio = change.exp()
+            rho = ratio.clamp(max=config.rho_clip) * part.valid
+            weight = rho if config.vtrace else part.valid
+            if config.clip is not None:
+                weight = weight * ((ratio - 1) * part.advantage.sign() <= config.clip)
+            kl = 0.5 * (change.square() * part.valid).mean()
+        policy_loss = -(log_prob * weight * part.advantage).mean()
+        value_loss = ((value - part.target).square() * part.valid).mean()
+        entropy = policy.entropy(params)
+        if not policy.distribution.entropy_is_constant:
+            entropy = (entropy * part.valid).mean()
+        loss = policy_loss + config.value_loss_coef * value_loss - config.entropy_coef * entropy
+        self._fill_bucket(loss, policy_loss, value_loss, kl, rho.mean(), *self._entropy_of(entropy))
+
+    @torch.no_grad()
+    def _differentiate(self, part: Samples) -> None:
+        """The same without autograd, for two MLPs and a Gaussian.
+
+        With z
         the distance of an action from the mean in standard deviations, the log density changes by z / std with the mean
         and by z^2 - 1 with the logarithm of std, the entropy by 1 with the latter.
         """
@@ -191,7 +224,7 @@ class A3C(FlatLearner[A3CConfig]):
         precision = (-policy.log_std).exp()
         gap = part.action - actor[-1]
         distance = gap * precision
-        log_prob = policy.log_density(distance)
+        log_prob = Gaussian.log_density(distance, policy.log_std)
         change = log_prob - part.log_prob
         ratio = change.exp()
         rho = ratio.clamp(max=config.rho_clip).mul_(part.valid)

@@ -26,9 +26,9 @@ class Agent:
 
     @torch.no_grad()
     def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Actions `[N, A]` for observations `[N, O]`: the mean, or with standard normal noise `[N, A]` a sample."""
+        """Actions `[N, A]` for observations: the most likely, or with noise of the distribution `[N, P]` a sample."""
         if noise is None:
-            return self.policy.actor(self.normaliser(obs))  # type: ignore[no-any-return]
+            return self.policy.distribution.mode(self.policy.params(self.normaliser(obs)))
         return self.policy.act(self.normaliser(obs), noise)[0]
 
     @torch.no_grad()
@@ -45,7 +45,7 @@ class Agent:
         """
         rollout.obs.copy_(self.normaliser(rollout.obs))
         rollout.value.copy_(self.policy.value(rollout.obs))
-        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.mean))
+        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.params))
         rollout.log_std.copy_(self.policy.log_std)
         if config.bootstrap == "last_value":
             rollout.bootstrap.mul_(rollout.value)
@@ -59,7 +59,7 @@ class Agent:
         """
         if config.bootstrap == "last_value":
             rollout.bootstrap.mul_(self.value(rollout.obs))
-        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.mean))
+        rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.params))
 
 
 def make_agent(spec: TaskSpec, config: OurConfig, device: torch.device, *, seed: int) -> Agent:
@@ -67,4 +67,4 @@ def make_agent(spec: TaskSpec, config: OurConfig, device: torch.device, *, seed:
     with torch.random.fork_rng(devices=[]):  # some simulators draw from torch's own generator, and not all the same
         torch.default_generator.manual_seed(seed)
         policy = make_policy(spec, config)
-    return Agent(policy.to(device), Normaliser(spec.num_obs, device))
+    return Agent(policy.to(device), Normaliser(spec.observation, device))

@@ -7,9 +7,10 @@ from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu, elu_
 
-_FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Elu: elu_, nn.Tanh: torch.tanh_}
+_FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Elu: elu_, nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_}
 _BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
     Elu: lambda gradient, result: torch.ops.aten.elu_backward(gradient, 1, 1, 1, True, result),
+    nn.ReLU: lambda gradient, result: torch.ops.aten.threshold_backward(gradient, result, 0),
     nn.Tanh: lambda gradient, result: torch.ops.aten.tanh_backward(gradient, result),
 }
 """The gradient of an activation's input, from the gradient of its result and the result."""

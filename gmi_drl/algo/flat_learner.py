@@ -39,7 +39,10 @@ class FlatLearner(Generic[Config]):
     """
 
     METRICS: ClassVar[tuple[str, ...]]
-    """Metrics of a step in the order of the bucket's tail, one of them "kl"; then "skipped_updates"."""
+    """Metrics of a step in the order of the bucket's tail, one of them "kl"; then "skipped_updates".
+
+    Before the latter there is "entropy" where it depends on the observation (`measured`).
+    """
 
     def __init__(
         self,
@@ -55,13 +58,15 @@ class FlatLearner(Generic[Config]):
         self._cuda_graphs = cuda_graphs
         device = policy.log_std.device
         make_bucket = make_bucket or partial(torch.zeros, device=device)
-        self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.METRICS) - 1, make_bucket=make_bucket)
+        more = () if policy.distribution.entropy_is_constant else ("entropy",)
+        self.measured = (*self.METRICS[:-1], *more, self.METRICS[-1])
+        self.flat = FlatParameters(policy.parameters_in_order(), tail=len(self.measured) - 1, make_bucket=make_bucket)
         size = policy.actor_size
-        self._clipped = self.flat.gradient[:size], self.flat.gradient[size:]  # actor and critic apart
+        self._clipped = [part for part in (self.flat.gradient[:size], self.flat.gradient[size:]) if len(part)]
         self.learning_rate = torch.tensor(config.learning_rate, device=device)
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
-        self.totals = torch.zeros(len(self.METRICS), device=device)
+        self.totals = torch.zeros(len(self.measured), device=device)
         self.release()
 
     @property
@@ -76,12 +81,20 @@ class FlatLearner(Generic[Config]):
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
-        """Means over the steps of the last update; learning rate, entropy and noise after it. Waits for the device."""
-        count = self.config.epochs * self.config.minibatches
-        now = torch.stack((self.learning_rate, self.policy.entropy(), self.policy.log_std.exp().mean()))
-        *sums, skipped, learning_rate, entropy, action_std = torch.cat((self.totals, now)).tolist()
-        rows = dict(zip(self.METRICS, [total / count for total in sums] + [skipped], strict=True))
-        return {**rows, "learning_rate": learning_rate, "entropy": entropy, "action_std": action_std}
+        """Means over the steps of the last update; learning rate, noise and constant entropy after it.
+
+        Waits for the device.
+        """
+        policy, count = self.policy, self.config.epochs * self.config.minibatches
+        now = {"learning_rate": self.learning_rate}
+        if policy.distribution.entropy_is_constant:
+            now["entropy"] = policy.entropy()
+        if policy.log_std.numel():
+            now["action_std"] = policy.log_std.exp().mean()
+        values = torch.cat((self.totals, torch.stack([*now.values()]))).tolist()
+        *sums, skipped = values[: len(self.measured)]
+        rows = dict(zip(self.measured, [total / count for total in sums] + [skipped], strict=True))
+        return rows | dict(zip(now, values[len(self.measured) :], strict=True))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything that the next update depends on."""
@@ -123,11 +136,15 @@ class FlatLearner(Generic[Config]):
         with torch.no_grad():
             self.flat.tail.copy_(torch.stack([number.detach() for number in measured]) * self.sample_share)
 
+    def _entropy_of(self, entropy: Tensor) -> tuple[Tensor, ...]:
+        """The entropy as a metric, if it is one of a step."""
+        return () if self.policy.distribution.entropy_is_constant else (entropy,)
+
     @torch.no_grad()
     def _apply(self) -> None:
         """One step of Adam with the sum in the bucket."""
         flat = self.flat
-        self._adapt_learning_rate(flat.tail[self.METRICS.index("kl")])
+        self._adapt_learning_rate(flat.tail[self.measured.index("kl")])
         for part in self._clipped:
             self._clip(part)
         self.found_inf.copy_(1 - flat.gradient.sum().isfinite().float())

@@ -35,7 +35,10 @@ class FlatParameters:
 
 
 def _shaped(part: Tensor, shape: torch.Size) -> Tensor:
-    """A view of a part of the vector as a parameter."""
+    """A view of a part of the vector as a parameter: of convolutions as `[out, kh, kw, in]`, which is NHWC."""
+    if len(shape) == 4:
+        out, channels, height, width = shape
+        return part.view(out, height, width, channels).permute(0, 3, 1, 2)
     return part.view(shape[::-1]).t() if len(shape) == 2 else part.view(shape)
 
 

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.flat_learner import FlatLearner
-from gmi_drl.algo.networks import gaussian_kl
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
 from gmi_drl.config.learners import PPOConfig
 
@@ -31,7 +30,10 @@ class PPO(FlatLearner[PPOConfig]):
         self._take_steps()
 
     def policy_gradient(self, batch: MiniBatch) -> Tensor:
-        """The policy's part of the gradient over a mini-batch, a view that the next call overwrites."""
+        """The policy's part of the gradient over a mini-batch, a view that the next call overwrites.
+
+        With a shared trunk it is the whole gradient.
+        """
         self._compute_gradient(batch)
         return self.flat.gradient[: self.policy.actor_size]
 
@@ -56,20 +58,24 @@ class PPO(FlatLearner[PPOConfig]):
     def _compute_gradient(self, batch: MiniBatch) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and the metrics."""
         self.flat.bucket.zero_()
-        mean = self.policy.actor(batch.obs)
-        surrogate, value_loss = self._surrogate(batch, mean), self._value_loss(batch)
+        policy, distribution = self.policy, self.policy.distribution
+        params, value = policy.params_and_value(batch.obs)
+        surrogate, value_loss = self._surrogate(batch, params), self._value_loss(batch, value)
         with torch.no_grad():
-            kl = (gaussian_kl(batch.mean, self.old_log_std, mean, self.policy.log_std) * batch.valid).mean()
-        loss = surrogate + self.config.value_loss_coef * value_loss - self.config.entropy_coef * self.policy.entropy()
-        self._fill_bucket(loss, surrogate, value_loss, kl)
+            kl = distribution.kl(batch.params, self.old_log_std, params, policy.log_std)
+            kl = (kl * batch.valid).mean()
+        entropy = policy.entropy(params)
+        if not distribution.entropy_is_constant:
+            entropy = (entropy * batch.valid).mean()
+        loss = surrogate + self.config.value_loss_coef * value_loss - self.config.entropy_coef * entropy
+        self._fill_bucket(loss, surrogate, value_loss, kl, *self._entropy_of(entropy))
 
-    def _surrogate(self, batch: MiniBatch, mean: Tensor) -> Tensor:
-        ratio = (self.policy.log_prob(batch.action, mean) - batch.log_prob).exp()
+    def _surrogate(self, batch: MiniBatch, params: Tensor) -> Tensor:
+        ratio = (self.policy.log_prob(batch.action, params) - batch.log_prob).exp()
         clipped = ratio.clamp(1 - self.config.clip, 1 + self.config.clip)
         return (torch.max(-batch.advantage * ratio, -batch.advantage * clipped) * batch.valid).mean()
 
-    def _value_loss(self, batch: MiniBatch) -> Tensor:
-        value = self.policy.value(batch.obs)
+    def _value_loss(self, batch: MiniBatch, value: Tensor) -> Tensor:
         loss = (value - batch.returns).square()
         if self.config.clip_value_loss:
             near = batch.value + (value - batch.value).clamp(-self.config.clip, self.config.clip)

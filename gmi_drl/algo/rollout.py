@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.config.learners import OurConfig
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.observations import dtype_of
 
 
 @dataclass
@@ -16,7 +18,7 @@ class MiniBatch:
     obs: Tensor
     action: Tensor
     log_prob: Tensor
-    mean: Tensor
+    params: Tensor
     value: Tensor
     returns: Tensor
     advantage: Tensor
@@ -29,30 +31,33 @@ class Rollout:
     An evaluated rollout is complete: a learner needs nothing else from the agent that acted.
 
     Attributes:
-        obs: Observations `[T, N, O]`; `Agent.evaluate` normalises them.
-        last_obs: Raw observations `[N, O]` after the last step.
-        mean: Of the policy that acted, `[T, N, A]`.
-        log_std: Of the policy that acted, `[A]`.
-        delta: Of the normaliser, from the raw observations, float64 `[1 + 2 O]`.
+        obs: Observations `[T, N, *shape]`; `Agent.evaluate` normalises them.
+        last_obs: Raw observations `[N, *shape]` after the last step.
+        params: Of the distributions that actions were drawn from, `[T, N, P]`.
+        log_std: Of the policy that acted, for each continuous number of an action.
+        delta: Of the normaliser, from the raw observations, float64 `[1 + 2 V]` for V numbers in vectors.
         sums: Sum of rewards, number of episodes that ended, sums of their returns and lengths, number of environments
             that went wrong, and sums of the K terms of the reward, float64 `[5 + K]`.
     """
 
-    def __init__(
-        self, horizon: int, num_env: int, num_obs: int, num_actions: int, device: torch.device, num_terms: int = 0
-    ) -> None:
-        def empty(*shape: int) -> Tensor:
-            return torch.zeros(horizon, num_env, *shape, device=device)
+    def __init__(self, form: RolloutForm, device: torch.device) -> None:
+        def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.zeros(horizon, num_env, *shape, dtype=dtype, device=device)
 
+        horizon, num_env, seen, action = form.horizon, form.num_env, form.observation, form.action
         self.horizon, self.num_env = horizon, num_env
-        self.obs, self.action, self.mean = empty(num_obs), empty(num_actions), empty(num_actions)
+        self.obs, self.action, self.params = (
+            empty(*seen.shape, dtype=dtype_of(seen)),
+            empty(action.size),
+            empty(action.params),
+        )
         self.log_prob, self.reward, self.value = empty(), empty(), empty()
         self.done, self.valid, self.bootstrap = empty(), empty(), empty()
         self.advantage, self.returns = empty(), empty()
-        self.last_obs = torch.zeros(num_env, num_obs, device=device)
-        self.log_std = torch.zeros(num_actions, device=device)
-        self.delta = torch.zeros(1 + 2 * num_obs, dtype=torch.float64, device=device)
-        self.sums = torch.zeros(5 + num_terms, dtype=torch.float64, device=device)
+        self.last_obs = torch.zeros(num_env, *seen.shape, dtype=self.obs.dtype, device=device)
+        self.log_std = torch.zeros(action.numbers, device=device)
+        self.delta = torch.zeros(1 + 2 * seen.vector_size, dtype=torch.float64, device=device)
+        self.sums = torch.zeros(5 + form.num_terms, dtype=torch.float64, device=device)
 
     @property
     def transitions(self) -> int:

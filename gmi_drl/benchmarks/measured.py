@@ -30,7 +30,7 @@ ADAPTERS: Paths = (
 ACTING: Paths = (
     "gmi_drl/algo/agent.py",
     "gmi_drl/algo/elu.py",
-    "gmi_drl/algo/networks.py",
+    "gmi_drl/algo/networks/",
     "gmi_drl/algo/normaliser.py",
     "gmi_drl/algo/rollout.py",
     "gmi_drl/algo/rollout_slot.py",
@@ -43,7 +43,7 @@ UPDATE: Paths = (
     "gmi_drl/algo/elu.py",
     "gmi_drl/algo/flat_learner.py",
     "gmi_drl/algo/flat_parameters.py",
-    "gmi_drl/algo/networks.py",
+    "gmi_drl/algo/networks/",
 )
 
 PPO: Paths = (*UPDATE, "gmi_drl/algo/ppo.py")

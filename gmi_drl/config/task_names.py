@@ -20,7 +20,7 @@ from gmi_drl.workload import MUJOCO, MUJOCO_SPECS, TASK_SPECS, TaskSpec
 GROUP = "gmi_drl.tasks"
 """Entry points of third parties: `NAME = module:make`, `make(rest, *, num_env, device, seed, threads) -> Task`."""
 
-DESCRIPTION_SCHEMA = "gmi-drl/task/1"
+DESCRIPTION_SCHEMA = "gmi-drl/task/2"
 """Schema of the line in which `tasks.describe` prints a task's sizes."""
 
 CLOSE_S = 30.0

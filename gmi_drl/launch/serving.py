@@ -22,7 +22,7 @@ from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
-from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, step_bytes
+from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, sizes_of, step_bytes
 from gmi_drl.replay.files.writer import ExperienceWriter, write_experience
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.seeds import serving_seed
@@ -187,7 +187,7 @@ def _writing(
     """See `write_experience`; errors are raised before anything is started."""
     if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
         raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
-    sizes = {"task": spec.name, "num_obs": spec.num_obs, "num_actions": spec.num_actions, "step_s": spec.step_s}
+    sizes = {"task": spec.name, **sizes_of(spec)}
     gmis = {
         gmi.id: GMIExperience(num_env=gmi.num_env, seed=serving_seed(facts["seed"], gmi.id), shards=())
         for gmi in layout.gmis

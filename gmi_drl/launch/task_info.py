@@ -21,7 +21,7 @@ from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.process_signals import held_back
 from gmi_drl.roles.main import die_with
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import TaskSpec, spec_of
 
 DESCRIBE_S = 1200.0
 """Deadline for a simulator to start and make one environment: Isaac Lab takes a minute or two, and mjlab compiles its
@@ -107,7 +107,7 @@ def _ask(name: str) -> TaskSpec:
     if "error" in answer:
         kind: type[GmiError] = getattr(errors, answer["error"]["kind"], GmiError)
         raise kind(answer["error"]["message"])
-    return TaskSpec(**answer["spec"] | {"hidden": tuple(answer["spec"]["hidden"])})
+    return spec_of(answer["spec"])
 
 
 class _Describing(GroupLeader):

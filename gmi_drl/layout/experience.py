@@ -6,6 +6,8 @@ from itertools import accumulate
 from math import prod
 from typing import Literal
 
+from gmi_drl.spaces import Action, Observation
+
 LINE_BYTES = 64
 """Alignment: each kind begins at a cache line."""
 
@@ -17,8 +19,8 @@ The version of the policy that acted; seconds of simulating, acting, waiting for
 
 NUM_FACTS = len(FACTS)
 
-NumberKind = Literal["float32", "float64"]
-_SIZES: dict[NumberKind, int] = {"float32": 4, "float64": 8}
+NumberKind = Literal["float32", "float64", "uint8"]
+_SIZES: dict[NumberKind, int] = {"float32": 4, "float64": 8, "uint8": 1}
 
 
 @dataclass(frozen=True)
@@ -50,15 +52,15 @@ class RolloutForm:
     Args:
         horizon: T, control steps.
         num_env: N, environments.
-        num_obs: O, length of an observation.
-        num_actions: A, length of an action.
+        observation: What an observation consists of; its shape is `[O]` here, of an image `[C, H, W]`.
+        action: What an action consists of; it has A numbers.
         num_terms: K, reported terms of the reward.
     """
 
     horizon: int
     num_env: int
-    num_obs: int
-    num_actions: int
+    observation: Observation
+    action: Action
     num_terms: int = 0
 
     @cached_property
@@ -68,14 +70,14 @@ class RolloutForm:
         `log_prob` is that of the policy that acted, `bootstrap` the value after a time-out, 0 elsewhere. `delta` is
         what the observations add to the normaliser; for `sums` see `algo.rollout.Rollout`.
         """
-        steps = (self.horizon, self.num_env)
+        steps, seen = (self.horizon, self.num_env), self.observation
         scalars = (Kind(name, steps) for name in ("log_prob", "reward", "done", "valid", "bootstrap"))
         return (
-            Kind("obs", (*steps, self.num_obs)),
-            Kind("action", (*steps, self.num_actions)),
+            Kind("obs", (*steps, *seen.shape), dtype=seen.dtype),
+            Kind("action", (*steps, self.action.size)),
             *scalars,
-            Kind("last_obs", (self.num_env, self.num_obs), is_stepwise=False),
-            Kind("delta", (1 + 2 * self.num_obs,), is_stepwise=False, dtype="float64"),
+            Kind("last_obs", (self.num_env, *seen.shape), is_stepwise=False, dtype=seen.dtype),
+            Kind("delta", (1 + 2 * seen.vector_size,), is_stepwise=False, dtype="float64"),
             Kind("sums", (5 + self.num_terms,), is_stepwise=False, dtype="float64"),
             Kind("facts", (NUM_FACTS,), is_stepwise=False, dtype="float64"),
         )

@@ -20,6 +20,7 @@ from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.process_names import file_name_of
+from gmi_drl.spaces import vector
 from gmi_drl.workload import TaskSpec
 
 LOCK = ".lock"
@@ -30,6 +31,8 @@ TASK_FACTS = {
     "num_obs": "numbers of an observation",
     "num_actions": "of an action",
     "action_bounds": "bounds of actions",
+    "observation": "parts of the observation",
+    "action": "the action",
 }
 """Entries of `task.json`, and their names in messages."""
 
@@ -228,7 +231,13 @@ class RunFolder:
 
 
 def _facts(spec: TaskSpec) -> dict[str, Any]:
-    return {name: getattr(spec, name) for name in TASK_FACTS}
+    facts = {
+        "num_obs": spec.observation.size,
+        "num_actions": spec.action.size,
+        "action_bounds": spec.action_bounds,
+    }
+    is_plain = spec.observation == vector(spec.observation.size) and not spec.action.categories
+    return facts if is_plain else {**facts, "observation": str(spec.observation), "action": str(spec.action)}
 
 
 def _read_object(path: Path) -> dict[str, Any]:

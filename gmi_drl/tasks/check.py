@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.observations import dtype_of
 from gmi_drl.tasks.task import Task
 
 MakeTask = Callable[[int], Task]
@@ -67,12 +68,12 @@ def _run(check: Check, make: MakeTask) -> list[str]:
 
 def _check_reset(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
-        shape = (task.num_env, task.spec.num_obs)
-        _check_tensor(mistakes, task, "obs, when made,", task.obs, shape, torch.float32)
+        shape, dtype = (task.num_env, *task.spec.observation.shape), dtype_of(task.spec.observation)
+        _check_tensor(mistakes, task, "obs, when made,", task.obs, shape, dtype)
         _check_tensor(mistakes, task, "episode_length", task.episode_length, shape[:1], torch.int64)
         task.step(_actions(task, 1)[0])
         obs = task.reset()
-        _check_tensor(mistakes, task, "what reset returns", obs, shape, torch.float32)
+        _check_tensor(mistakes, task, "what reset returns", obs, shape, dtype)
         mistakes.unless(torch.equal(obs, task.obs), "obs is not what reset returned")
         mistakes.unless(not task.episode_length.any(), "after reset episode_length is not 0")
         task.close()  # and once more by `closing`
@@ -91,15 +92,17 @@ def _check_seed(make: MakeTask, mistakes: _Mistakes) -> None:
 
 def _check_clamping(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as large, closing(make(0)) as clamped:
-        action = 5 * _actions(large, 1)[0]
-        same = _alike(large.step(action), clamped.step(action.clamp(-1, 1)))
+        action, numbers = _actions(large, 1)[0], large.spec.action.numbers
+        action[:, :numbers] *= 5
+        within = torch.cat((action[:, :numbers].clamp(-1, 1), action[:, numbers:]), 1)
+        same = _alike(large.step(action), clamped.step(within))
         mistakes.unless(same, "actions beyond [-1, 1] are not clamped: their steps differ from those of -1 and 1")
 
 
 def _check_action_shape(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
         try:
-            task.step(torch.zeros(task.num_env, task.spec.num_actions + 1, device=task.device))
+            task.step(torch.zeros(task.num_env, task.spec.action.size + 1, device=task.device))
             raised = "no error"
         except UsageError:
             return
@@ -153,7 +156,7 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             at_limit = ended & valid & (length + 1 >= limit)
             late += torch.stack((at_limit.sum(), (at_limit & truncated).sum())).cpu()
             # A simulator may use one step, which is no transition, to begin the next episode.
-            begins_later = ended & valid & (obs == info["final_obs"]).all(1)
+            begins_later = ended & valid & (obs == info["final_obs"]).flatten(1).all(1)
             mistakes.unless(
                 not (due & valid).any(),
                 "where an episode ended, obs is final_obs, not the first observation of the next one",
@@ -170,14 +173,17 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
 def _has_form(mistakes: _Mistakes, task: Task, outcome: Outcome) -> bool:
     """Whether all that `step` returns is there, with its shape and type, so that the values can be checked."""
     obs, reward, terminated, truncated, info = outcome
-    world, shape = (task.num_env,), (task.num_env, task.spec.num_obs)
+    world, shape = (task.num_env,), (task.num_env, *task.spec.observation.shape)
     missing = [name for name in ("final_obs", "bad", "valid") if name not in info]
     mistakes.unless(not missing, f"info lacks {', '.join(missing)}")
     observations = {"obs": obs, "final_obs": info.get("final_obs", obs)}
     flags = {"terminated": terminated, "truncated": truncated}
     flags |= {name: info[name] for name in ("bad", "valid") if name in info}
     forms = [
-        *(_check_tensor(mistakes, task, name, value, shape, torch.float32) for name, value in observations.items()),
+        *(
+            _check_tensor(mistakes, task, name, value, shape, dtype_of(task.spec.observation))
+            for name, value in observations.items()
+        ),
         _check_tensor(mistakes, task, "reward", reward, world, torch.float32),
         *(_check_tensor(mistakes, task, name, value, world, torch.bool) for name, value in flags.items()),
     ]
@@ -194,7 +200,7 @@ def _check_outcome(mistakes: _Mistakes, task: Task, outcome: Outcome, before: Te
     mistakes.unless(not info["valid"][bad].any(), "a bad environment is a valid transition")
     is_before = torch.equal(info["final_obs"][bad], before[bad])
     mistakes.unless(is_before, "a bad environment's final_obs is not the observation before the step")
-    same = (obs == info["final_obs"]).all(1)  # False where an environment has a new goal
+    same = (obs == info["final_obs"]).flatten(1).all(1)  # False where an environment has a new goal
     mistakes.unless(not going_on.any() or bool((same & going_on).any()), "where nothing ends, final_obs is not obs")
 
 
@@ -217,8 +223,8 @@ def _check_lengths(mistakes: _Mistakes, task: Task, ended: Tensor) -> None:
 
 
 def _check_beginnings(mistakes: _Mistakes, first: Tensor, low: Tensor, high: Tensor) -> None:
-    """First observations after ended episodes `[n, O]` must be near the range of those that `reset` returns."""
-    if not len(first):
+    """First observations after ended episodes must be near the range of those that `reset` returns: numbers only."""
+    if not len(first) or not first.is_floating_point():
         return
     margin = (high - low) + 1e-4
     outside = ((first < low - margin) | (first > high + margin)).any(0).nonzero().flatten().tolist()
@@ -227,7 +233,7 @@ def _check_beginnings(mistakes: _Mistakes, first: Tensor, low: Tensor, high: Ten
 
 def _check_nan(make: MakeTask, mistakes: _Mistakes) -> None:
     with closing(make(0)) as task:
-        action = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
+        action = torch.zeros(task.num_env, task.spec.action.size, device=task.device)
         action[-1, -1] = float("nan")
         broken = torch.zeros(task.num_env, dtype=torch.bool, device=task.device)
         broken[-1] = True
@@ -249,9 +255,11 @@ def _range_of_first_observations(task: Task) -> tuple[Tensor, Tensor]:
 
 
 def _actions(task: Task, steps: int) -> Tensor:
-    """Random actions `[steps, N, A]`, the same in every call; some lie beyond [-1, 1]."""
-    shape = (steps, task.num_env, task.spec.num_actions)
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(task.device)
+    """Random actions `[steps, N, A]`, the same in every call; some numbers lie beyond [-1, 1]."""
+    generator, each, action = torch.Generator().manual_seed(0), (steps, task.num_env), task.spec.action
+    numbers = torch.randn(*each, action.numbers, generator=generator)
+    choices = [torch.randint(size, (*each, 1), generator=generator).float() for size in action.categories]
+    return torch.cat([numbers, *choices], -1).to(task.device)
 
 
 def _comparable_steps(task: Task) -> int:

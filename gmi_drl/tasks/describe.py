@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import traceback
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gmi_drl.config.task_names import DESCRIPTION_SCHEMA
@@ -29,7 +28,7 @@ def main() -> NoReturn:
     answer: dict[str, Any]
     try:
         task = _make(sys.argv[1])
-        answer = {"spec": asdict(task.spec)}
+        answer = {"spec": task.spec.to_json()}
     except GmiError as error:
         answer, failed = {"error": {"kind": type(error).__name__, "message": str(error)}}, True
     print(f"\n{json.dumps({'schema': DESCRIPTION_SCHEMA, **answer})}", flush=True)

@@ -43,7 +43,7 @@ class RslRlEnv:
 
     def __init__(self, task: Task, reward_scale: float = 1.0, clip_actions: float | None = None) -> None:
         self.task, self.reward_scale, self.clip_actions = task, reward_scale, clip_actions
-        self.num_envs, self.num_actions = task.num_env, task.spec.num_actions
+        self.num_envs, self.num_actions = task.num_env, task.spec.action.size
         self.max_episode_length = task.spec.episode_steps
         self.device, self.step_dt = task.device, task.spec.step_s or 1.0  # 0: unknown
         self.cfg = task.spec

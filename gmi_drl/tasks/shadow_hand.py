@@ -156,7 +156,7 @@ def _motor_ranges(device: torch.device) -> tuple[Tensor, Tensor]:
 def _scaling(device: torch.device) -> tuple[Tensor, Tensor]:
     """Offset and scale of the observation `[211]`."""
     middle, half_range = middle_and_half(JOINT_RANGES_RAD, device)
-    scale = torch.ones(_SPEC.num_obs, device=device)
+    scale = torch.ones(_SPEC.observation.size, device=device)
     scale[:24] = 1 / half_range
     scale[24:48] = scale[82:85] = 0.2
     scale[48:72] = scale[161:191] = 10.0

@@ -160,11 +160,11 @@ class SimTask:
 
     def _allocate(self) -> None:
         """Allocate all that the graphs read or write."""
-        num_env, actions, device = self.num_env, self.spec.num_actions, self.device
+        num_env, actions, device = self.num_env, self.spec.action.size, self.device
         self.episode_length = torch.zeros(num_env, dtype=torch.int64, device=device)
-        self.obs: Tensor = torch.zeros(num_env, self.spec.num_obs, device=device)
+        self.obs: Tensor = torch.zeros(num_env, self.spec.observation.size, device=device)
         self._final_obs = torch.zeros_like(self.obs)
-        self._weights = finite_weights(self.spec.num_obs, device)
+        self._weights = finite_weights(self.spec.observation.size, device)
         self._action = torch.zeros(num_env, actions, device=device)
         self._noise = torch.zeros(num_env, self._definition.reset_noise, device=device)
         self._reward = torch.zeros(num_env, device=device)

@@ -87,7 +87,7 @@ def checked_action(action: Tensor, task: Task) -> Tensor:
     Raises:
         UsageError: It has another shape.
     """
-    expected = (task.num_env, task.spec.num_actions)
+    expected = (task.num_env, task.spec.action.size)
     if tuple(action.shape) != expected:
         raise UsageError(f"The action has shape {tuple(action.shape)}, but {task.spec.name} takes {expected}.")
     return action.to(torch.float32)

@@ -121,13 +121,13 @@ def step_bytes(task: TaskSpec) -> int:
 
     Tables 4 and 5 have S + A + W, and in serving another S. Here the last state of an episode is sent only at its end.
     """
-    return FLOAT_BYTES * (task.num_obs + task.num_actions + 1) + FLAGS
+    return task.observation.nbytes + task.action.nbytes + FLOAT_BYTES + FLAGS
 
 
 LEARNT_NUMBERS = 5
-"""Numbers of a transition besides observation, action and mean: density, value, return, advantage, valid."""
+"""Numbers of a transition besides observation, action and params: density, value, return, advantage, valid."""
 
 
 def experience_bytes(task: TaskSpec) -> int:
     """Bytes that an agent sends a trainer for one environment and control step, with advantages."""
-    return FLOAT_BYTES * (task.num_obs + 2 * task.num_actions + LEARNT_NUMBERS)
+    return task.observation.nbytes + task.action.nbytes + FLOAT_BYTES * (task.action.params + LEARNT_NUMBERS)

@@ -24,13 +24,13 @@ CONFIG = A3CConfig(
 )
 
 
-SEEN = torch.randn(100, SPEC.num_obs, generator=torch.Generator().manual_seed(4)) * 2 + 1
+SEEN = torch.randn(100, SPEC.observation.size, generator=torch.Generator().manual_seed(4)) * 2 + 1
 """Observations, before the first update."""
 
 
 def make_normaliser():
     """One that has seen them."""
-    normaliser = Normaliser(SPEC.num_obs, CPU)
+    normaliser = Normaliser(SPEC.observation, CPU)
     normaliser.merge(normaliser.delta(SEEN)[None])
     return normaliser
 
@@ -45,11 +45,11 @@ def make_batch(policy, *, seed=1, rollouts=R, num_env=N, ends=0.15, wrong=0.1):
     def happens(part):
         return (torch.rand(rollouts, T, num_env, generator=generator) < part).float()
 
-    batch = ExperienceBatch.empty(RolloutForm(T, num_env, SPEC.num_obs, SPEC.num_actions), rollouts, CPU)
-    batch.obs.copy_(drawn(T, num_env, SPEC.num_obs) * 2 + 1)
-    batch.last_obs.copy_(drawn(num_env, SPEC.num_obs) * 2 + 1)
+    batch = ExperienceBatch.empty(RolloutForm(T, num_env, SPEC.observation, SPEC.action), rollouts, CPU)
+    batch.obs.copy_(drawn(T, num_env, SPEC.observation.size) * 2 + 1)
+    batch.last_obs.copy_(drawn(num_env, SPEC.observation.size) * 2 + 1)
     with torch.no_grad():
-        action, mean = policy.act(make_normaliser()(batch.obs), drawn(T, num_env, SPEC.num_actions))
+        action, mean = policy.act(make_normaliser()(batch.obs), drawn(T, num_env, SPEC.action.size))
         batch.log_prob.copy_(policy.log_prob(action, mean))
     batch.action.copy_(action)
     batch.reward.copy_(drawn(T, num_env))

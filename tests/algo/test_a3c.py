@@ -70,7 +70,7 @@ def test_the_estimated_kl_is_about_that_of_the_distributions():
         policy.log_std.add_(0.03)
     a3c = make_a3c()
     a3c.update(make_batch(policy, num_env=400, wrong=0))
-    by_formula = SPEC.num_actions * (-0.03 + (math.exp(0.06) + 0.1**2) / 2 - 0.5)
+    by_formula = SPEC.action.size * (-0.03 + (math.exp(0.06) + 0.1**2) / 2 - 0.5)
     assert a3c.metrics()["kl"] == pytest.approx(by_formula, rel=0.1)
 
 
@@ -175,7 +175,7 @@ def test_saved_state_continues_bit_identically():
 def part_of(batch, worlds):
     """The same experience of some of the worlds."""
     size = len(range(N)[worlds])
-    part = ExperienceBatch.empty(RolloutForm(T, size, SPEC.num_obs, SPEC.num_actions), R, CPU)
+    part = ExperienceBatch.empty(RolloutForm(T, size, SPEC.observation, SPEC.action), R, CPU)
     for name in ("obs", "action", "log_prob", "reward", "done", "valid", "bootstrap"):
         getattr(part, name).copy_(getattr(batch, name)[:, :, worlds])
     part.last_obs.copy_(batch.last_obs[:, worlds])

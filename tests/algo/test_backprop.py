@@ -3,14 +3,14 @@ import torch
 
 from gmi_drl.algo.backprop import Backprop
 from gmi_drl.algo.flat_parameters import FlatParameters
-from gmi_drl.algo.networks import mlp
+from gmi_drl.algo.networks.mlp import mlp
 
 
 def zeros(count):
     return torch.zeros(count)
 
 
-@pytest.mark.parametrize("activation", ["elu", "tanh"])
+@pytest.mark.parametrize("activation", ["elu", "relu", "tanh"])
 @pytest.mark.parametrize("sizes", [(5, 3), (5, 16, 3), (60, 256, 128, 64, 1)], ids=str)
 def test_gradients_are_those_of_autograd_bit_for_bit(sizes, activation):
     torch.manual_seed(0)

@@ -3,8 +3,9 @@ import torch
 
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
-FORM, R = RolloutForm(horizon=3, num_env=5, num_obs=7, num_actions=2, num_terms=1), 2
+FORM, R = RolloutForm(horizon=3, num_env=5, observation=vector(7), action=continuous(2), num_terms=1), 2
 
 
 def test_every_kind_has_a_tensor_of_its_shape():

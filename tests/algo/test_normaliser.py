@@ -3,11 +3,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.algo.normaliser import Normaliser, merge_moments, moments
+from gmi_drl.spaces import vector
 
 
 def test_statistics_of_parts_equal_those_of_the_whole():
     obs = torch.randn(6, 50, 3) * torch.tensor([1.0, 10.0, 0.1]) + torch.tensor([0.0, 100.0, -5.0])
-    pooled, parted = Normaliser(3, torch.device("cpu")), Normaliser(3, torch.device("cpu"))
+    pooled, parted = Normaliser(vector(3), torch.device("cpu")), Normaliser(vector(3), torch.device("cpu"))
     pooled.merge(pooled.delta(obs)[None])
     parted.merge(torch.stack([parted.delta(obs[:, :20]), parted.delta(obs[:, 20:])]))
     torch.testing.assert_close(parted.statistics, pooled.statistics)
@@ -17,7 +18,7 @@ def test_statistics_of_parts_equal_those_of_the_whole():
 
 
 def test_it_stands_still_until_merged_and_a_constant_does_not_explode():
-    normaliser = Normaliser(2, torch.device("cpu"))
+    normaliser = Normaliser(vector(2), torch.device("cpu"))
     obs = torch.full((4, 2), 7.0)
     delta = normaliser.delta(obs)
     assert torch.equal(normaliser(obs), obs)
@@ -26,7 +27,7 @@ def test_it_stands_still_until_merged_and_a_constant_does_not_explode():
 
 
 def test_the_scaling_stays_in_the_same_tensors():
-    normaliser, obs = Normaliser(3, torch.device("cpu")), torch.randn(50, 3) * 4 + 7
+    normaliser, obs = Normaliser(vector(3), torch.device("cpu")), torch.randn(50, 3) * 4 + 7
     mean, scale = normaliser.mean, normaliser.scale  # a graph reads these for good
     assert mean.tolist() == [0, 0, 0] and scale.tolist() == [1, 1, 1]
     normaliser.merge(normaliser.delta(obs)[None])
@@ -36,7 +37,7 @@ def test_the_scaling_stays_in_the_same_tensors():
 
 
 def test_loading_continues_bit_identically():
-    first, second = Normaliser(4, torch.device("cpu")), Normaliser(4, torch.device("cpu"))
+    first, second = Normaliser(vector(4), torch.device("cpu")), Normaliser(vector(4), torch.device("cpu"))
     first.merge(first.delta(torch.randn(9, 4))[None])
     second.load(first.statistics)
     obs = torch.randn(5, 4)

@@ -11,6 +11,7 @@ from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.layout.experience import RolloutForm
 
 
 def test_metrics_have_learning_rate_entropy_and_noise():
@@ -66,7 +67,7 @@ def test_a_policy_is_compared_with_the_one_that_acted_though_it_has_moved_on_sin
     ppo, rollout = PPO(policy, PPOConfig(epochs=1, minibatches=1)), make_rollout(policy)
     policy.log_std.data.add_(0.5)
     ppo.update(rollout, torch.arange(T * N))
-    by_hand = SPEC.num_actions * (0.5 + 0.5 * (math.exp(-1) - 1))
+    by_hand = SPEC.action.size * (0.5 + 0.5 * (math.exp(-1) - 1))
     assert ppo.metrics()["kl"] == pytest.approx(by_hand, rel=1e-4)
 
 
@@ -137,7 +138,7 @@ def halves(rollout):
     """The same experience as two GMIs would hold it: worlds 0..N/2-1 and the rest."""
     parts = []
     for worlds in (slice(0, N // 2), slice(N // 2, N)):
-        part = Rollout(T, N // 2, SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
+        part = Rollout(RolloutForm(T, N // 2, SPEC.observation, SPEC.action), torch.device("cpu"))
         for name in MiniBatch.__dataclass_fields__:
             getattr(part, name).copy_(getattr(rollout, name)[:, worlds])
         part.log_std.copy_(rollout.log_std)
@@ -179,7 +180,7 @@ def test_unequal_gmis_weigh_every_sample_that_they_use_the_same():
     parts = [make_rollout(make_policy(), seed=n, num_env=n // T) for n in transitions]
     shares = [sample_share_of(n, transitions, config.minibatches) for n in transitions]
     both = sum(first_bucket(part, config, share) for part, share in zip(parts, shares, strict=True))
-    used = Rollout(1, sum(n // 5 for n in transitions), SPEC.num_obs, SPEC.num_actions, torch.device("cpu"))
+    used = Rollout(RolloutForm(1, sum(n // 5 for n in transitions), SPEC.observation, SPEC.action), torch.device("cpu"))
     for name in MiniBatch.__dataclass_fields__:
         first = [getattr(part, name).flatten(0, 1)[: n // 5] for part, n in zip(parts, transitions, strict=True)]
         getattr(used, name).copy_(torch.cat(first)[None])

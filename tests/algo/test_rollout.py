@@ -2,6 +2,8 @@ import torch
 
 from gmi_drl.algo.rollout import Rollout, sample_share_of, split
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 T, N = 5, 3
 CONFIG = PPOConfig(gamma=0.9, lam=0.8, reward_scale=2.0)
@@ -9,7 +11,7 @@ CONFIG = PPOConfig(gamma=0.9, lam=0.8, reward_scale=2.0)
 
 def make(seed=0):
     generator = torch.Generator().manual_seed(seed)
-    rollout = Rollout(T, N, 2, 1, torch.device("cpu"))
+    rollout = Rollout(RolloutForm(T, N, vector(2), continuous(1)), torch.device("cpu"))
     rollout.reward.copy_(torch.randn(T, N, generator=generator))
     rollout.value.copy_(torch.randn(T, N, generator=generator))
     rollout.valid.fill_(1)

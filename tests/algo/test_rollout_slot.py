@@ -4,12 +4,14 @@ import torch
 
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 CPU = torch.device("cpu")
 
 
 def make_slot():
-    return Slot(Rollout(2, 3, 4, 1, CPU))
+    return Slot(Rollout(RolloutForm(2, 3, vector(4), continuous(1)), CPU))
 
 
 def count(rollout):

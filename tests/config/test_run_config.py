@@ -2,6 +2,7 @@ import pytest
 
 from gmi_drl.config.run_config import RunConfig, acting_of, apply_settings, default_config
 from gmi_drl.errors import UsageError
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
 
@@ -14,7 +15,7 @@ def test_settings_reach_their_places():
 
 
 def test_a_task_without_settings_of_its_own_gets_the_defaults():
-    bare = TaskSpec("bare", "B", 1, 1, RunConfig().learner.hidden, episode_steps=1, step_s=1.0)
+    bare = TaskSpec("bare", "B", vector(1), continuous(1), RunConfig().learner.hidden, episode_steps=1, step_s=1.0)
     assert default_config(bare) == RunConfig()
 
 

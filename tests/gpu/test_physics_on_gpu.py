@@ -77,7 +77,7 @@ def pair_of(name, physics, **more):
 
 
 def random_actions(task, steps):
-    return torch.randn(steps, N, task.spec.num_actions, generator=torch.Generator().manual_seed(0)).cuda()
+    return torch.randn(steps, N, task.spec.action.size, generator=torch.Generator().manual_seed(0)).cuda()
 
 
 @pytest.mark.parametrize("name", TASK_SPECS)

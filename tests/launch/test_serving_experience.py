@@ -61,7 +61,7 @@ def test_what_is_read_back_is_what_the_physics_does(served_run, tmp_path, stocha
         for block in read.blocks(gmi):
             next_obs = block.next_obs()
             for t in range(block.steps):
-                drawn = torch.randn(WORLDS, SPEC.num_actions, generator=noise) if stochastic else None
+                drawn = torch.randn(WORLDS, SPEC.action.size, generator=noise) if stochastic else None
                 assert torch.equal(block.obs[t], task.obs) and torch.equal(block.action[t], agent.act(task.obs, drawn))
                 _, reward, terminated, truncated, info = task.step(block.action[t])
                 assert torch.equal(block.reward[t], reward) and torch.equal(block.valid[t], info["valid"])

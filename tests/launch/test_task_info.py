@@ -19,8 +19,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 class Zoo:
     def __init__(self, rest):
+        from gmi_drl.spaces import continuous, vector
         from gmi_drl.workload import TaskSpec
-        self.rest, self.spec = rest, TaskSpec("zoo:" + rest, "zoo", 5, 2, (8, 4), 100, 0.1, 0.5)
+        self.rest, self.spec = rest, TaskSpec("zoo:" + rest, "zoo", vector(5), continuous(2), (8, 4), 100, 0.1, 0.5)
         if rest in ("server", "stays"):  # which holds stdout and stderr, as Unity's and Godot's do
             (HERE / "server").write_text(str(subprocess.Popen(["sleep", "300"]).pid))
     def close(self):
@@ -62,7 +63,7 @@ def test_our_own_sizes_need_no_process(monkeypatch):
 
 def test_a_foreign_task_is_asked_once_for_its_sizes(monkeypatch):
     spec = task_spec("zoo:lion")
-    assert (spec.name, spec.num_obs, spec.num_actions, spec.hidden) == ("zoo:lion", 5, 2, (8, 4))
+    assert (spec.name, spec.observation.size, spec.action.size, spec.hidden) == ("zoo:lion", 5, 2, (8, 4))
     assert (spec.episode_steps, spec.step_s, spec.reward_scale) == (100, 0.1, 0.5) and hash(spec)
     assert "zoo" not in sys.modules
     monkeypatch.setattr(subprocess, "Popen", None)
@@ -81,7 +82,7 @@ def test_what_is_made_is_told_and_closed(tmp_path, capsys):
 
 
 def test_a_program_of_the_simulator_is_not_waited_for_and_does_not_stay(tmp_path):
-    assert task_spec("zoo:server").num_obs == 5
+    assert task_spec("zoo:server").observation.size == 5
     assert_gone(int((tmp_path / "server").read_text()))
 
 

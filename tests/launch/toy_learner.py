@@ -33,9 +33,11 @@ class ToyConfig(LearnerConfig):
         return super().memory_bytes(task, num_env) + round(self.history_gib * GIB)
 
     def check(self, task, groups):
-        if task.num_obs <= self.most_obs:
+        if task.observation.size <= self.most_obs:
             return []
-        return [f"toy takes {self.most_obs} numbers, {task.name} has {task.num_obs}: --set learner.most_obs=..."]
+        return [
+            f"toy takes {self.most_obs} numbers, {task.name} has {task.observation.size}: --set learner.most_obs=..."
+        ]
 
 
 ENTRY = LearnerEntry("toy", "policy gradients", "toy_learner:ToyConfig", "toy_role:Toy", probe="toy_role:ToyProbe")

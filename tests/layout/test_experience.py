@@ -1,9 +1,10 @@
 from gmi_drl.layout.experience import LINE_BYTES, RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 
 def test_a_rollout_has_every_kind_once_with_its_shape():
-    kinds = {kind.name: kind for kind in RolloutForm(16, 4, 60, 8, num_terms=3).kinds}
-    plain = {kind.name: kind for kind in RolloutForm(16, 4, 60, 8).kinds}
+    kinds = {kind.name: kind for kind in RolloutForm(16, 4, vector(60), continuous(8), num_terms=3).kinds}
+    plain = {kind.name: kind for kind in RolloutForm(16, 4, vector(60), continuous(8)).kinds}
     assert plain.keys() == kinds.keys() and plain["sums"].shape == (5,)
     assert kinds["obs"].shape == (16, 4, 60) and kinds["obs"].nbytes == 4 * 16 * 4 * 60
     assert kinds["last_obs"].shape == (4, 60) and not kinds["last_obs"].is_stepwise
@@ -11,7 +12,7 @@ def test_a_rollout_has_every_kind_once_with_its_shape():
 
 
 def test_kinds_of_rollouts_side_by_side_do_not_overlap_and_begin_at_lines():
-    form = RolloutForm(3, 5, 7, 2)
+    form = RolloutForm(3, 5, vector(7), continuous(2))
     offsets = form.offsets(places=3)
     assert len(offsets) == len(form.kinds) + 1 and offsets[0] == 0
     for kind, begin, end in zip(form.kinds, offsets, offsets[1:], strict=False):

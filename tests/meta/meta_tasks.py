@@ -68,7 +68,7 @@ def meta_task(watch: Watch, name: str, num_env: int = 64, **more) -> SimTask:
 
 def no_action(task: SimTask) -> torch.Tensor:
     """Zeros `[N, A]`."""
-    return torch.zeros(task.num_env, task.spec.num_actions, device=META)
+    return torch.zeros(task.num_env, task.spec.action.size, device=META)
 
 
 def meta_replica(watch: Watch, task: SimTask, reduction: Reduction | None = None, **learner) -> PPOReplica:

@@ -20,7 +20,7 @@ def test_an_update_does_not_wait(vtrace):
         with watch.allow(float("inf")):
             agent = make_agent(ANT, config, META, seed=0)
             a3c = A3C(agent.policy, agent.normaliser, config)
-            batch = ExperienceBatch.empty(RolloutForm(3, 8, ANT.num_obs, ANT.num_actions), 2, META)
+            batch = ExperienceBatch.empty(RolloutForm(3, 8, ANT.observation, ANT.action), 2, META)
             a3c.update(batch)
         with watch.count() as counts:
             a3c.update(batch)

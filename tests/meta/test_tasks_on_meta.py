@@ -20,7 +20,7 @@ N = 64
 def test_no_function_of_a_task_waits(name):
     definition = TASKS[name]
     spec = definition.spec
-    fields, action = fields_of(name, N), torch.zeros(N, spec.num_actions, device=META)
+    fields, action = fields_of(name, N), torch.zeros(N, spec.action.size, device=META)
     noise = torch.zeros(N, definition.reset_noise, device=META)
 
     def all_of_them():
@@ -39,7 +39,7 @@ def test_no_function_of_a_task_waits(name):
             all_of_them()  # makes its constants
         returned, terms, ctrl, state = all_of_them()
     assert {key: list(tensor.shape) for key, tensor in returned.items()} == {
-        "obs": [N, spec.num_obs],
+        "obs": [N, spec.observation.size],
         "reward": [N],
         "terminated": [N],
         "changed": [N],

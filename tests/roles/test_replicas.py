@@ -35,6 +35,8 @@ from gmi_drl.config.learners import PPOConfig
 from gmi_drl.comm.membership import Membership
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 rank, mapping = int(sys.argv[1]), json.loads(sys.argv[2])
 torch.set_num_threads(1)
@@ -42,22 +44,22 @@ method, size = REDUCTIONS.find(sys.argv[3]), sum(map(len, mapping))
 member = Membership(rank, mapping, hang_s=60, spins=False)
 group = open_group(method, member, Rendezvous.from_order(json.loads(sys.argv[4])))
 reduction = open_reduction(method, group)
-spec = TaskSpec("small", "S", num_obs=6, num_actions=2, hidden=(16,), episode_steps=10, step_s=1.0)
+spec = TaskSpec("small", "S", observation=vector(6), action=continuous(2), hidden=(16,), episode_steps=10, step_s=1.0)
 torch.manual_seed(0)
 policy = ActorCritic(spec)
 config = PPOConfig(horizon=4, epochs=2, minibatches=5)
 ppo = PPO(policy, config, sample_share=1 / size, reduce=reduction.reduce, make_bucket=reduction.bucket)
-normaliser = Normaliser(spec.num_obs, torch.device("cpu"))
+normaliser = Normaliser(spec.observation, torch.device("cpu"))
 generator = torch.Generator().manual_seed(1 + rank)
-rollout = Rollout(4, 10, 6, 2, torch.device("cpu"))
+rollout = Rollout(RolloutForm(4, 10, vector(6), continuous(2)), torch.device("cpu"))
 rollout.valid.fill_(1)
 for _ in range(5):  # x 2 epochs x 5 mini-batches = 50 updates
     raw = torch.randn(4, 10, 6, generator=generator) * 3 + 1
     rollout.obs.copy_(normaliser(raw))
     with torch.no_grad():
         noise = torch.randn(rollout.action.shape, generator=generator)
-        rollout.action[:], rollout.mean[:] = policy.act(rollout.obs, noise)
-        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.mean))
+        rollout.action[:], rollout.params[:] = policy.act(rollout.obs, noise)
+        rollout.log_prob.copy_(policy.log_prob(rollout.action, rollout.params))
         rollout.value.copy_(policy.value(rollout.obs))
         rollout.log_std.copy_(policy.log_std)
     rollout.reward.copy_(torch.randn(4, 10, generator=generator))
@@ -125,7 +127,7 @@ def test_a_replica_goes_on_with_the_learner_of_another():
     assert any(not torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
     second.load_learner_state(state)
     assert all(torch.equal(second.learner_state()[name], tensor) for name, tensor in state.items())
-    obs = torch.randn(3, TASK_SPECS["ant"].num_obs)
+    obs = torch.randn(3, TASK_SPECS["ant"].observation.size)
     assert torch.equal(second.learner.agent.act(obs), first.learner.agent.act(obs))
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gmi_drl.errors import UsageError
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks import TASKS, check_task, make
 from gmi_drl.workload import TaskSpec
 
@@ -13,7 +14,7 @@ NUM_ENV = 6
 class Drift:
     """Points that are pushed about and start anew when they have gone too far: the least that keeps the contract."""
 
-    spec = TaskSpec("drift", "DR", 2, 2, (8,), episode_steps=30, step_s=0.1)
+    spec = TaskSpec("drift", "DR", vector(2), continuous(2), (8,), episode_steps=30, step_s=0.1)
     counts_by_itself = False
 
     def __init__(self, seed):

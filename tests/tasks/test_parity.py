@@ -51,7 +51,7 @@ def advance(twins, steps, teacher_forced):
     for step in range(steps):
         if teacher_forced or step == 0:
             warp.load_state_dict(native.state_dict())
-        action = torch.rand(NUM_ENV, native.spec.num_actions, generator=generator) * 2 - 1
+        action = torch.rand(NUM_ENV, native.spec.action.size, generator=generator) * 2 - 1
         (_, reward, ended, _, info), (_, warp_reward, warp_ended, _, warp_info) = (task.step(action) for task in twins)
         positions, observations = (
             (one - other).abs().amax(1)

@@ -18,9 +18,9 @@ def test_every_task_keeps_its_promised_sizes():
     for name, spec in specs.items():
         task = make(name, num_env=3)
         assert (task.spec, task.num_env, task.device) == (spec, 3, torch.device("cpu"))
-        assert task.obs.shape == (3, spec.num_obs)
-        obs, reward, terminated, truncated, info = task.step(torch.zeros(3, spec.num_actions))
-        assert (obs.shape, info["final_obs"].shape) == ((3, spec.num_obs), (3, spec.num_obs))
+        assert task.obs.shape == (3, spec.observation.size)
+        obs, reward, terminated, truncated, info = task.step(torch.zeros(3, spec.action.size))
+        assert (obs.shape, info["final_obs"].shape) == ((3, spec.observation.size), (3, spec.observation.size))
         assert (obs.dtype, reward.dtype, info["final_obs"].dtype) == (torch.float32,) * 3
         assert (terminated.dtype, truncated.dtype, info["bad"].dtype) == (torch.bool,) * 3
         assert reward.shape == terminated.shape == truncated.shape == info["bad"].shape == (3,)

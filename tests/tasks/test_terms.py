@@ -36,7 +36,7 @@ def steps_of(definition):
     task = SimTask(replace(definition, reward_done=remember), make_sim(definition, NUM_ENV), seed=0)
     random = torch.Generator().manual_seed(0)
     for _ in range(STEPS):
-        task.step(torch.randn(NUM_ENV, definition.spec.num_actions, generator=random))
+        task.step(torch.randn(NUM_ENV, definition.spec.action.size, generator=random))
     return met
 
 

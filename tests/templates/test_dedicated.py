@@ -110,8 +110,8 @@ def test_over_several_nodes_trainers_alone_are_in_the_group():
 def test_messages_carry_states_rewards_and_actions_and_in_training_experience_beside():
     learner = default_config(ANT).learner
     serving, training = (template.communication(ANT, learner, NODE) for template in (TDG, TDG_EX))
-    step = 4 * (ANT.num_obs + ANT.num_actions + 1) + 4
+    step = 4 * (ANT.observation.size + ANT.action.size + 1) + 4
     assert serving.message_bytes_per_env == learner.horizon * step and serving.seconds([[0], [1]]) == 0
-    experience = 4 * (ANT.num_obs + 2 * ANT.num_actions + 5)
+    experience = 4 * (ANT.observation.size + 2 * ANT.action.size + 5)
     assert training.message_bytes_per_env == learner.horizon * (step + experience)
     assert replace(training, message_bytes_per_env=0) == TCG_EX.communication(ANT, learner, NODE)

@@ -34,7 +34,7 @@ _HEADER = struct.Struct("8sq")  # magic, the length of the sizes that follow as 
 _MAGIC = b"gmi-chn1"
 _CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
-_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_DTYPES = {"float32": torch.float32, "float64": torch.float64, "uint8": torch.uint8}
 
 
 def create_memory() -> int:

@@ -1,14 +1,15 @@
 """The sizes of the channels of a pool. Pure data."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import Self
+from typing import Any, Self
 
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.experience import Kind, RolloutForm
 from gmi_drl.layout.layout import Channels
+from gmi_drl.spaces import action_of, observation_of, to_json
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class ChannelSizes:
     def text(self) -> str:
         """The sizes as JSON; equal sizes have equal texts."""
         parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes", "direct")}
-        return json.dumps({**asdict(self.form), **parts, **self.channels.model_dump()})
+        return json.dumps({**_form_json(self.form), **parts, **self.channels.model_dump()})
 
     @classmethod
     def from_text(cls, text: str) -> Self:
@@ -120,7 +121,7 @@ class ChannelSizes:
         """
         try:
             data = json.loads(text)
-            form = RolloutForm(**{field.name: data.pop(field.name) for field in fields(RolloutForm)})
+            form = _form_of({field.name: data.pop(field.name) for field in fields(RolloutForm)})
             channels = Channels(**{name: data.pop(name) for name in Channels.model_fields})
             agents, trainers = tuple(data.pop("agents")), tuple(data.pop("trainers"))
             direct = tuple(map(tuple, data.pop("direct")))
@@ -133,3 +134,13 @@ class ChannelSizes:
         theirs, ours = json.loads(text), json.loads(self.text)
         names = [name for name in {**theirs, **ours} if theirs.get(name) != ours.get(name)]
         return ", ".join(f"{name} {theirs.get(name)} and {ours.get(name)}" for name in names) or None
+
+
+def _form_json(form: RolloutForm) -> dict[str, Any]:
+    sizes = {field.name: getattr(form, field.name) for field in fields(form)}
+    return {**sizes, "observation": to_json(form.observation), "action": to_json(form.action)}
+
+
+def _form_of(data: dict[str, Any]) -> RolloutForm:
+    spaces = {"observation": observation_of(data["observation"]), "action": action_of(data["action"])}
+    return RolloutForm(**{**data, **spaces})

@@ -12,13 +12,14 @@ from gmi_drl.config.learners.base import (
     ROLLOUT_COPIES,
     Count,
     Fraction,
-    LearnerConfig,
     Positive,
 )
-from gmi_drl.config.learners.ppo import ADAPTIVE, Activation
-from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, NETWORKS, RUN, Setting
+from gmi_drl.config.learners.network import NetworkConfig, usual_network
+from gmi_drl.config.learners.ppo import ADAPTIVE
+from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels, Layout
+from gmi_drl.network_sizes import activations_per_sample
 from gmi_drl.workload import TaskSpec
 
 BATCH_SCALARS = 5
@@ -30,7 +31,7 @@ ADVANTAGE_SCALARS = 16
 OF_VTRACE = Setting(only_with=("vtrace", True))
 
 
-class A3CConfig(LearnerConfig):
+class A3CConfig(NetworkConfig):
     """Asynchronous advantage actor-critic (Mnih et al., arXiv 1602.01783; GMI-DRL, section 5.1) with V-trace.
 
     Agents on other GMIs act by a policy that may be some versions old. A new run gets its task's `hidden`,
@@ -42,12 +43,6 @@ class A3CConfig(LearnerConfig):
     """
 
     kind: Annotated[Literal["a3c"], RUN] = "a3c"
-
-    hidden: Annotated[tuple[Count, ...], Field(min_length=1), NETWORKS] = (256, 128, 64)
-    """Widths of the hidden layers of the policy and of the value network."""
-
-    activation: Annotated[Activation, NETWORKS] = "elu"
-    """Follows each hidden layer."""
 
     horizon: Annotated[Count, LIVE] = 8
     """T: control steps per environment in a rollout, and the most steps of a return before it uses a value."""
@@ -102,7 +97,16 @@ class A3CConfig(LearnerConfig):
 
     @classmethod
     def for_task(cls, task: TaskSpec) -> Self:
-        """See `LearnerConfig`."""
+        """See `LearnerConfig`; with categories or images, what is usual for games."""
+        if task.action.categories or task.observation.of_kind("image"):
+            return cls(
+                **usual_network(task),
+                reward_scale=task.reward_scale,
+                horizon=16,
+                entropy_coef=0.01,
+                max_grad_norm=0.5,
+                init_std=task.init_std,
+            )
         return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
 
     def rollouts_of(self, agents: int, trainers: int) -> int:
@@ -128,7 +132,7 @@ class A3CConfig(LearnerConfig):
 
     def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
         """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
-        form = RolloutForm(self.horizon, num_env, task.num_obs, task.num_actions)
+        form = RolloutForm(self.horizon, num_env, task.observation, task.action)
         return (channels.max_lag + 1) * form.offsets(rollouts)[-1]
 
     @property
@@ -143,9 +147,11 @@ class A3CConfig(LearnerConfig):
         at the same time.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
-        samples = ROLLOUT_COPIES * (task.num_obs + task.num_actions + BATCH_SCALARS) + ADVANTAGE_SCALARS
-        activations = max(KEPT * 2 * sum(self.hidden) // self.minibatches, sum(self.hidden))
-        return networks + FLOAT_BYTES * self.horizon * (samples + activations) * num_env
+        kept = activations_per_sample(self.network, task.observation)
+        scalars = ROLLOUT_COPIES * (task.action.size + BATCH_SCALARS) + ADVANTAGE_SCALARS
+        activations = max(KEPT * 2 * kept // self.minibatches, kept)
+        sample = ROLLOUT_COPIES * task.observation.nbytes + FLOAT_BYTES * (scalars + activations)
+        return networks + self.horizon * sample * num_env
 
     @property
     def lam(self) -> float:

@@ -13,6 +13,7 @@ from gmi_drl.config.settings import LIVE, RUN
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
 from gmi_drl.layout.layout import Layout
+from gmi_drl.network_sizes import NetworkSettings, activations_per_sample
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
 
@@ -83,6 +84,11 @@ class LearnerConfig(FileModel):
             raise NotImplementedError
 
     @property
+    def network(self) -> NetworkSettings:
+        """What is set of the networks, for `bucket_bytes` and `memory_bytes`."""
+        return NetworkSettings(self.hidden)
+
+    @property
     def own_logger(self) -> str | None:
         """The key that makes the learner write metrics into the run folder itself; None if it does not."""
         return None
@@ -101,20 +107,22 @@ class LearnerConfig(FileModel):
 
     def bucket_bytes(self, task: TaskSpec) -> int:
         """Bytes of the float32 bucket that GMIs reduce."""
-        return task.bucket_bytes(self.hidden)
+        return task.bucket_bytes(self.network)
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """An upper estimate of the bytes for learning on a GMI of `num_env` environments: networks, optimizer, samples.
 
         Environments and the process are not included. If the estimate for all GMIs fits the memory, nothing is measured
         before a training; if not, or if there is none (None), a few environments are measured first. This one is for
-        two networks, Adam, a float32 rollout of observations `[T, N, O]`, actions and their means `[T, N, A]`, and a
-        mini-batch of it. A learner that keeps more, e.g. a replay buffer, must override it. If the learner has no
+        two networks, Adam, a rollout of observations, actions and the params of their distributions, and a mini-batch
+        of it. A learner that keeps more, e.g. a replay buffer, must override it. If the learner has no
         probe, the bytes beyond those of our PPO are added to the measurement of PPO.
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
-        rollout = FLOAT_BYTES * self.horizon * ROLLOUT_COPIES * (task.num_obs + 2 * task.num_actions)
-        activations = FLOAT_BYTES * self.horizon * KEPT * 2 * sum(self.hidden) // self.minibatches
+        step = task.observation.nbytes + FLOAT_BYTES * (task.action.size + task.action.params)
+        rollout = self.horizon * ROLLOUT_COPIES * step
+        kept = activations_per_sample(self.network, task.observation)
+        activations = FLOAT_BYTES * self.horizon * KEPT * 2 * kept // self.minibatches
         return networks + (rollout + activations) * num_env
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:

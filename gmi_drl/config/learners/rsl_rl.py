@@ -73,7 +73,12 @@ class RslRlConfig(LearnerConfig):
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: the groups that its networks use must exist."""
-        return [] if groups is None else unknown_groups(self.runner, groups)
+        mistakes = [] if groups is None else unknown_groups(self.runner, groups)
+        if task.action.categories:
+            mistakes.append(f"{task.name} has actions of categories, which rsl_rl does not have: --algo ppo has them")
+        if not task.observation.is_vector:
+            mistakes.append(f"{task.name} shows {task.observation}, which rsl_rl gets in vectors only: use --algo ppo")
+        return mistakes
 
     @property
     def _networks(self) -> tuple[dict[str, Any], dict[str, Any]]:

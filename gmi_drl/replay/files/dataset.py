@@ -12,8 +12,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from gmi_drl.errors import UsageError
+from gmi_drl.observations import parts_of
 from gmi_drl.replay.files.block import TENSORS, Block
 from gmi_drl.replay.files.index import ExperienceIndex, Shard, read_index
+from gmi_drl.spaces import Observation
 
 OPEN = 64
 """Shards that are mapped into memory at the same time, at most."""
@@ -26,6 +28,8 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
     `[]`). Steps that are no transitions are left out. Transitions are ordered by GMI, then step, then environment; a
     `torch.utils.data.DataLoader` shuffles and stacks them. Where the simulator gives no last observations
     (`knows_final_obs` False) `next_obs` of an episode's end is `obs`.
+
+    An observation of several parts has an entry for each: `obs/camera`.
 
     Shards are mapped, not loaded: they use the system's page cache only. The digest of a shard is checked when a
     process opens it first. Later changes of the file are not noticed.
@@ -95,7 +99,7 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
                 _check_digest(path, shard.sha256)
                 self._checked.add(number)
             block = _mapped(path, shard, self.index, self.index.gmis[gmi_id].num_env)
-            self._open[number] = _OpenShard(block)
+            self._open[number] = _OpenShard(block, self.index.observation)
             if len(self._open) > OPEN:
                 self._open.popitem(last=False)
         self._open.move_to_end(number)
@@ -105,8 +109,8 @@ class ExperienceDataset(Dataset[dict[str, Tensor]]):
 class _OpenShard:
     """A block with access to its transitions by number."""
 
-    def __init__(self, block: Block) -> None:
-        self.block = block
+    def __init__(self, block: Block, observation: Observation) -> None:
+        self.block, self._observation = block, observation
         self._ended_at: list[int] = (block.final_at[:, 0] * block.num_env + block.final_at[:, 1]).tolist()
         gaps = (~block.valid).flatten().nonzero().flatten().tolist()
         self._before_gap = [step - gaps_before for gaps_before, step in enumerate(gaps)]  # transitions before each gap
@@ -121,13 +125,20 @@ class _OpenShard:
         else:
             next_obs = block.obs[step + 1, env] if step + 1 < block.steps else block.last_obs[env]
         return {
-            "obs": block.obs[step, env].clone(),
+            **self._parts("obs", block.obs[step, env]),
             "action": block.action[step, env].clone(),
             "reward": block.reward[step, env].clone(),
-            "next_obs": next_obs.clone(),
+            **self._parts("next_obs", next_obs),
             "terminated": block.terminated[step, env].clone(),
             "truncated": block.truncated[step, env].clone(),
         }
+
+    def _parts(self, name: str, obs: Tensor) -> dict[str, Tensor]:
+        """An observation by name, by `NAME/PART` if it has several parts; copies."""
+        if len(self._observation.parts) == 1:
+            return {name: obs.clone()}
+        parts = parts_of(obs.clone(), self._observation)
+        return {f"{name}/{part}": tensor for part, tensor in parts.items()}
 
 
 def _check_digest(path: Path, sha256: str) -> None:
@@ -147,12 +158,12 @@ def _mapped(path: Path, shard: Shard, index: ExperienceIndex, num_env: int) -> B
             tensors = {name: file.get_tensor(name) for name in TENSORS}
     except (OSError, SafetensorError) as error:
         raise UsageError(f"{path} cannot be read: {error}") from None
-    each = (shard.steps, num_env)
+    each, seen = (shard.steps, num_env), index.observation.shape
     shapes = {name: each for name in ("reward", "terminated", "truncated", "valid")} | {
-        "obs": (*each, index.num_obs),
+        "obs": (*each, *seen),
         "action": (*each, index.num_actions),
-        "last_obs": (num_env, index.num_obs),
-        "final_obs": (shard.ends, index.num_obs),
+        "last_obs": (num_env, *seen),
+        "final_obs": (shard.ends, *seen),
         "final_at": (shard.ends, 2),
     }
     for name, shape in shapes.items():

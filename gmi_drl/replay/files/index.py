@@ -1,12 +1,13 @@
 """`index.json` of a folder with experience: facts about it, and its shards."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_json
+from gmi_drl.spaces import Observation, Part, PartKind, to_json, vector
 from gmi_drl.workload import TaskSpec
 
 SCHEMA: Literal["gmi-drl/experience/1"] = "gmi-drl/experience/1"
@@ -45,11 +46,20 @@ class GMIExperience(FileModel):
     shards: tuple[Shard, ...]
 
 
+class PartOfIndex(FileModel):
+    """A part of the observation; see `spaces.Part`."""
+
+    name: str
+    shape: tuple[Positive, ...]
+    kind: PartKind
+
+
 class ExperienceIndex(FileModel):
     """`index.json`, `schema: gmi-drl/experience/1`. Files that are not in it are no part of the experience.
 
     The policy of `run` after `iteration` acted, with the noise of training if `stochastic`. `state` is `stopped` if a
     signal ended the serving before all steps were done, `failed` if a GMI failed; the shards are complete all the same.
+    `parts` are those of the observation; None: one vector of `num_obs` numbers.
     """
 
     schema_: Annotated[Literal["gmi-drl/experience/1"], Field(alias="schema")] = SCHEMA
@@ -57,6 +67,7 @@ class ExperienceIndex(FileModel):
     task: str
     num_obs: Positive
     num_actions: Positive
+    parts: tuple[PartOfIndex, ...] | None = None
     step_s: float
     run: str
     iteration: Count
@@ -65,10 +76,24 @@ class ExperienceIndex(FileModel):
     versions: dict[str, str]
     gmis: dict[int, GMIExperience]
 
+    @property
+    def observation(self) -> Observation:
+        """What the observations consist of."""
+        if self.parts is None:
+            return vector(self.num_obs)
+        return Observation(tuple(Part(part.name, part.shape, part.kind) for part in self.parts))
+
+
+def sizes_of(spec: TaskSpec) -> dict[str, Any]:
+    """The entries of the index that tell a task's sizes."""
+    sizes = {"num_obs": spec.observation.size, "num_actions": spec.action.size, "step_s": spec.step_s}
+    is_plain = spec.observation == vector(spec.observation.size)
+    return sizes if is_plain else {**sizes, "parts": tuple(to_json(spec.observation))}
+
 
 def step_bytes(spec: TaskSpec) -> int:
     """Bytes of one control step of one environment in a shard, without last observations of episodes."""
-    return 4 * (spec.num_obs + spec.num_actions + 1) + 3
+    return spec.observation.nbytes + spec.action.nbytes + 4 + 3
 
 
 def read_index(folder: Path) -> ExperienceIndex:

@@ -95,6 +95,6 @@ def _require_room(folder: Path, need: int) -> None:
 def _write_index(folder: Path, facts: Mapping[str, Any], gmis: Mapping[int, GMIExperience], state: str) -> None:
     index = ExperienceIndex(**facts, state=state, gmis=dict(gmis))  # type: ignore[arg-type]  # pydantic checks it
     try:
-        write_atomically(folder / INDEX, index.model_dump_json(by_alias=True, indent=1) + "\n")
+        write_atomically(folder / INDEX, index.model_dump_json(by_alias=True, exclude_none=True, indent=1) + "\n")
     except OSError as error:
         raise MachineError(f"{folder}: {INDEX} cannot be written: {error.strerror}") from None

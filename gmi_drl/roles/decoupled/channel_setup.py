@@ -31,7 +31,7 @@ def channel_sizes(
     layout = mgr.layout
     assert layout.channels is not None  # as its template has checked
     agents, trainers, pool = layout.with_role("agent"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
-    form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.num_obs, spec.num_actions, num_terms)
+    form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.observation, spec.action, num_terms)
     return ChannelSizes(
         form,
         a3c_of(config).rollouts_of(len(agents), len(trainers)),

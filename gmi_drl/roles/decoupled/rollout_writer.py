@@ -28,8 +28,7 @@ class RolloutWriter(ABC):
 
     def __init__(self, sizes: ChannelSizes, device: torch.device) -> None:
         form = sizes.form
-        shape = form.horizon, form.num_env, form.num_obs, form.num_actions
-        self.rollout, self._device = Rollout(*shape, device, form.num_terms), device
+        self.rollout, self._device = Rollout(form, device), device
         self._by_step = [kind.name for kind in form.kinds if kind.is_stepwise and kind.name not in _EVALUATED]
         self._at_end = [kind.name for kind in form.kinds if kind.name not in (*self._by_step, "facts")]
 

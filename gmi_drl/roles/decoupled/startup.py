@@ -4,7 +4,6 @@ Simulators may load and compile for long, some longer than others. Other GMIs wa
 """
 
 import json
-from dataclasses import asdict
 
 from gmi_drl.layout.pools import far_agents, pool_of
 from gmi_drl.layout.waits import LOADING_S
@@ -13,7 +12,7 @@ from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.peer import Peer
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import TaskSpec, spec_of
 
 
 def send_task_info(role: DRL_role, task: Task, trainers: TrainerConnection) -> None:
@@ -21,14 +20,14 @@ def send_task_info(role: DRL_role, task: Task, trainers: TrainerConnection) -> N
     if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
         return
     terms = terms_of(task)
-    trainers.broadcast(json.dumps({"spec": asdict(task.spec), "terms": list(terms.names) if terms else []}))
+    trainers.broadcast(json.dumps({"spec": task.spec.to_json(), "terms": list(terms.names) if terms else []}))
 
 
 def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
     """Receive the task's sizes and the names of its reward terms, from the first agent of the pool."""
     first, *_ = pool_of(role.mgr.layout, role.GMI_id).agents
     info = json.loads(Peer(role.mgr, first).receive(LOADING_S))
-    return TaskSpec(**info["spec"] | {"hidden": tuple(info["spec"]["hidden"])}), info["terms"]
+    return spec_of(info["spec"]), info["terms"]
 
 
 def announce_memory(role: DRL_role) -> None:

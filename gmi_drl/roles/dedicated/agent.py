@@ -1,7 +1,6 @@
 """The agent on a GMI of its own in a training: it plays and evaluates rollouts for its trainer (TDG_EX)."""
 
 from contextlib import closing
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -48,7 +47,7 @@ class TrainingAgent(DRL_role):
                 return {"rollout": tensors_of(slot.rollout), "phases": phases}
 
             names = list(actor.terms.names) if actor.terms else []
-            trainer.send({"spec": asdict(task.spec), "num_env": task.num_env, "terms": names})
+            trainer.send({"spec": task.spec.to_json(), "num_env": task.num_env, "terms": names})
             trainer.serve(
                 {
                     "collect": collect,

@@ -5,6 +5,7 @@ from torch import Tensor
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.config.run_config import ppo_of
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.peer import CLOSE, Peer
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.learner import Learner
@@ -27,13 +28,12 @@ class RemoteActor:
 
     def __init__(self, agent: Peer, learner: Learner, *, horizon: int, num_env: int, num_terms: int) -> None:
         self._agent, self._learner = agent, learner
-        self._shape = horizon, num_env, learner.spec.num_obs, learner.spec.num_actions
-        self._num_terms = num_terms
+        self._form = RolloutForm(horizon, num_env, learner.spec.observation, learner.spec.action, num_terms)
         self.phases: dict[str, float] = {}
 
     def make_slot(self) -> Slot:
         """See `RolloutSource`."""
-        return Slot(Rollout(*self._shape, self._learner.device, self._num_terms))
+        return Slot(Rollout(self._form, self._learner.device))
 
     def collect(self, slot: Slot, clock: PhaseClock) -> None:
         """See `RolloutSource`. All of it is one phase here; `RemoteReplica.phases` divides it."""

@@ -13,7 +13,7 @@ from gmi_drl.roles.peer import CLOSE, Peer
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.tasks.terms import RewardTerms
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import spec_of
 
 
 class RemoteTask:
@@ -38,7 +38,7 @@ class RemoteTask:
         self._simulators, self.device = tuple(simulators), device
         greetings = [simulator.receive(LOADING_S) for simulator in simulators]
         first = greetings[0]
-        self.spec = TaskSpec(**first["spec"])
+        self.spec = spec_of(first["spec"])
         self.counts_by_itself: bool = first["counts_by_itself"]
         self.reward_terms = RemoteTerms(first["terms"], self._simulators, device) if first["terms"] else None
         self._sizes = [len(greeting["obs"]) for greeting in greetings]

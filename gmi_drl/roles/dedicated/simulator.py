@@ -1,7 +1,6 @@
 """The simulator on a GMI of its own: it steps its task at the requests of its agent (TDG, TDG_EX)."""
 
 import time
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -65,7 +64,7 @@ def serve_task(task: Task, agent: Peer) -> None:
         return now()
 
     names = list(terms.names) if terms else None
-    agent.send(now(spec=asdict(task.spec), counts_by_itself=task.counts_by_itself, terms=names))
+    agent.send(now(spec=task.spec.to_json(), counts_by_itself=task.counts_by_itself, terms=names))
     agent.serve(
         {
             "step": lambda data: _step(task, data["action"], data["episode_length"]),

@@ -12,7 +12,7 @@ from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
 from gmi_drl.templates.dedicated import Chain, chain_of
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import spec_of
 
 
 class Trainer(Holistic):
@@ -35,7 +35,7 @@ class Trainer(Holistic):
         info = agent.receive(LOADING_S)
         self.terms = RewardTerms(info["terms"], torch.device("cpu")) if info["terms"] else None
         self.replica = RemoteReplica(
-            TaskSpec(**info["spec"]),
+            spec_of(info["spec"]),
             self.config,
             self.reduction,
             sample_share=self.sample_share,

@@ -51,7 +51,7 @@ class TrainerProbe(Probe):
         agent = make_agent(spec, learner, device, seed=self.config.seed)
         self._clock = PhaseClock(device)
         self._a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
-        form = RolloutForm(learner.horizon, task.num_env, spec.num_obs, spec.num_actions)
+        form = RolloutForm(learner.horizon, task.num_env, spec.observation, spec.action)
         self.batch = random_experience(form, agent)
 
 
@@ -64,9 +64,14 @@ def random_experience(form: RolloutForm, agent: Agent) -> ExperienceBatch:
     device = agent.normaliser.mean.device
     batch, noise = ExperienceBatch.empty(form, 1, device), torch.Generator(device).manual_seed(0)
     for numbers in (batch.obs, batch.action, batch.reward, batch.last_obs):
-        numbers.normal_(generator=noise)
+        if numbers.is_floating_point():
+            numbers.normal_(generator=noise)
+        else:  # bytes: zeros where they are float32 numbers of a packed row
+            numbers.zero_()
     batch.valid.fill_(1.0)
-    action, mean = agent.policy.act(agent.normaliser(batch.obs), batch.action)
+    distribution = agent.policy.distribution
+    drawn = batch.action if distribution.entropy_is_constant else distribution.noise(batch.reward.shape, noise, device)
+    action, params = agent.policy.act(agent.normaliser(batch.obs), drawn)
     batch.action.copy_(action)
-    batch.log_prob.copy_(agent.policy.log_prob(action, mean))
+    batch.log_prob.copy_(agent.policy.log_prob(action, params))
     return batch

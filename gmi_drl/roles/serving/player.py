@@ -79,7 +79,7 @@ class Player:
     Args:
         task: On the CPU.
         agent: With the task's sizes.
-        noise: Generator of the noise; None to act by the mean.
+        noise: Generator of the noise; None to act by the mode.
     """
 
     def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
@@ -90,8 +90,9 @@ class Player:
 
     def step(self) -> None:
         """One control step of all environments."""
-        shape = (self.task.num_env, self.task.spec.num_actions)
-        noise = None if self.noise is None else torch.randn(shape, generator=self.noise)
+        noise = None
+        if self.noise is not None:
+            noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
         _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
         self._total += reward * info["valid"]
         self._length += info["valid"]

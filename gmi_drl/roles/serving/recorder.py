@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from gmi_drl.observations import dtype_of
 from gmi_drl.replay.files.block import Block
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import knows_final_obs
@@ -37,14 +38,15 @@ class Recorder:
         self._task, self._sink, self._steps = task, sink, 0
         each = (capacity, task.num_env)
 
-        def numbers(*shape: int) -> Tensor:
-            return torch.empty(shape, device=task.device)
+        def numbers(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+            return torch.empty(shape, dtype=dtype, device=task.device)
 
         def flags() -> Tensor:
             return torch.empty(each, dtype=torch.bool, device=task.device)
 
-        self._obs, self._final_obs = (numbers(*each, task.spec.num_obs) for _ in range(2))
-        self._action, self._reward = numbers(*each, task.spec.num_actions), numbers(*each)
+        seen = task.spec.observation
+        self._obs, self._final_obs = (numbers(*each, *seen.shape, dtype=dtype_of(seen)) for _ in range(2))
+        self._action, self._reward = numbers(*each, task.spec.action.size), numbers(*each)
         self._terminated, self._truncated, self._valid = flags(), flags(), flags()
 
     @property

@@ -17,7 +17,7 @@ class Service:
     Args:
         task: The environments, already on their first observation.
         agent: Acts, on the task's device.
-        noise: Generator of the noise, on the device; None to act by the mean.
+        noise: Generator of the noise, on the device; None to act by the mode.
         cuda_graphs: Whether the agent acts by a CUDA graph, on a GPU.
         recorder: Records every step. It must have room for a block; the caller flushes it.
 
@@ -37,7 +37,8 @@ class Service:
     ) -> None:
         self.task, self.clock, self._recorder = task, PhaseClock(task.device), recorder
         self._act, self._noise = PolicyStep(task, agent, cuda_graphs=cuda_graphs), noise
-        self._zero_action = torch.zeros(task.num_env, task.spec.num_actions, device=task.device)
+        self._distribution = agent.policy.distribution
+        self._zero_action = torch.zeros(task.num_env, task.spec.action.params, device=task.device)
         self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
@@ -68,7 +69,7 @@ class Service:
     def _draw(self) -> Tensor:
         if self._noise is None:
             return self._zero_action
-        return torch.randn(self._zero_action.shape, generator=self._noise, device=self.task.device)
+        return self._distribution.noise((self.task.num_env,), self._noise, self.task.device)
 
     def _count(self, reward: Tensor, done: Tensor, valid: Tensor, bad: Tensor) -> None:
         """Count episodes as `Player` does: without steps that begin an episode, and without those that went wrong."""

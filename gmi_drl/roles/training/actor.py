@@ -11,6 +11,7 @@ from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.cuda_graph import Captured
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.run.checkpoint import prefixed, with_prefix
@@ -60,9 +61,9 @@ class Actor:
     def make_slot(self) -> Slot:
         """Make memory for a rollout of this actor."""
         task = self.task
-        sizes = self.config.horizon, task.num_env, task.spec.num_obs, task.spec.num_actions
         num_terms = len(self.terms.names) if self.terms else 0
-        return Slot(Rollout(*sizes, task.device, num_terms), cuda_graphs=self.cuda_graphs)
+        form = RolloutForm(self.config.horizon, task.num_env, task.spec.observation, task.spec.action, num_terms)
+        return Slot(Rollout(form, task.device), cuda_graphs=self.cuda_graphs)
 
     @torch.no_grad()
     def collect(self, slot: Slot, clock: PhaseClock, after_step: Callable[[int], None] = lambda t: None) -> None:
@@ -76,10 +77,11 @@ class Actor:
         act, rollout = self._act, slot.rollout
         rollout.bootstrap.zero_()
         rollout.sums.zero_()
-        noise = torch.randn(rollout.action.shape, generator=self.generator, device=self.task.device)
+        shape = self.config.horizon, self.task.num_env
+        noise = self.agent.policy.distribution.noise(shape, self.generator, self.task.device)
         for t in range(self.config.horizon):
             act(noise[t])
-            rollout.obs[t], rollout.action[t], rollout.mean[t] = act.obs, act.action, act.mean
+            rollout.obs[t], rollout.action[t], rollout.params[t] = act.obs, act.action, act.params
             clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(act.action)
             clock.mark("sim_s")

@@ -17,26 +17,26 @@ class PolicyStep:
         cuda_graphs: Whether to use a CUDA graph, on a GPU.
 
     Attributes:
-        obs: Observations of the last call, `[N, O]`.
+        obs: Observations of the last call, `[N, *shape]`.
         action: Actions of the last call, `[N, A]`.
-        mean: Means of the policy in the last call, `[N, A]`.
+        params: Of their distributions, `[N, P]`.
     """
 
     def __init__(self, task: Task, agent: Agent, *, cuda_graphs: bool = True) -> None:
         self._task, self._agent = task, agent
         self.obs = torch.zeros_like(task.obs)
-        shape = task.num_env, task.spec.num_actions
-        self._noise, self.action, self.mean = (torch.zeros(shape, device=task.device) for _ in range(3))
+        widths = task.spec.action.params, task.spec.action.size, task.spec.action.params
+        self._noise, self.action, self.params = (torch.zeros(task.num_env, w, device=task.device) for w in widths)
         self._sample_on_obs = Captured(self._sample, task.device, is_on=cuda_graphs)
 
     def __call__(self, noise: Tensor) -> None:
-        """Act on the current observation, with standard normal noise `[N, A]`; with zeros by the mean."""
+        """Act on the current observation, with the noise `[N, P]` of its distribution; with zeros by the mode."""
         self.obs.copy_(self._task.obs)
         self._noise.copy_(noise)
         self._sample_on_obs()
 
     @torch.no_grad()
     def _sample(self) -> None:
-        action, mean = self._agent.policy.act(self._agent.normaliser(self.obs), self._noise)
+        action, params = self._agent.policy.act(self._agent.normaliser(self.obs), self._noise)
         self.action.copy_(action)
-        self.mean.copy_(mean)
+        self.params.copy_(params)

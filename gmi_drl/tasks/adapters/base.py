@@ -12,11 +12,15 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.observations import parts_of
+from gmi_drl.spaces import Action, Observation, continuous, vector
 from gmi_drl.tasks.finite import LARGEST, Notices, finite_weights, weighed_sums
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
 
 HIDDEN = (256, 128, 64)
+SMALL_HIDDEN = (64, 64)
+"""Of tasks with categories: classic control and games of few numbers."""
 
 
 @dataclass
@@ -61,7 +65,7 @@ class AdaptedTask(ABC):
     Args:
         spec: The task's sizes.
         obs: The first observations, float32 `[N, O]`, finite or not. N and the device are taken from them.
-        action_space: Action space of one environment, with `low` and `high` that broadcast to `[A]`.
+        action_space: Of one environment, with `low` and `high` of its continuous numbers.
     """
 
     episode_length: Tensor
@@ -69,16 +73,20 @@ class AdaptedTask(ABC):
 
     def __init__(self, spec: TaskSpec, obs: Tensor, action_space: Any) -> None:
         self.spec, self.num_env, self.device = spec, len(obs), obs.device
-        self._weights, self._is_on_host = finite_weights(spec.num_obs, obs.device), obs.device.type == "cpu"
+        self._seen, self._is_on_host = spec.observation, obs.device.type == "cpu"
+        self._weights = finite_weights(self._seen.vector_size, obs.device)
         self._notices, self._steps = Notices(spec.name), 0
         self._default_dtype = torch.get_default_dtype()
         self.obs = torch.zeros_like(obs)
         self._is_lost = self._is_bad_next = ~self._set_obs(obs)
         self.episode_length = torch.zeros(self.num_env, dtype=torch.int64, device=self.device)
         low, high = (bound.to(self.device) for bound in _bounds(action_space))
-        self._is_bounded = low.isfinite() & high.isfinite()
-        self._scale = torch.where(self._is_bounded, (high - low) / 2, 1.0)
-        self._offset = torch.where(self._is_bounded, (high + low) / 2, 0.0)
+        is_bounded = low.isfinite() & high.isfinite()
+        last = torch.tensor(spec.action.categories, device=self.device) - 1.0
+        self._scale = torch.cat((torch.where(is_bounded, (high - low) / 2, 1.0), torch.ones_like(last)))
+        self._offset = torch.cat((torch.where(is_bounded, (high + low) / 2, 0.0), torch.zeros_like(last)))
+        self._least = torch.cat((torch.where(is_bounded, -1.0, -torch.inf), torch.zeros_like(last)))
+        self._most = torch.cat((torch.where(is_bounded, 1.0, torch.inf), last))
 
     @torch.no_grad()
     def reset(self) -> Tensor:
@@ -94,17 +102,17 @@ class AdaptedTask(ABC):
     def step(self, action: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]:
         """See `Task.step`. Steps that begin an episode are truncated, with `valid` and `bad` False."""
         action = checked_action(action, self)
-        action = torch.where(self._is_bounded, action.clamp(-1, 1), action)
+        action = action.clamp(self._least, self._most)
         is_broken = ~action.isfinite().all(1)
         harmless = action.masked_fill(is_broken[:, None], 0.0)
         with self._simulators_dtype():
             outcome = self._simulate(torch.addcmul(self._offset, harmless, self._scale))
         self._steps += 1
 
-        wrong = ~weighed_sums(outcome.final_obs, self._weights, outcome.reward).isfinite()
+        wrong = ~self._sums(outcome.final_obs, outcome.reward).isfinite()
         reward = outcome.reward.clamp(-LARGEST, LARGEST)
         if self._is_on_host and (wrong.any() or not torch.equal(reward, outcome.reward)):
-            self._notices.look(self._steps, outcome.final_obs, outcome.reward)
+            self._notices.look(self._steps, self._vectors(outcome.final_obs), outcome.reward)
         begins = outcome.terminated | outcome.truncated if outcome.began is None else outcome.began
         bad = is_broken | (wrong & ~self._is_lost) | self._is_bad_next
         valid = ~(bad | wrong | self._is_lost)
@@ -112,7 +120,7 @@ class AdaptedTask(ABC):
             valid &= ~begins
         terminated = outcome.terminated & valid
         truncated = ~valid | (outcome.truncated & ~terminated)
-        final_obs = torch.where((bad | wrong)[:, None], self.obs, outcome.final_obs.clamp(-LARGEST, LARGEST))
+        final_obs = self._where(bad | wrong, self.obs, self._clamped(outcome.final_obs))
         is_finite = self._set_obs(outcome.obs)
         self._is_lost = ~is_finite | ((self._is_lost | wrong) & ~begins)
         self._is_bad_next = ~is_finite & begins & ~bad
@@ -155,12 +163,44 @@ class AdaptedTask(ABC):
 
     def _set_obs(self, obs: Tensor) -> Tensor:
         """Set the current observations from raw ones `[N, O]` where these are finite. Returns where, bool `[N]`."""
-        sums, clamped = weighed_sums(obs, self._weights), obs.clamp(-LARGEST, LARGEST)
+        sums, clamped = self._sums(obs), self._clamped(obs)
         is_finite = sums.isfinite()
-        self.obs = torch.where(is_finite[:, None], clamped, self.obs)
-        if self._is_on_host and not torch.equal(sums, weighed_sums(clamped, self._weights)):
-            self._notices.look(self._steps, obs)
+        self.obs = self._where(is_finite, clamped, self.obs)
+        if self._is_on_host and not torch.equal(sums, self._sums(clamped)):
+            self._notices.look(self._steps, self._vectors(obs))
         return is_finite
+
+    def _vectors(self, obs: Tensor) -> Tensor:
+        """The numbers of observations that may be other than finite: `[N, V]`."""
+        if self._seen.is_vector:
+            return obs
+        parts = parts_of(obs, self._seen)
+        rows = [parts[part.name] for part in self._seen.of_kind("vector")]
+        return torch.cat(rows, 1) if rows else torch.zeros(len(obs), 0, device=obs.device)
+
+    def _sums(self, obs: Tensor, reward: Tensor | None = None) -> Tensor:
+        return weighed_sums(self._vectors(obs), self._weights, reward)
+
+    def _clamped(self, obs: Tensor) -> Tensor:
+        """Observations whose vectors are within `LARGEST`; those without vectors are not copied."""
+        if self._seen.is_vector:
+            return obs.clamp(-LARGEST, LARGEST)
+        if not self._seen.vector_size:
+            return obs
+        copied = obs.clone()
+        parts = parts_of(copied, self._seen)
+        for part in self._seen.of_kind("vector"):
+            parts[part.name].clamp_(-LARGEST, LARGEST)
+        return copied
+
+    def _where(self, condition: Tensor, these: Tensor, others: Tensor) -> Tensor:
+        """Rows of `these` where the condition `[N]` holds, else of `others`; without a copy where it can."""
+        if self._is_on_host and not self._seen.is_vector:
+            if condition.all():
+                return these
+            if not condition.any():
+                return others
+        return torch.where(condition.view(-1, *[1] * len(self._seen.shape)), these, others)
 
     def _count(self, ended: Tensor) -> None:
         self.episode_length += 1
@@ -170,21 +210,32 @@ class AdaptedTask(ABC):
 def spec_of(
     name: str, obs_space: Any, action_space: Any, *, episode_steps: int | None, step_s: float, reward_scale: float = 1.0
 ) -> TaskSpec:
-    """The sizes of a task, from the spaces of one environment.
+    """The sizes of a task, from the spaces of one environment, which are boxes of numbers.
 
     Raises:
         UsageError: if a space is no box of numbers.
     """
-    num_obs, num_actions = _size(name, "observations", obs_space), _size(name, "actions", action_space)
-    steps = episode_steps or UNLIMITED_STEPS
-    bounds = in_words(action_space)
-    return TaskSpec(
-        name, name, num_obs, num_actions, HIDDEN, int(steps), float(step_s), reward_scale, action_bounds=bounds
-    )
+    spaces = vector(_size(name, "observations", obs_space)), continuous(_size(name, "actions", action_space))
+    return sized(name, *spaces, in_words(action_space), episode_steps, step_s, reward_scale)
+
+
+def sized(
+    name: str,
+    observation: Observation,
+    action: Action,
+    bounds: str,
+    episode_steps: int | None,
+    step_s: float,
+    reward_scale: float = 1.0,
+) -> TaskSpec:
+    """The sizes of a task with these spaces; images have their features in place of hidden layers."""
+    hidden = () if observation.of_kind("image") else SMALL_HIDDEN if action.categories else HIDDEN
+    steps = int(episode_steps or UNLIMITED_STEPS)
+    return TaskSpec(name, name, observation, action, hidden, steps, float(step_s), reward_scale, action_bounds=bounds)
 
 
 def in_words(action_space: Any) -> str:
-    """The bounds of a box as text, equal neighbours counted: `2 x [-1, 1], 1 x [0, 5]`."""
+    """The bounds of an action's numbers as text, equal neighbours counted: `2 x [-1, 1], 1 x [0, 5]`."""
     low, high = (bound.tolist() for bound in _bounds(action_space))
     runs = [(bounds, len(list(alike))) for bounds, alike in groupby(zip(low, high, strict=True))]
     return ", ".join(f"{count} x [{least:g}, {most:g}]" for (least, most), count in runs)
@@ -192,8 +243,9 @@ def in_words(action_space: Any) -> str:
 
 def _bounds(space: Any) -> tuple[Tensor, Tensor]:
     """The least and the greatest number of each entry of a box, flat, float32."""
-    low, high = (torch.as_tensor(bound, dtype=torch.float32).expand(space.shape) for bound in (space.low, space.high))
-    return low.flatten(), high.flatten()
+    sides = (torch.as_tensor(bound, dtype=torch.float32) for bound in (space.low, space.high))
+    low, high = (bound.expand(space.shape).flatten() for bound in sides)
+    return low, high
 
 
 def _size(name: str, what: str, space: Any) -> int:

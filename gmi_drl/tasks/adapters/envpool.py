@@ -5,11 +5,11 @@ is left out if episodes have 1000 steps.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from gmi_drl.errors import UsageError, did_you_mean, not_importable
-from gmi_drl.tasks.adapters.base import spec_of
-from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS, GymnasiumTask, reward_scale_of
+from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS, GymnasiumTask, reward_scale_of, spec_of_spaces
 
 INSTALL = "pip install 'gmi-drl[envpool]'"
 MOST_SEEDS = 2**31
@@ -27,7 +27,7 @@ def make_task(
     """Make the task `envpool:REST`. `rest` is in `envpool.list_all_envs()`; `arguments` go to `make_gymnasium`.
 
     Raises:
-        UsageError: there is no such environment, or its spaces are no boxes.
+        UsageError: there is no such environment, or a space is not supported.
         MachineError: envpool is not installed.
     """
     try:
@@ -40,12 +40,7 @@ def make_task(
         raise UsageError(f"envpool has no {rest!r}{did_you_mean(rest, known)}")
     sizes = {"num_envs": num_env, "num_threads": threads, "seed": seed % MOST_SEEDS}
     envs = envpool.make_gymnasium(rest, **sizes, **arguments)
-    spec = spec_of(
-        f"envpool:{rest}",
-        envs.single_observation_space,
-        envs.single_action_space,
-        episode_steps=envs.spec.config.max_episode_steps,
-        step_s=0.0,
-        reward_scale=reward_scale_of(rest),
-    )
+    limit = envs.spec.config.max_episode_steps
+    spec = spec_of_spaces(f"envpool:{rest}", envs, limit, reward_scale=reward_scale_of(rest))
+    spec = replace(spec, frame_skip=getattr(envs.spec.config, "frame_skip", 1))
     return GymnasiumTask(envs, spec, device=device, seed=None)

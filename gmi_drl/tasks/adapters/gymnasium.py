@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, not_importable, place_of
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
 from gmi_drl.tasks.adapters.call_recorder import CallRecorders
+from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:
@@ -37,14 +38,14 @@ class GymnasiumTask(AdaptedTask):
     """A `VectorEnv` of gymnasium as a `Task`, in any autoreset mode.
 
     Args:
-        envs: N environments whose spaces are boxes, with their mode in `metadata["autoreset_mode"]`. They are reset.
+        envs: N environments, with their mode in `metadata["autoreset_mode"]`. They are reset.
         spec: The task's sizes; None takes them from the spaces.
         device: The device of the task's tensors; the environments' own are NumPy arrays.
         seed: Seed of the first reset; None leaves it to the environments.
         recorders: The environments' call recorders, by which errors name the environment that failed.
 
     Raises:
-        UsageError: the spaces are no boxes, or the autoreset mode is unknown.
+        UsageError: a space is not supported, or the autoreset mode is unknown.
         GmiError: an environment fails, now or later, or returns values of another form than gymnasium's.
     """
 
@@ -60,7 +61,8 @@ class GymnasiumTask(AdaptedTask):
         spec = spec or _spec_of_envs(envs)
         self.envs, self._recorders = envs, recorders or CallRecorders()
         self._mode = _autoreset_mode(envs, spec.name)
-        self._action_space: Any = envs.single_action_space
+        self._obs_space = ObservationSpace(spec.name, envs.single_observation_space)
+        self._action_space = ActionSpace(spec.name, envs.single_action_space)
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
         with self._recorders.named(spec.name):
@@ -81,25 +83,23 @@ class GymnasiumTask(AdaptedTask):
             return self._step(action)
 
     def _step(self, action: Tensor) -> Outcome:
-        space = self._action_space
-        shaped = action.cpu().numpy().reshape(self.num_env, *space.shape).astype(space.dtype)
-        within = np.clip(shaped, space.low, space.high)  # rounding may exceed a bound slightly, which some refuse
-        obs, reward, terminated, truncated, infos = self.envs.step(within)
-        ended = terminated | truncated
+        obs, reward, terminated, truncated, infos = self.envs.step(self._action_space.nested(action))
+        ended, seen = terminated | truncated, self._observation(obs)
         outcome = Outcome(
-            obs=self._observation(obs),
+            obs=seen,
             reward=self._tensor(reward),
             terminated=self._tensor(terminated, torch.bool),
             truncated=self._tensor(truncated, torch.bool),
-            final_obs=self._observation(obs),
+            final_obs=seen,
         )
         if self._mode == SAME_STEP and ended.any():
-            last = np.stack(infos["final_obs"][ended])  # gymnasium's own environments return an array of arrays
-            outcome.final_obs[self._tensor(ended, torch.bool)] = self._tensor(last).reshape(len(last), -1)
+            outcome.final_obs = seen.clone()
+            last = self._obs_space.tensor_of(infos["final_obs"], ended.nonzero()[0].tolist(), self._device)
+            outcome.final_obs[self._tensor(ended, torch.bool)] = last
         if self._mode == NEXT_STEP:
             outcome.began, self._has_ended = self._tensor(self._has_ended, torch.bool), ended
         if self._mode == DISABLED:
-            is_finite = np.isfinite(obs).reshape(self.num_env, -1).all(1) & np.isfinite(reward)
+            is_finite = self._sums(seen).isfinite().cpu().numpy() & np.isfinite(reward)
             begins = ended | ~is_finite
             outcome.truncated |= self._tensor(~is_finite, torch.bool)
             if begins.any():
@@ -107,8 +107,8 @@ class GymnasiumTask(AdaptedTask):
         return outcome
 
     def _observation(self, array: Any) -> Tensor:
-        """Observations as float32 `[N, O]` on the device."""
-        return self._tensor(array).reshape(self.envs.num_envs, -1)
+        """Observations `[N, *shape]` on the device."""
+        return self._obs_space.tensor(array, self._device)
 
     def _tensor(self, array: Any, dtype: torch.dtype = torch.float32) -> Tensor:
         """A copy of an array on the device: environments may overwrite theirs."""
@@ -137,7 +137,7 @@ def make_task(
         arguments: Go to `gymnasium.make`, and by that to the environment's constructor.
 
     Raises:
-        UsageError: there is no such environment, its spaces are no boxes, or arguments are missing.
+        UsageError: there is no such environment, a space is not supported, or arguments are missing.
         MachineError: gymnasium, or a package that the environment needs, is not installed.
         GmiError: the environment cannot be made, or its first reset fails.
     """
@@ -161,14 +161,8 @@ def make_task(
     except Exception as error:  # an environment may raise anything
         raise _failure(name, error) from error
     env: Any = envs.envs[0] if hasattr(envs, "envs") else envs
-    spec = spec_of(
-        name,
-        envs.single_observation_space,
-        envs.single_action_space,
-        episode_steps=env.spec.max_episode_steps if env.spec else None,
-        step_s=getattr(env.unwrapped, "dt", 0.0),
-        reward_scale=reward_scale_of(rest),
-    )
+    limit = env.spec.max_episode_steps if env.spec else None
+    spec = spec_of_spaces(name, envs, limit, getattr(env.unwrapped, "dt", 0.0), reward_scale_of(rest))
     return GymnasiumTask(envs, spec, device=device, seed=seed, recorders=recorders)
 
 
@@ -215,7 +209,19 @@ def reward_scale_of(environment: str) -> float:
 def _spec_of_envs(envs: "VectorEnv[Any, Any, Any]") -> TaskSpec:
     about = envs.spec
     name, steps = ("gymnasium", None) if about is None else (f"gymnasium:{about.id}", about.max_episode_steps)
-    return spec_of(name, envs.single_observation_space, envs.single_action_space, episode_steps=steps, step_s=0.0)
+    return spec_of_spaces(name, envs, steps)
+
+
+def spec_of_spaces(
+    name: str, envs: Any, episode_steps: int | None, step_s: float = 0.0, reward_scale: float = 1.0
+) -> TaskSpec:
+    """The sizes of a task, from the spaces of one of its environments.
+
+    Raises:
+        UsageError: A space is not supported.
+    """
+    seen, acts = ObservationSpace(name, envs.single_observation_space), ActionSpace(name, envs.single_action_space)
+    return sized(name, seen.observation, acts.action, in_words(acts), episode_steps, step_s, reward_scale)
 
 
 def _autoreset_mode(envs: "VectorEnv[Any, Any, Any]", name: str) -> str:

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from gmi_drl.config.task_names import SIMULATOR_PYTHON
 from gmi_drl.errors import MachineError
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks.adapters import isaacgym_bridge as bridge
 from gmi_drl.tasks.adapters.base import HIDDEN, AdaptedTask, Outcome, in_words
 from gmi_drl.tasks.adapters.isaacgym_process import START_S, STEP_S, BridgeProcess
@@ -108,8 +109,8 @@ def spec_of(name: str, hello: Mapping[str, Any]) -> TaskSpec:
     sizes: dict[str, Any] = {
         "name": f"{PREFIX}:{name}",
         "alias": f"{PREFIX}:{name}",
-        "num_obs": hello["sizes"]["num_obs"],
-        "num_actions": hello["sizes"]["num_actions"],
+        "observation": vector(hello["sizes"]["num_obs"]),
+        "action": continuous(hello["sizes"]["num_actions"]),
         "episode_steps": hello["episode_steps"],
         "step_s": hello["step_s"],
         "action_bounds": in_words(_box(*_clipped(hello))),

@@ -6,10 +6,11 @@ import psutil
 import pytest
 
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 from tests.comm.channels.channel_run import started
 from tests.comm.channels.traced_rollouts import FORM, RECORDS, sizes_of
 
-LARGE = RolloutForm(FORM.horizon, num_env=256, num_obs=40, num_actions=2, num_terms=1)
+LARGE = RolloutForm(FORM.horizon, num_env=256, observation=vector(40), action=continuous(2), num_terms=1)
 WARM = 300
 """Rollouts of each agent until all memory is there that a process needs: buffers, threads, caches of the allocator."""
 

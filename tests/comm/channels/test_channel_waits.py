@@ -17,11 +17,12 @@ from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, sizes_of
 
 HANG_S, STEP_S, WAIT_S = 2.0, 0.04, 60.0
-FORM = RolloutForm(horizon=200, num_env=1, num_obs=1, num_actions=1)
+FORM = RolloutForm(horizon=200, num_env=1, observation=vector(1), action=continuous(1))
 SLOW, NEAR, FAR = 2, 3, 4
 
 

@@ -7,6 +7,7 @@ from select import POLLIN, poll
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, READY
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import PROXY, ProxyPair
 from tests.comm.channels.traced_rollouts import sizes_of
 
@@ -37,7 +38,7 @@ def run_proxy(proxy_pair, is_over):
 def test_who_ends_over_a_slow_link_waits_for_one_deadline_in_all():
     proxy_pair, is_over = ProxyPair(1), threading.Event()
     threading.Thread(target=run_proxy, args=(proxy_pair, is_over), daemon=True).start()
-    form = RolloutForm(horizon=2, num_env=2**16, num_obs=256, num_actions=1)
+    form = RolloutForm(horizon=2, num_env=2**16, observation=vector(256), action=continuous(1))
     end = RemoteAgentEnd(proxy_pair.sender(), sizes_of(form=form), HANG_S, 3, CLOSED_S)
     place = end.lease()
     for kind in place.views:

@@ -16,6 +16,7 @@ from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, READY
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import PROXY, ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, send, sizes_of, some_sizes
 
@@ -29,7 +30,7 @@ def test_memory_is_not_written_again_before_it_was_sent():
     thread.start()
     sender = proxy_pair.sender()
     thread.join()
-    sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, num_obs=1000, num_actions=1))
+    sizes = sizes_of(form=RolloutForm(horizon=8, num_env=1024, observation=vector(1000), action=continuous(1)))
     connections[0].send_frame(READY)
     end = RemoteAgentEnd(sender, sizes, 1.0, 3, HANG_S)
     for place in range(2):

@@ -7,8 +7,9 @@ from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
+from gmi_drl.spaces import continuous, vector
 
-FORM = RolloutForm(horizon=3, num_env=2, num_obs=5, num_actions=2, num_terms=1)
+FORM = RolloutForm(horizon=3, num_env=2, observation=vector(5), action=continuous(2), num_terms=1)
 KINDS = {kind.name: number for number, kind in enumerate(FORM.kinds)}
 STEPWISE = [kind.name for kind in FORM.kinds if kind.is_stepwise]
 WHOLE = [kind.name for kind in FORM.kinds if not kind.is_stepwise]

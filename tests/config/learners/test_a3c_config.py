@@ -44,7 +44,7 @@ def test_memory_is_that_of_two_copies_of_a_batch_and_of_judging_it_whole():
 def test_predicted_channel_bytes_match_allocated():
     """Beside batches they have queues and parameters."""
     config = A3CConfig(horizon=16)
-    form = RolloutForm(16, 256, ANT.num_obs, ANT.num_actions, num_terms=3)
+    form = RolloutForm(16, 256, ANT.observation, ANT.action, num_terms=3)
     ends = ChannelSizes(form, 2, (2, 3, 4, 5), (0, 1), Channels(max_lag=3), config.bucket_bytes(ANT))
     mailboxes, shared = create_mailboxes(range(6)), create_memory()
     join_as_trainer(shared, mailboxes, 0, ends, hang_s=1.0).close()

@@ -1,15 +1,21 @@
 import json
 import pickle
+from dataclasses import replace
 
 import pytest
 import torch
-from blocks import index_of, random_experience, same, transitions
+from blocks import FACTS, index_of, random_experience, same, transitions
 from torch.utils.data import DataLoader
 
 from gmi_drl.errors import UsageError
+from gmi_drl.observations import pack
 from gmi_drl.replay import ExperienceDataset
 from gmi_drl.replay.files import dataset
+from gmi_drl.replay.files.block import Block
+from gmi_drl.replay.files.index import sizes_of
 from gmi_drl.replay.files.shards import ShardFiles
+from gmi_drl.spaces import Observation, Part, categorical
+from gmi_drl.workload import TASK_SPECS
 
 WORLDS = 4
 
@@ -155,3 +161,25 @@ def test_unknown_last_observations_are_marked(tmp_path):
     (tmp_path / "index.json").write_text(index_of({0: told}, WORLDS).model_dump_json(by_alias=True))
     read = ExperienceDataset(tmp_path)
     assert not read.knows_final_obs and not next(read.blocks(0)).knows_final_obs
+
+
+def test_parts_of_an_observation_come_back_by_name(tmp_path):
+    seen = Observation((Part("camera", (2, 3, 3), "image"), Part("joints", (4,))))
+    pixels, joints = torch.arange(36, dtype=torch.uint8).view(2, 2, 3, 3), torch.randn(2, 4)
+    row = pack({"camera": pixels, "joints": joints}, seen)
+    flags = torch.zeros(1, 2, dtype=torch.bool)
+    block = Block(
+        row[None], torch.zeros(1, 2, 1), torch.zeros(1, 2), flags, flags, ~flags, row.flip(0), row[:0],
+        torch.zeros(0, 2, dtype=torch.int64),
+    )  # fmt: skip
+    shards = []
+    sink = ShardFiles(tmp_path, 0, shards.append)
+    sink.take(block)
+    sink.close()
+    sizes = sizes_of(replace(TASK_SPECS["ant"], observation=seen, action=categorical(3)))
+    facts = {**FACTS, **json.loads(json.dumps(sizes)), "schema": "gmi-drl/experience/1", "state": "done"}
+    gmis = {"0": {"num_env": 2, "seed": 0, "shards": [one.model_dump() for one in shards]}}
+    (tmp_path / "index.json").write_text(json.dumps({**facts, "gmis": gmis}))
+    found = ExperienceDataset(tmp_path)[1]
+    assert torch.equal(found["obs/camera"], pixels[1]) and torch.equal(found["obs/joints"], joints[1])
+    assert torch.equal(found["next_obs/camera"], pixels[0]) and "obs" not in found

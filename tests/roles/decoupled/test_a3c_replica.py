@@ -22,7 +22,7 @@ from gmi_drl.workload import TASK_SPECS
 ANT = TASK_SPECS["ant"]
 CPU = torch.device("cpu")
 CONFIG = RunConfig(iterations=2, learner=A3CConfig(hidden=(8,), horizon=2, minibatches=1))
-FORM = RolloutForm(2, 3, ANT.num_obs, ANT.num_actions)
+FORM = RolloutForm(2, 3, ANT.observation, ANT.action)
 
 
 @pytest.fixture

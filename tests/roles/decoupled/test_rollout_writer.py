@@ -1,6 +1,7 @@
 """What an agent plays lies in the place that it has leased, whichever way it got there."""
 
 import os
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -11,15 +12,18 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, make_rollout_writer
+from gmi_drl.spaces import categorical, continuous, image, vector
 
-FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=1)
+FORM = RolloutForm(horizon=3, num_env=2, observation=vector(4), action=continuous(2), num_terms=1)
+IMAGES = replace(FORM, observation=image(2, 3, 3), action=categorical(5))
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(params=["MCC", "UCC"])
+@pytest.fixture(params=[("MCC", FORM), ("UCC", FORM), ("MCC", IMAGES), ("UCC", IMAGES)], ids=lambda of: of[0])
 def ends(request):
-    parameters = [torch.zeros(3)]
-    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(mode=request.param), packed_bytes(parameters))
+    parameters, (mode, form) = [torch.zeros(3)], request.param
+    sizes = ChannelSizes(form, 1, (0,), (1,), Channels(mode=mode), packed_bytes(parameters))
+    assert ChannelSizes.from_text(sizes.text) == sizes
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
     trainer = join_as_trainer(memory, mailboxes, 1, sizes, 5.0)
     agent = join_as_agent(memory, mailboxes, 0, sizes, 5.0)
@@ -36,14 +40,18 @@ def play(recording):
     rollout, told = recording.rollout, {}
     for t in range(FORM.horizon):
         for name in ("obs", "action", "reward", "done", "valid"):
-            getattr(rollout, name)[t] = torch.randn_like(getattr(rollout, name)[t])
+            getattr(rollout, name)[t] = random_like(getattr(rollout, name)[t])
         recording.after_step(t)
     for name in ("log_prob", "bootstrap", "last_obs", "delta", "sums"):
-        getattr(rollout, name).copy_(torch.randn_like(getattr(rollout, name)))
+        getattr(rollout, name).copy_(random_like(getattr(rollout, name)))
     for kind in FORM.kinds:
         if kind.name != "facts":
             told[kind.name] = getattr(rollout, kind.name).clone()
     return told
+
+
+def random_like(tensor):
+    return torch.randint_like(tensor, 256) if tensor.dtype == torch.uint8 else torch.randn_like(tensor)
 
 
 @pytest.mark.parametrize("kind", [InPlaceWriter, StepWriter, WholeWriter])

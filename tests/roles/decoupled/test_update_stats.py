@@ -10,15 +10,16 @@ from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import FACTS, RolloutForm
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.spaces import continuous, vector
 
-FORM = RolloutForm(horizon=3, num_env=2, num_obs=4, num_actions=2, num_terms=2)
+FORM = RolloutForm(horizon=3, num_env=2, observation=vector(4), action=continuous(2), num_terms=2)
 
 
 def batch_of(versions=(5, 3), valid=1.0):
     batch = ExperienceBatch.empty(FORM, len(versions), torch.device("cpu"))
     batch.valid.fill_(valid)
     for rollout, version in enumerate(versions):
-        batch.delta[rollout] = moments(torch.randn(6, FORM.num_obs))
+        batch.delta[rollout] = moments(torch.randn(6, FORM.observation.size))
         batch.sums[rollout] = torch.arange(7, dtype=torch.float64) + 10 * rollout
         told = {"version": version, "sim_s": 0.5 + rollout, "act_s": 0.25, "wait_s": 1.0, "fetch_s": 0.125}
         batch.facts[rollout] = torch.tensor([float(told.get(name, 0)) for name in FACTS], dtype=torch.float64)

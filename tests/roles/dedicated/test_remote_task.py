@@ -24,7 +24,7 @@ def worlds(**more):
 
 def actions(task, steps=STEPS):
     generator = torch.Generator().manual_seed(7)
-    return [2 * torch.rand(task.num_env, task.spec.num_actions, generator=generator) - 1 for _ in range(steps)]
+    return [2 * torch.rand(task.num_env, task.spec.action.size, generator=generator) - 1 for _ in range(steps)]
 
 
 def test_every_step_is_that_of_the_tasks_themselves():
@@ -103,7 +103,7 @@ def test_simulated_seconds_are_reported_and_actions_of_another_shape_refused():
         task.step(actions(task, 1)[0])
         assert task.simulated_s > 0
         with pytest.raises(UsageError, match=r"shape \(7, "):
-            task.step(torch.zeros(7, task.spec.num_actions))
+            task.step(torch.zeros(7, task.spec.action.size))
 
 
 def test_a_peer_that_waits_gets_more_time_and_a_silent_one_is_named():

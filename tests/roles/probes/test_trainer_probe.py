@@ -14,8 +14,8 @@ def test_random_experience_is_like_experience():
     """Or products of gradients would be of subnormal numbers, and an update take longer than it does."""
     config = A3CConfig.for_task(SPEC)
     agent = make_agent(SPEC, config, torch.device("cpu"), seed=0)
-    batch = random_experience(RolloutForm(2, 32, SPEC.num_obs, SPEC.num_actions), agent)
-    assert batch.obs.shape == (1, 2, 32, SPEC.num_obs)
+    batch = random_experience(RolloutForm(2, 32, SPEC.observation, SPEC.action), agent)
+    assert batch.obs.shape == (1, 2, 32, SPEC.observation.size)
     a3c = A3C(agent.policy, agent.normaliser, config.model_copy(update={"minibatches": 1}))
     a3c.update(batch)
     gradient = a3c.flat.gradient

@@ -11,6 +11,7 @@ from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 
@@ -83,7 +84,7 @@ class Script:
 
     def __init__(self, *steps):
         self.steps = iter(steps)
-        self.spec = TaskSpec("script", "SC", 1, 1, (2,), episode_steps=9, step_s=1.0)
+        self.spec = TaskSpec("script", "SC", vector(1), continuous(1), (2,), episode_steps=9, step_s=1.0)
         self.num_env, self.obs = 2, torch.zeros(2, 1)
 
     def step(self, action):

@@ -24,7 +24,7 @@ def test_a_policy_step_gives_the_agents_actions():
     task, agent = worlds()
     act = PolicyStep(task, agent)
     act(torch.zeros(6, 3))
-    assert torch.equal(act.action, agent.act(task.obs)) and torch.equal(act.mean, act.action)
+    assert torch.equal(act.action, agent.act(task.obs)) and torch.equal(act.params, act.action)
     some = torch.randn(6, 3)
     act(some)
     assert torch.equal(act.action, agent.act(task.obs, some)) and torch.equal(act.obs, task.obs)

@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.network_sizes import NetworkSettings
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.tasks import make
@@ -45,7 +46,7 @@ def test_a_rollout_has_observations_and_actions():
     torch.testing.assert_close(rollout.delta, moments(rollout.obs.flatten(0, 1)))
     values = actor.agent.policy.value(rollout.obs)
     torch.testing.assert_close(rollout.value, values, atol=0, rtol=0)
-    torch.testing.assert_close(rollout.mean, actor.agent.policy.actor(rollout.obs), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(rollout.params, actor.agent.policy.actor(rollout.obs), atol=1e-5, rtol=1e-5)
     assert rollout.advantage.abs().sum() > 0 and rollout.valid.all()
     assert rollout.sums.tolist() == [pytest.approx(rollout.reward.sum().item()), 0, 0, 0, 0]
 
@@ -62,6 +63,10 @@ class Told:
     lam: float = 0.8
     reward_scale: float = 2.0
     bootstrap: str = "last_value"
+
+    @property
+    def network(self):
+        return NetworkSettings(self.hidden, self.activation)
 
 
 def test_an_actor_is_made_by_any_learners_configuration():

@@ -5,6 +5,7 @@ from conftest import tiny_config
 from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.rollout import MiniBatch, Rollout
 from gmi_drl.comm.reductions.single import NoReduction
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.iteration_stats import Decision, exchange_stats
@@ -43,7 +44,10 @@ def test_an_actor_with_a_copy_of_the_agent_and_two_slots_gives_what_the_direct_j
     """As on another GMI: parameters go one way, and a part of the rollout the other."""
     direct = PPOReplica(SPEC, CONFIG, NoReduction(), sample_share=1.0, device=CPU, seed=3)
     direct.attach_task(make("ant", num_env=N), seed=5)
-    learner, arrived = make_learner(), Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
+    learner, arrived = (
+        make_learner(),
+        Rollout(RolloutForm(CONFIG.learner.horizon, N, SPEC.observation, SPEC.action), CPU),
+    )
     slots, began = [actor.make_slot(), actor.make_slot()], digest(learner)
     for iteration in range(4):
         direct.iterate(lambda: Decision.GO_ON)
@@ -60,7 +64,7 @@ def test_the_order_of_samples_is_its_own(actor):
     actor.collect(slot := actor.make_slot(), PhaseClock(CPU))
     learners = [make_learner(seed=seed) for seed in (3, 3, 4)]
     for learner in learners:
-        rollout = Rollout(CONFIG.learner.horizon, N, SPEC.num_obs, SPEC.num_actions, CPU)
+        rollout = Rollout(RolloutForm(CONFIG.learner.horizon, N, SPEC.observation, SPEC.action), CPU)
         for name in TRAVELS:
             getattr(rollout, name).copy_(getattr(slot.rollout, name))
         learn(learner, rollout)
@@ -69,7 +73,7 @@ def test_the_order_of_samples_is_its_own(actor):
 
 
 def test_merged_deltas_scale_the_next_observations(actor):
-    learner, obs = make_learner(), torch.randn(N, SPEC.num_obs)
+    learner, obs = make_learner(), torch.randn(N, SPEC.observation.size)
     before = learner.agent.normaliser(obs)
     actor.collect(slot := actor.make_slot(), PhaseClock(CPU))
     learn(learner, slot.rollout)

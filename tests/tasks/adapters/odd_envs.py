@@ -173,9 +173,9 @@ class Furnished(Even):
 
 
 class Composed(Even):
-    """What it shows is a dictionary."""
+    """A part of what it shows is text."""
 
-    observation_space = spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "goal": spaces.Box(-1, 1, (1,))})
+    observation_space = spaces.Dict({"joints": spaces.Box(-1, 1, (2,)), "words": spaces.Text(8)})
 
 
 class Double(Even):

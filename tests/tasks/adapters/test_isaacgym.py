@@ -16,6 +16,7 @@ from conftest import open_descriptors
 from gmi_drl.config.task_names import SIMULATOR_PYTHON
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks.adapters import isaacgym
 from gmi_drl.tasks.adapters.isaacgym import make_task
 from gmi_drl.tasks.adapters.isaacgym_process import STEP_S
@@ -90,7 +91,7 @@ def test_a_rollout_is_that_of_the_simulator_and_its_resets_are_no_transitions(ta
 
 
 def test_the_spec_has_the_simulators_sizes(task):
-    assert (task.spec.name, task.spec.num_obs, task.spec.num_actions) == ("isaacgym:FakeTask", 5, 3)
+    assert (task.spec.name, task.spec.observation.size, task.spec.action.size) == ("isaacgym:FakeTask", 5, 3)
     assert (task.spec.episode_steps, task.spec.step_s) == (8, pytest.approx(0.02))
     assert (task.spec.hidden, task.spec.reward_scale) == ((256, 128, 64), 1.0)
     assert task.spec.action_bounds == "3 x [-1, 1]"
@@ -110,7 +111,7 @@ def test_a_task_that_we_have_too_differs_only_in_the_simulators_sizes(name, own)
     spec = isaacgym.spec_of(name, hello | told)
     named = {"name": f"isaacgym:{name}", "alias": f"isaacgym:{name}"}
     bounds = {"action_bounds": "1 x [-1, 1], 1 x [-1, 2]"}
-    assert spec == replace(TASK_SPECS[own], **named, num_obs=7, num_actions=2, **bounds, **told)
+    assert spec == replace(TASK_SPECS[own], **named, observation=vector(7), action=continuous(2), **bounds, **told)
 
 
 def test_actions_are_scaled_to_the_bounds_of_the_task_and_a_run_whose_bounds_have_changed_is_refused(

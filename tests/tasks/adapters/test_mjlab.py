@@ -15,7 +15,7 @@ def mjlab(monkeypatch):
 
 def test_a_task_is_made_of_its_configuration():
     task = make("mjlab:Mjlab-Fake", num_env=3, seed=7)
-    assert (task.spec.name, task.spec.num_obs, task.num_env) == ("mjlab:Mjlab-Fake", 3, 3)
+    assert (task.spec.name, task.spec.observation.size, task.num_env) == ("mjlab:Mjlab-Fake", 3, 3)
     assert (task.env.cfg.seed, task.env.device) == (7, "cpu")
 
 

@@ -14,7 +14,7 @@ MAKERS = [fake_isaaclab_env, fake_mjlab_env]
 @pytest.mark.parametrize("make_env", MAKERS)
 def test_sizes_come_from_the_environment(make_env):
     task = TorchEnvTask(make_env(num_envs=4), "lab:fake")
-    assert (task.spec.name, task.spec.num_obs, task.spec.num_actions) == ("lab:fake", 3, 2)
+    assert (task.spec.name, task.spec.observation.size, task.spec.action.size) == ("lab:fake", 3, 2)
     assert (task.spec.episode_steps, task.spec.step_s, task.num_env) == (5, 0.02, 4)
 
 

@@ -107,10 +107,10 @@ def test_a_step_from_any_state_is_gymnasiums(definition):
 @for_all
 def test_sizes_are_gymnasiums(definition):
     env, spec = make_env(definition), definition.spec
-    assert env.observation_space.shape == (spec.num_obs,) and env.action_space.shape == (spec.num_actions,)
+    assert env.observation_space.shape == (spec.observation.size,) and env.action_space.shape == (spec.action.size,)
     assert env.dt == pytest.approx(spec.step_s) and env.frame_skip == definition.substeps
     assert gymnasium.spec(spec.name.partition(":")[2]).max_episode_steps == spec.episode_steps
-    scale = definition.control({}, torch.ones(1, spec.num_actions))
+    scale = definition.control({}, torch.ones(1, spec.action.size))
     assert torch.equal(scale, torch.tensor(env.action_space.high)[None])
     assert torch.equal(-scale, torch.tensor(env.action_space.low)[None])
 

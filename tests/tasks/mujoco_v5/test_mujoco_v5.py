@@ -25,7 +25,7 @@ def test_the_number_of_threads_changes_no_bit(name):
     one, two = make(name, num_env=3, seed=1), make(name, num_env=3, seed=1, threads=2)
     generator = torch.Generator().manual_seed(0)
     for _ in range(30):
-        action = 2 * torch.rand(3, one.spec.num_actions, generator=generator) - 1
+        action = 2 * torch.rand(3, one.spec.action.size, generator=generator) - 1
         ours, same = one.step(action), two.step(action)
         assert torch.equal(ours[0], same[0]) and torch.equal(ours[1], same[1])
 

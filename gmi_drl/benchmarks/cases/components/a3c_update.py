@@ -53,7 +53,7 @@ def learner_and_batch(learner: "type[A3C]", task: str = TASK) -> "tuple[A3C, Exp
     spec, cpu = TASK_SPECS[task], torch.device("cpu")
     config = a3c_of(default_config(spec, "a3c"))
     agent = make_agent(spec, config, cpu, seed=0)
-    batch = random_experience(RolloutForm(config.horizon, NUM_ENV, spec.num_obs, spec.num_actions), agent)
+    batch = random_experience(RolloutForm(config.horizon, NUM_ENV, spec.observation, spec.action), agent)
     return learner(agent.policy, agent.normaliser, config), batch
 
 

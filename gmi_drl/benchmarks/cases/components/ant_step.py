@@ -48,7 +48,7 @@ def _side(step: Callable[["Tensor"], float], count: int, warm_up: int) -> Side:
 
     def run(count: int) -> float:
         """Seconds of `count` steps."""
-        actions = 2 * torch.rand(count, NUM_ENV, TASK_SPECS["ant"].num_actions, generator=generator) - 1
+        actions = 2 * torch.rand(count, NUM_ENV, TASK_SPECS["ant"].action.size, generator=generator) - 1
         return sum(step(action) for action in actions)
 
     run(warm_up)

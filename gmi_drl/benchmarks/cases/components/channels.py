@@ -37,7 +37,7 @@ def open_sides(task: str, quick: bool) -> Iterator[Sides]:
 
     spec, batches = TASK_SPECS[task], QUICK_BATCHES if quick else BATCHES
     nbytes = QUICK_MEMORY_BYTES if quick else MEMORY_BYTES
-    form = RolloutForm(HORIZON, NUM_ENV, spec.num_obs, spec.num_actions)
+    form = RolloutForm(HORIZON, NUM_ENV, spec.observation, spec.action)
     with all_cores():
         ours, theirs, *_ = allowed_cores()
         os.sched_setaffinity(0, [ours])

@@ -56,7 +56,7 @@ def speed(task: str, num_env: int, steps: int, cuda_graphs: bool = True) -> floa
         for name, value in definition.reset_state(noise).items():
             sim.set(name, everywhere, value)
         sim.forward()
-        actions = 2 * torch.rand(WARM_UP_STEPS + steps, num_env, definition.spec.num_actions, device=device) - 1
+        actions = 2 * torch.rand(WARM_UP_STEPS + steps, num_env, definition.spec.action.size, device=device) - 1
         for action in actions[:WARM_UP_STEPS]:
             _step(sim, task, action)
         started = _now(device)

@@ -9,6 +9,7 @@ from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
+from gmi_drl.layout.experience import RolloutForm
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,15 +65,15 @@ def reference_ppo(config: "PPOConfig", policy: "ActorCritic", horizon: int, num_
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]
-    obs = TensorDict({"policy": torch.zeros(num_env, spec.num_obs)}, batch_size=[num_env])
+    obs = TensorDict({"policy": torch.zeros(num_env, spec.observation.size)}, batch_size=[num_env])
     groups = {"actor": ["policy"], "critic": ["policy"]}
     gaussian = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"}
-    actor = MLPModel(obs, groups, "actor", spec.num_actions, spec.hidden, distribution_cfg=gaussian)
+    actor = MLPModel(obs, groups, "actor", spec.action.size, spec.hidden, distribution_cfg=gaussian)
     critic = MLPModel(obs, groups, "critic", 1, spec.hidden)
     for ours, theirs in ((policy.actor, actor.mlp), (policy.critic, critic.mlp)):
         for source, target in zip(ours.parameters(), theirs.parameters(), strict=True):
             target.data.copy_(source.data)
-    storage = RolloutStorage("rl", num_env, horizon, obs, [spec.num_actions])
+    storage = RolloutStorage("rl", num_env, horizon, obs, [spec.action.size])
     return PPO(actor, critic, storage, **ppo_arguments(config))
 
 
@@ -89,24 +90,24 @@ def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS["ant"]
-    rollout = Rollout(horizon, num_env, spec.num_obs, spec.num_actions, torch.device("cpu"))
+    rollout = Rollout(RolloutForm(horizon, num_env, spec.observation, spec.action), torch.device("cpu"))
     rollout.valid.fill_(1)
     with torch.no_grad():
         rollout.log_std.copy_(policy.log_std)
         for t in range(horizon):
-            obs = torch.randn(num_env, spec.num_obs)
+            obs = torch.randn(num_env, spec.observation.size)
             action = reference.act(TensorDict({"policy": obs}, batch_size=[num_env]))
             reward, time_outs = torch.randn(num_env), torch.rand(num_env) < 0.1
             dones = time_outs | (torch.rand(num_env) < 0.1)
             rollout.obs[t], rollout.action[t] = obs, action
-            rollout.mean[t] = policy.actor(obs)
-            rollout.log_prob[t] = policy.log_prob(action, rollout.mean[t])
+            rollout.params[t] = policy.params(obs)
+            rollout.log_prob[t] = policy.log_prob(action, rollout.params[t])
             rollout.value[t] = policy.value(obs)
             rollout.reward[t], rollout.done[t] = reward, dones.float()
             rollout.bootstrap[t] = rollout.value[t] * time_outs  # as rsl_rl does: `bootstrap: last_value`
             empty = TensorDict({}, batch_size=[num_env])
             reference.process_env_step(empty, reward, dones, {"time_outs": time_outs.float()})
-        last_obs = torch.randn(num_env, spec.num_obs)
+        last_obs = torch.randn(num_env, spec.observation.size)
         reference.compute_returns(TensorDict({"policy": last_obs}, batch_size=[num_env]))
         last_value = policy.value(last_obs)
     return rollout, last_value

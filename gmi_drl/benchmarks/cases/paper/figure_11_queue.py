@@ -134,7 +134,7 @@ def act(order: Order, shared: Shared, queue: Any, ends: Any) -> None:
 
 def _form(order: Order, horizon: int) -> RolloutForm:
     spec = TASK_SPECS[order.task]
-    return RolloutForm(horizon, order.num_env, spec.num_obs, spec.num_actions)
+    return RolloutForm(horizon, order.num_env, spec.observation, spec.action)
 
 
 def _shared(tensor: Tensor) -> Tensor:

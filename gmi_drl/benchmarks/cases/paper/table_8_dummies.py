@@ -42,10 +42,10 @@ def rates_of(task: str, metric: Metric) -> "Rates":
     from gmi_drl.workload import TASK_SPECS
 
     spec = TASK_SPECS[task]
-    form = RolloutForm(HORIZON, NUM_ENV, spec.num_obs, spec.num_actions)
+    form = RolloutForm(HORIZON, NUM_ENV, spec.observation, spec.action)
     samples = TTOP[task] if metric == "ttop" else None
     predictions = None if metric == "most" else PPS[task]
-    return Rates(AGENTS, form, predictions, samples, spec.num_weights() + spec.num_actions)
+    return Rates(AGENTS, form, predictions, samples, spec.num_weights() + spec.action.size)
 
 
 @contextmanager

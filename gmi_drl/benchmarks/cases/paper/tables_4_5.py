@@ -96,7 +96,7 @@ def _model(m: int, **learns: int) -> Model:
     from gmi_drl.workload import TASK_SPECS
 
     ant = TASK_SPECS["ant"]
-    return Model(ant.num_obs, ant.num_actions, TOTAL, m, message_bandwidth(), **learns)
+    return Model(ant.observation.size, ant.action.size, TOTAL, m, message_bandwidth(), **learns)
 
 
 def _simulators(layouts: "Mapping[str, Layout]") -> dict[str, int]:

@@ -55,7 +55,7 @@ def step_task(task: "Task", seconds: float) -> Sample:
     """Steps per second of a whole task step (observations, rewards, resets) with random actions."""
     import torch
 
-    actions = 2 * torch.rand(STEPS_PER_CHECK, task.num_env, task.spec.num_actions) - 1
+    actions = 2 * torch.rand(STEPS_PER_CHECK, task.num_env, task.spec.action.size) - 1
     task.reset()
     return Sample(_steps_per_second(task.step, actions, seconds), {"num_env": task.num_env})
 

@@ -61,7 +61,7 @@ class Simulators:
         self._controls: list[torch.Tensor] = []
         each = max(1, num_env // len(lanes))
         noise = torch.Generator(device).manual_seed(0)
-        actions = 2 * torch.rand(each, definition.spec.num_actions, device=device, generator=noise) - 1
+        actions = 2 * torch.rand(each, definition.spec.action.size, device=device, generator=noise) - 1
         resets = 2 * torch.rand(each, definition.reset_noise, device=device, generator=noise) - 1
         everywhere = torch.ones(each, dtype=torch.bool, device=device)
         self.wait()

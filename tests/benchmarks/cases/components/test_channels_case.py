@@ -6,6 +6,7 @@ from conftest import children_of, two_cores
 from gmi_drl.benchmarks.cases.components import channels
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 
 @two_cores
@@ -20,7 +21,7 @@ def test_every_way_takes_all_experience_in_its_messages(monkeypatch):
     messages = {"MCC": whole, "UCC": steps, channels.STEPS: steps, channels.ROLLOUTS: whole, channels.COPY: 1}
     messages[channels.MEMORY] = 1
     assert list(result.samples) == list(messages)
-    nbytes = RolloutForm(16, 8, 23, 9).nbytes
+    nbytes = RolloutForm(16, 8, vector(23), continuous(9)).nbytes
     for name, (sample,) in result.samples.items():
         assert sample.value * 1e6 * sample.details["rollout_s"] == pytest.approx(nbytes)
         of_rollout = sample.details["messages_per_second"] * sample.details["rollout_s"]

@@ -8,6 +8,7 @@ from gmi_drl.benchmarks.cases.paper.table_8_agents import Dummies, Rates
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.spaces import continuous, vector
 
 
 @two_cores
@@ -26,7 +27,7 @@ def test_both_modes_send_the_same_in_messages_of_their_own(monkeypatch):
 @two_cores
 @pytest.mark.parametrize(("predictions", "samples"), [(400.0, None), (None, 400.0), (800.0, 400.0)])
 def test_dummies_are_never_faster_than_what_they_stand_for(predictions, samples):
-    rates = Rates(2, RolloutForm(2, 10, 3, 1), predictions, samples, 5)
+    rates = Rates(2, RolloutForm(2, 10, vector(3), continuous(1)), predictions, samples, 5)
     dummies = Dummies(rates, "MCC", allowed_cores()[1])
     try:
         assert 0 < dummies.measure(0.3, 0.3).value <= 401

@@ -1,0 +1,136 @@
+"""Policy and value: separate networks (paper Table 6), or one trunk with two heads."""
+
+import math
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+
+from gmi_drl.algo.distributions import distribution_of
+from gmi_drl.algo.distributions.categorical import MASKED
+from gmi_drl.algo.networks.encoder import Encoder
+from gmi_drl.algo.networks.mlp import ACTIVATIONS, mlp
+from gmi_drl.config.learners import OurConfig
+from gmi_drl.network_sizes import ACTOR, CRITIC, NetworkSettings
+from gmi_drl.observations import parts_of
+from gmi_drl.spaces import Observation
+from gmi_drl.workload import TaskSpec
+
+ACTOR_GAIN, CRITIC_GAIN = 0.01, 1.0
+"""Of the last layers: first actions are near the mean, or all categories about equally likely."""
+
+
+def make_policy(spec: TaskSpec, config: OurConfig) -> "ActorCritic":
+    """The policy and value networks of a configuration."""
+    return ActorCritic(spec, config.network, config.init_std)
+
+
+class ActorCritic(nn.Module):
+    """The policy and the value of a task; the policy's standard deviations do not depend on the observation.
+
+    Parameters are ordered actor, log_std, critic: two contiguous parts of the flat vector, whose gradients are clipped
+    apart. With a shared trunk, which comes first, they are one part.
+
+    Args:
+        spec: The task's observation and action.
+        settings: Of the networks; None for the task's hidden layers.
+        init_std: Initial standard deviation of numbers.
+
+    Attributes:
+        distribution: Of the actions.
+        actor: Gives the distribution's params, `[..., P]`; of the trunk's result if there is one.
+        critic: Gives values, `[..., 1]`; of the trunk's result if there is one.
+        trunk: What both share; None if they share nothing.
+    """
+
+    def __init__(self, spec: TaskSpec, settings: NetworkSettings | None = None, init_std: float = 1.0) -> None:
+        super().__init__()
+        settings = settings or NetworkSettings(spec.hidden)
+        self.observation, self.distribution = spec.observation, distribution_of(spec.action)
+        self._masks = spec.observation.of_kind("mask")
+        outputs = spec.action.params
+        self.trunk: nn.Module | None = None
+        if settings.is_shared(spec.observation):
+            encoder = Encoder(spec.observation, settings.seen(spec.observation, ACTOR), settings)
+            self.trunk = nn.Sequential(encoder, *_hidden(encoder.width, settings))
+            width = settings.hidden[-1] if settings.hidden else encoder.width
+            self.actor = mlp([width, outputs], ACTOR_GAIN, settings.activation)
+        else:
+            self.actor = _network(spec.observation, ACTOR, outputs, ACTOR_GAIN, settings)
+        self.log_std = nn.Parameter(torch.full((spec.action.numbers,), math.log(init_std)))
+        if self.trunk is not None:
+            self.critic = mlp([width, 1], CRITIC_GAIN, settings.activation)
+        else:
+            self.critic = _network(spec.observation, CRITIC, 1, CRITIC_GAIN, settings)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is two MLPs and a Gaussian, whose gradients `Backprop` computes."""
+        layers = (type(self.actor[0]), type(self.critic[0]))
+        return self.trunk is None and self.distribution.entropy_is_constant and set(layers) == {nn.Linear}
+
+    @property
+    def actor_size(self) -> int:
+        """Number of parameters of the policy: its network and its standard deviations; with a shared trunk, of all."""
+        parameters = self.parameters() if self.trunk is not None else (*self.actor.parameters(), self.log_std)
+        return sum(parameter.numel() for parameter in parameters)
+
+    def parameters_in_order(self) -> list[nn.Parameter]:
+        """Those of a shared trunk, then actor, log_std, critic (`Module.parameters` would put log_std first)."""
+        shared: Iterator[nn.Parameter] = iter(()) if self.trunk is None else self.trunk.parameters()
+        return [*shared, *self.actor.parameters(), self.log_std, *self.critic.parameters()]
+
+    def act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """Sample `(action [..., A], params [..., P])` for normalised observations, by the distribution's noise."""
+        params = self.params(obs)
+        return self.distribution.sample(params, self.log_std, noise), params
+
+    def params(self, obs: Tensor) -> Tensor:
+        """The distribution's numbers `[..., P]` for normalised observations `[..., *shape]`."""
+        return self._allowed(self.actor(obs if self.trunk is None else self.trunk(obs)), obs)
+
+    def value(self, obs: Tensor) -> Tensor:
+        """Value `[...]` of normalised observations `[..., *shape]`."""
+        return self.critic(obs if self.trunk is None else self.trunk(obs)).squeeze(-1)  # type: ignore[no-any-return]
+
+    def params_and_value(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Both at once; a shared trunk is computed once."""
+        if self.trunk is None:
+            return self.params(obs), self.value(obs)
+        features = self.trunk(obs)
+        return self._allowed(self.actor(features), obs), self.critic(features).squeeze(-1)
+
+    def log_prob(self, action: Tensor, params: Tensor) -> Tensor:
+        """Log density `[...]` of actions `[..., A]` under the policy with these params."""
+        return self.distribution.log_prob(action, params, self.log_std)
+
+    def entropy(self, params: Tensor | None = None) -> Tensor:
+        """Entropy `[...]` of the action distribution; a scalar, without params, if it is always the same."""
+        return self.distribution.entropy(params, self.log_std)
+
+    def _allowed(self, params: Tensor, obs: Tensor) -> Tensor:
+        """The params with the logits of categories that a mask forbids at `MASKED`."""
+        if not self._masks:
+            return params
+        parts = parts_of(obs, self.observation)
+        forbidden = torch.cat([parts[mask.name] for mask in self._masks], -1) == 0
+        numbers = self.distribution.action.numbers
+        logits = params[..., numbers:].masked_fill(forbidden, MASKED)
+        return torch.cat((params[..., :numbers], logits), -1) if numbers else logits
+
+
+def _network(observation: Observation, who: str, outputs: int, gain: float, settings: NetworkSettings) -> nn.Sequential:
+    """A network from observations to outputs; of a vector that it sees whole, the linear layers alone."""
+    seen = settings.seen(observation, who)
+    if observation.is_vector and seen == observation.parts:
+        return mlp([observation.size, *settings.hidden, outputs], gain, settings.activation)
+    encoder = Encoder(observation, seen, settings)
+    return nn.Sequential(encoder, *mlp([encoder.width, *settings.hidden, outputs], gain, settings.activation))
+
+
+def _hidden(width: int, settings: NetworkSettings) -> list[nn.Module]:
+    """The hidden layers alone, each with its activation."""
+    if not settings.hidden:
+        return []
+    layers = mlp([width, *settings.hidden], math.sqrt(2), settings.activation)
+    return [*layers, ACTIVATIONS[settings.activation]()]

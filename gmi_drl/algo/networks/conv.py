@@ -1,0 +1,36 @@
+"""Convolutions of an image, in the memory format NHWC."""
+
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+from gmi_drl.algo.networks.mlp import ACTIVATIONS, orthogonal
+from gmi_drl.network_sizes import NetworkSettings, conv_shapes
+from gmi_drl.spaces import Part
+
+
+class ConvStack(nn.Module):
+    """Convolutions without padding, each with the activation, then a linear layer to `features` numbers.
+
+    Args:
+        part: The image.
+        settings: Of the networks.
+    """
+
+    def __init__(self, part: Part, settings: NetworkSettings) -> None:
+        super().__init__()
+        convs = settings.conv_of(part)
+        shapes = conv_shapes(part, convs)
+        layers: list[nn.Module] = []
+        for (channels, *_), (out, kernel, stride) in zip(shapes[:-1], convs, strict=True):
+            layers += [orthogonal(nn.Conv2d(channels, out, kernel, stride)), ACTIVATIONS[settings.activation]()]
+        self.convs = nn.Sequential(*layers)
+        self.linear = orthogonal(nn.Linear(prod(shapes[-1]), settings.features))
+        self.activation = ACTIVATIONS[settings.activation]()
+
+    def forward(self, image: Tensor) -> Tensor:
+        """Features `[B, features]` of images `[B, C, H, W]`, uint8."""
+        x = image.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
+        rows = self.convs(x).permute(0, 2, 3, 1).flatten(1)  # as it lies in memory
+        return self.activation(self.linear(rows))  # type: ignore[no-any-return]

@@ -1,0 +1,232 @@
+"""gymnasium's spaces as ours: the parts of observations, and how rows of actions become the simulator's."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.observations import pack
+from gmi_drl.spaces import Action, Observation, Part
+
+ALONE = "policy"
+"""The name of an observation without parts of its own."""
+
+MASK = "action_mask"
+"""The name by which PettingZoo and others tell which categories are allowed."""
+
+SUPPORTED = "supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of these"
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A space that has no others within it.
+
+    Args:
+        path: The keys that lead to it; of a Tuple its places, as text.
+        space: The space itself. Every library has its own classes, so they are told apart by name.
+    """
+
+    path: tuple[str, ...]
+    space: Any
+
+    @property
+    def name(self) -> str:
+        """The path as text."""
+        return "/".join(self.path) or ALONE
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return type(self.space).__name__
+
+    def value_of(self, infos: Any, env: int) -> Any:
+        """Its value in one environment, from the infos of all: mappings of arrays, or arrays of what is no array."""
+        nested, is_of_env = infos, False
+        for key in self.path:
+            if not is_of_env and isinstance(nested, np.ndarray):
+                nested, is_of_env = nested[env], True
+            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+        return nested if is_of_env else nested[env]
+
+    def value(self, nested: Any) -> Any:
+        """Its value within the value of the whole space."""
+        for key in self.path:
+            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+        return nested
+
+
+def leaves(space: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+    """The leaves of a space, in order."""
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, Mapping):
+        for key, one in inner.items():
+            yield from leaves(one, (*path, str(key)))
+    elif isinstance(inner, tuple | list):
+        for number, one in enumerate(inner):
+            yield from leaves(one, (*path, str(number)))
+    else:
+        yield Leaf(path, space)
+
+
+class ObservationSpace:
+    """How the observations of a simulator become our tensor.
+
+    Args:
+        task: The task's name, for messages.
+        space: Of one environment.
+
+    Raises:
+        UsageError: A leaf is of a kind that is not supported; its path is named.
+    """
+
+    def __init__(self, task: str, space: Any) -> None:
+        self._leaves = list(leaves(space))
+        if mistakes := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if not _is_observable(leaf)]:
+            raise UsageError(f"{task}: of its observations {', '.join(mistakes)}: {SUPPORTED}")
+        self.observation = Observation(tuple(_part(leaf) for leaf in self._leaves))
+
+    def tensor(self, nested: Any, device: torch.device) -> Tensor:
+        """A copy on the device of the observations of N environments, `[N, *shape]`."""
+        return self._packed([leaf.value(nested) for leaf in self._leaves], device)
+
+    def tensor_of(self, infos: Any, envs: Sequence[int], device: torch.device) -> Tensor:
+        """The same of the observations of some environments, from what gymnasium merges out of their infos."""
+        values = [np.stack([leaf.value_of(infos, env) for env in envs]) for leaf in self._leaves]
+        return self._packed(values, device)
+
+    def _packed(self, values: Sequence[Any], device: torch.device) -> Tensor:
+        converted = [_converted(leaf, value, device) for leaf, value in zip(self._leaves, values, strict=True)]
+        return pack(dict(zip((leaf.name for leaf in self._leaves), converted, strict=True)), self.observation)
+
+
+class ActionSpace:
+    """How our rows of actions become the actions of a simulator: first all numbers, then all choices.
+
+    Args:
+        task: The task's name, for messages.
+        space: Of one environment.
+
+    Attributes:
+        low: Least value of each number, float32 `[C]`.
+        high: Greatest value of each number.
+
+    Raises:
+        UsageError: A leaf is of a kind that is not supported; its path is named.
+    """
+
+    def __init__(self, task: str, space: Any) -> None:
+        self._space, self._leaves = space, list(leaves(space))
+        if mistakes := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if _choices(leaf) is None]:
+            raise UsageError(f"{task}: of its actions {', '.join(mistakes)}: {SUPPORTED}")
+        boxes = [leaf.space for leaf in self._leaves if leaf.kind == "Box"]
+        categories = tuple(size for leaf in self._leaves for size in _choices(leaf) or ())
+        self.action = Action(sum(prod(box.shape) for box in boxes), categories)
+        self.low, self.high = (
+            torch.cat([_bound(getattr(box, side), box.shape) for box in boxes] or [torch.zeros(0)])
+            for side in ("low", "high")
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of `low` and `high`."""
+        return (self.action.numbers,)
+
+    def nested(self, rows: Tensor) -> Any:
+        """The actions of N environments for the simulator, from rows `[N, A]` scaled to the bounds."""
+        host = rows.cpu().numpy()
+        number, choice, values = 0, self.action.numbers, {}
+        for leaf in self._leaves:
+            space = leaf.space
+            if leaf.kind == "Box":
+                size = prod(space.shape)
+                shaped = host[:, number : number + size].reshape(len(host), *space.shape).astype(space.dtype)
+                # rounding may exceed a bound slightly, which some simulators refuse
+                values[leaf.path] = np.clip(shaped, space.low, space.high)
+                number += size
+            else:
+                size = len(_choices(leaf) or ())
+                chosen = host[:, choice : choice + size].astype(space.dtype)
+                values[leaf.path] = _shaped(chosen + np.asarray(getattr(space, "start", 0), space.dtype), space)
+                choice += size
+        return _rebuilt(self._space, values)
+
+
+def _is_observable(leaf: Leaf) -> bool:
+    return leaf.kind in ("Box", "Discrete", "MultiDiscrete", "MultiBinary")
+
+
+def _is_image(leaf: Leaf) -> bool:
+    return leaf.kind == "Box" and len(leaf.space.shape) == 3 and leaf.space.dtype in (np.uint8, np.bool_)
+
+
+def _part(leaf: Leaf) -> Part:
+    space = leaf.space
+    if leaf.path and leaf.path[-1] == MASK:
+        return Part(leaf.name, (prod(space.shape) if space.shape else int(space.n),), "mask")
+    if _is_image(leaf):
+        shape = space.shape if _channels_first(space.shape) else (space.shape[2], *space.shape[:2])
+        return Part(leaf.name, tuple(shape), "image")
+    return Part(leaf.name, (sum(_widths(space)) if _widths(space) else prod(space.shape),))
+
+
+def _channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether the first of three dimensions is that of channels: the smaller one of the first and the last."""
+    return shape[0] <= shape[2]
+
+
+def _widths(space: Any) -> tuple[int, ...]:
+    """How many categories each entry of a discrete observation has; empty for others."""
+    if type(space).__name__ == "Discrete":
+        return (int(space.n),)
+    return tuple(map(int, np.ravel(space.nvec))) if type(space).__name__ == "MultiDiscrete" else ()
+
+
+def _choices(leaf: Leaf) -> tuple[int, ...] | None:
+    """The sizes of the choices of an action; None if it is not supported."""
+    if leaf.kind == "MultiBinary":
+        return tuple([2] * prod(leaf.space.shape))
+    if leaf.kind in ("Box", "Discrete", "MultiDiscrete"):
+        return _widths(leaf.space)
+    return None
+
+
+def _converted(leaf: Leaf, array: Any, device: torch.device) -> Tensor:
+    """A copy of a leaf's values `[N, ...]`, in the form of its part."""
+    values = np.asarray(array)
+    if leaf.path and leaf.path[-1] == MASK:
+        return torch.from_numpy(values).to(device, torch.uint8, copy=True).flatten(1)
+    if _is_image(leaf):
+        image = (
+            torch.from_numpy(values) if _channels_first(leaf.space.shape) else torch.from_numpy(values).movedim(3, 1)
+        )
+        copied = image.to(device, torch.uint8, copy=True, memory_format=torch.contiguous_format)
+        return copied.mul_(255) if values.dtype == np.bool_ else copied
+    if widths := _widths(leaf.space):
+        start = np.ravel(getattr(leaf.space, "start", 0))
+        rows = torch.from_numpy(values.reshape(len(values), -1) - start).long()
+        hot = [torch.nn.functional.one_hot(rows[:, i], width) for i, width in enumerate(widths)]
+        return torch.cat(hot, 1).to(device, torch.float32)
+    return torch.from_numpy(values).to(device, torch.float32, copy=True).reshape(len(values), -1)
+
+
+def _bound(bound: Any, shape: tuple[int, ...]) -> Tensor:
+    return torch.as_tensor(bound, dtype=torch.float32).expand(shape).flatten()
+
+
+def _shaped(chosen: Any, space: Any) -> Any:
+    return chosen.reshape(len(chosen), *space.shape) if space.shape else chosen[:, 0]
+
+
+def _rebuilt(space: Any, values: Mapping[tuple[str, ...], Any], path: tuple[str, ...] = ()) -> Any:
+    """The values of leaves, nested as the space is."""
+    inner = getattr(space, "spaces", None)
+    if isinstance(inner, Mapping):
+        return {key: _rebuilt(one, values, (*path, str(key))) for key, one in inner.items()}
+    if isinstance(inner, tuple | list):
+        return tuple(_rebuilt(one, values, (*path, str(number))) for number, one in enumerate(inner))
+    return values[path]

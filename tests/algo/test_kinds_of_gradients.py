@@ -1,0 +1,139 @@
+"""One update's gradient for every kind of observation and action, against plain autograd in float64."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from gmi_drl.algo.a3c import A3C, Samples
+from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.ppo import PPO
+from gmi_drl.algo.rollout import MiniBatch
+from gmi_drl.config.learners import A3CConfig, PPOConfig
+from gmi_drl.network_sizes import NetworkSettings
+from gmi_drl.observations import pack
+from gmi_drl.spaces import Action, Observation, Part, categorical, continuous, image, vector
+from gmi_drl.workload import TASK_SPECS
+
+B, CPU = 24, torch.device("cpu")
+JOINTS, CAMERA, MASK = Part("joints", (5,)), Part("camera", (2, 12, 12), "image"), Part("allowed", (4,), "mask")
+SMALL = NetworkSettings((16,), activation="tanh", features=16)
+KINDS = {
+    "continuous": (vector(6), continuous(3), SMALL),
+    "discrete": (vector(6), categorical(4), SMALL),
+    "several choices": (vector(6), categorical(2, 3), SMALL),
+    "mixed": (vector(6), Action(2, (4,)), SMALL),
+    "image": (image(2, 12, 12), categorical(4), replace(SMALL, share=False)),
+    "shared trunk": (image(2, 12, 12), categorical(4), SMALL),
+    "dict": (Observation((JOINTS, CAMERA)), continuous(2), SMALL),
+    "masked": (Observation((JOINTS, MASK)), categorical(4), SMALL),
+    "asymmetric": (
+        Observation((JOINTS, Part("state", (3,)))),
+        continuous(2),
+        replace(SMALL, groups={"actor": ("joints",)}),
+    ),
+}
+
+
+def made_up(kind):
+    """A policy, and a batch of what it and another policy did, which is as a learner gets it."""
+    observation, action, settings = KINDS[kind]
+    torch.manual_seed(3)
+    policy = ActorCritic(replace(TASK_SPECS["ant"], observation=observation, action=action), settings)
+    with torch.no_grad():
+        for parameter in policy.actor.parameters():
+            parameter.add_(0.2 * torch.randn_like(parameter))
+    parts = {}
+    for part in observation.parts:
+        raw = torch.randn(B, *part.shape) if part.kind == "vector" else torch.randint(0, 256, (B, *part.shape))
+        parts[part.name] = (raw % 2).index_fill(1, torch.tensor([1]), 1) if part.kind == "mask" else raw
+        parts[part.name] = parts[part.name].to(torch.float32 if part.kind == "vector" else torch.uint8)
+    obs = pack(parts, observation)
+    with torch.no_grad():
+        chosen, params = policy.act(obs, policy.distribution.noise((B,), None, CPU))
+        numbers = {
+            "obs": obs,
+            "action": chosen,
+            "log_prob": policy.log_prob(chosen, params) + 0.1 * torch.randn(B),
+            "value": policy.value(obs) + torch.randn(B),
+        }
+    valid = torch.ones(B)
+    valid[5] = 0
+    return policy, numbers | {"params": params, "valid": valid, "returns": torch.randn(B), "advantage": torch.randn(B)}
+
+
+def losses(policy, n, config, ratio_weight):
+    """The loss in float64: `ratio_weight(ratio)` is what the advantage is multiplied by."""
+    params, value = policy.params(n["obs"]), policy.value(n["obs"])
+    log_prob = policy.log_prob(n["action"].double(), params)
+    entropy = policy.entropy(params)
+    entropy = entropy if not entropy.dim() else (entropy * n["valid"]).mean()
+    policy_loss = ratio_weight(log_prob, (log_prob - n["log_prob"].double()).exp())
+    target = n["returns"].double()
+    value_loss = ((value - target).square() * n["valid"]).mean()
+    return policy_loss + config.value_loss_coef * value_loss - config.entropy_coef * entropy
+
+
+def in_float64(policy, n):
+    """A copy of the policy in float64. Its observations stay as they are: layers convert what they get."""
+    double = deepcopy(policy).double()
+
+    def convert(module, inputs):
+        return tuple(x.double() if x.is_floating_point() else x for x in inputs)
+
+    for layer in double.modules():
+        if not list(layer.children()):
+            layer.register_forward_pre_hook(convert)
+    return double, n
+
+
+def gradient_of(policy, loss):
+    policy.zero_grad()
+    loss.backward()
+    return torch.cat(
+        [torch.zeros(p.numel()) if p.grad is None else _stored(p.grad).float() for p in policy.parameters_in_order()]
+    )
+
+
+def _stored(tensor):
+    """As the flat vector stores it."""
+    if tensor.dim() == 4:
+        return tensor.permute(0, 2, 3, 1).flatten()
+    return tensor.t().flatten() if tensor.dim() == 2 else tensor.flatten()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_ppos_gradient(kind):
+    policy, n = made_up(kind)
+    config = PPOConfig(entropy_coef=0.02, clip_value_loss=False)
+    double, _ = in_float64(policy, n)
+
+    def surrogate(log_prob, ratio):
+        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
+        return (torch.max(-n["advantage"] * ratio, -n["advantage"] * clipped) * n["valid"]).mean()
+
+    expected = gradient_of(double, losses(double, n, config, surrogate))
+    ppo = PPO(policy, config)
+    ppo.old_log_std.copy_(policy.log_std)
+    ppo._compute_gradient(MiniBatch(**{name: n[name] for name in MiniBatch.__dataclass_fields__}))
+    torch.testing.assert_close(ppo.flat.gradient, expected, rtol=1e-4, atol=1e-5)
+    assert expected.abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a3cs_gradient(kind):
+    policy, n = made_up(kind)
+    config = A3CConfig(entropy_coef=0.02, clip=None)
+    double, _ = in_float64(policy, n)
+
+    def weighed(log_prob, ratio):
+        rho = ratio.detach().clamp(max=1.0) * n["valid"]
+        return -(log_prob * rho * n["advantage"]).mean()
+
+    expected = gradient_of(double, losses(double, n, config, weighed))
+    a3c = A3C(policy, Normaliser(policy.observation, CPU), config)
+    samples = {name: n[name] for name in ("obs", "action", "log_prob", "valid", "advantage")}
+    a3c._compute_gradient(Samples(**samples, target=n["returns"]))
+    torch.testing.assert_close(a3c.flat.gradient, expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,45 @@
+from dataclasses import replace
+
+import pytest
+
+from gmi_drl.config.learners import LEARNERS, A3CConfig, PPOConfig
+from gmi_drl.spaces import categorical, continuous, image, vector
+from gmi_drl.workload import TASK_SPECS
+
+ANT = TASK_SPECS["ant"]
+GAME = replace(ANT, observation=image(4, 84, 84), action=categorical(6), hidden=())
+CART = replace(ANT, observation=vector(4), action=categorical(2), hidden=(64, 64))
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, A3CConfig])
+@pytest.mark.parametrize(("spec", "activation"), [(GAME, "relu"), (CART, "tanh"), (ANT, "elu")])
+def test_a_new_run_has_networks_that_suit_what_is_seen(kind, spec, activation):
+    learner = kind.for_task(spec)
+    assert (learner.hidden, learner.activation) == (spec.hidden, activation) and learner.check(spec, None) == []
+    assert learner.entropy_coef == (0.01 if spec.action.categories else 0)
+
+
+@pytest.mark.parametrize("kind", [PPOConfig, A3CConfig])
+def test_memory_counts_bytes_of_images_as_bytes(kind):
+    wide = replace(GAME, observation=vector(4 * 84 * 84))
+    assert GAME.observation.nbytes * 4 == wide.observation.nbytes
+    learner = kind.for_task(GAME)
+    assert 0 < learner.bucket_bytes(GAME) < learner.memory_bytes(GAME, 1) < learner.memory_bytes(GAME, 2)
+
+
+def test_settings_of_images_are_refused_without_any():
+    assert PPOConfig(features=64).check(ANT, None) == ["learner.features is for images, and ant has none: leave it out"]
+    (mistake,) = PPOConfig(obs_groups={"actor": ("polcy",)}).check(ANT, None)
+    assert mistake == "learner.obs_groups.actor is polcy: there is policy"
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        (CART, "actions of categories, which rsl_rl does not have"),
+        (replace(GAME, action=continuous(2)), "which rsl_rl gets in vectors only"),
+    ],
+)
+def test_rsl_rl_refuses_what_it_does_not_have(spec, words):
+    (mistake,) = LEARNERS.find("rsl_rl").model.for_task(spec).check(spec, None)
+    assert words in mistake

@@ -1,0 +1,97 @@
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from toy_spaces import LIMIT, AnySpaces, done_leaf, random_space, seen_leaf
+
+from gmi_drl.comm.reductions.single import NoReduction
+from gmi_drl.config.run_config import RunConfig, default_config
+from gmi_drl.errors import UsageError
+from gmi_drl.observations import parts_of
+from gmi_drl.roles.training.iteration_stats import Decision
+from gmi_drl.roles.training.ppo_replica import PPOReplica
+from gmi_drl.spaces import Action, Part, categorical
+from gmi_drl.tasks import check_task
+from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+
+N, CPU = 3, torch.device("cpu")
+
+
+def make_task(seen, done, mode=AutoresetMode.SAME_STEP, seed=0):
+    return GymnasiumTask(SyncVectorEnv([lambda: AnySpaces(seen, done)] * N, autoreset_mode=mode), seed=seed)
+
+
+def test_parts_of_nested_spaces_have_their_paths_and_values():
+    seen = spaces.Dict(
+        camera=spaces.Box(0, 255, (9, 8, 3), np.uint8),
+        state=spaces.Tuple([spaces.Box(-1, 1, (2, 2)), spaces.Discrete(3, start=5)]),
+        action_mask=spaces.MultiBinary(4),
+    )
+    space = ObservationSpace("toy", seen)
+    assert set(space.observation.parts) == {
+        Part("camera", (3, 9, 8), "image"),
+        Part("state/0", (4,)),
+        Part("state/1", (3,)),
+        Part("action_mask", (4,), "mask"),
+    }
+    pixels = np.random.default_rng(0).integers(0, 256, (N, 9, 8, 3)).astype(np.uint8)
+    vectors = np.arange(N * 4, dtype=np.float32).reshape(N, 2, 2)
+    nested = {"camera": pixels, "state": (vectors, np.array([5, 7, 6])), "action_mask": np.ones((N, 4), np.int8)}
+    parts = parts_of(space.tensor(nested, CPU), space.observation)
+    assert np.array_equal(parts["camera"].numpy(), pixels.transpose(0, 3, 1, 2))
+    assert parts["state/0"].tolist() == vectors.reshape(N, 4).tolist()
+    assert parts["state/1"].argmax(1).tolist() == [0, 2, 1] and parts["action_mask"].all()
+
+
+def test_rows_of_actions_become_the_simulators():
+    done = spaces.Dict(a=spaces.Discrete(3, start=2), b=spaces.Box(0, 1, (2,)), c=spaces.MultiDiscrete([2, 4]))
+    space = ActionSpace("toy", done)
+    assert space.action == Action(2, (3, 2, 4)) and space.low.tolist() == [0, 0]
+    nested = space.nested(torch.tensor([[0.5, 1.0, 2, 1, 3]]))
+    assert nested["a"].tolist() == [4] and nested["b"].tolist() == [[0.5, 1]] and nested["c"].tolist() == [[1, 3]]
+
+
+def test_what_is_not_supported_is_named_by_its_path():
+    seen = spaces.Dict(inner=spaces.Tuple([spaces.Text(4)]), fine=spaces.Discrete(2))
+    with pytest.raises(UsageError, match=r"toy: of its observations inner/0 is Text\(.*supported are Box, Discrete"):
+        ObservationSpace("toy", seen)
+    with pytest.raises(UsageError, match="of its actions policy is Text"):
+        ActionSpace("toy", spaces.Text(3))
+
+
+@pytest.mark.parametrize("mode", list(AutoresetMode))
+def test_a_task_of_many_parts_keeps_the_contract(mode):
+    seen = spaces.Dict(camera=spaces.Box(0, 255, (4, 6, 6), np.uint8), state=spaces.Box(-1, 1, (3,)))
+    done = spaces.Tuple([spaces.Discrete(3), spaces.Box(-1, 1, (2,))])
+    task = make_task(seen, done, mode)
+    for step in range(1, LIMIT + 1):
+        before = task.obs.clone()
+        obs, _, terminated, truncated, info = task.step(torch.zeros(N, 3))
+        assert truncated.all() == (step == LIMIT) and not terminated.any() and not info["bad"].any()
+        assert obs.shape == before.shape == info["final_obs"].shape and not torch.equal(obs, before)
+    same = torch.equal(obs, info["final_obs"])
+    assert same == (mode is AutoresetMode.NEXT_STEP)
+
+
+def test_check_task_takes_images_and_categories():
+    seen = spaces.Box(0, 255, (4, 6, 6), np.uint8)
+    check_task(lambda seed: make_task(spaces.Box(0, 255, (4, 6, 6), np.uint8), spaces.Discrete(3), seed=seed), steps=40)
+    assert ObservationSpace("toy", seen).observation.parts == (Part("policy", (4, 6, 6), "image"),)
+
+
+@pytest.mark.parametrize("number", range(50))
+def test_random_nested_spaces_are_learnt_from(number):
+    """Each trains three iterations; the environment checks that every action is in its space."""
+    rng = np.random.default_rng(number)
+    task = make_task(random_space(rng, seen_leaf), random_space(rng, done_leaf))
+    small = {"hidden": (8,), "horizon": 5, "minibatches": 2, "epochs": 1}
+    if task.spec.observation.of_kind("image"):
+        small |= {"features": 8, "conv": ((4, 3, 2),)}
+    config = RunConfig(learner=default_config(task.spec).learner.model_copy(update=small))
+    replica = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=0)
+    replica.attach_task(task, seed=1)
+    for _ in range(3):
+        replica.iterate(lambda: Decision.GO_ON)
+    assert all(np.isfinite(value) for value in replica.metrics().values()) and task.spec.action != categorical()
