@@ -52,7 +52,15 @@ class TrainingView:
         """Print that the training has begun; it may have been refused before."""
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
         where = f"{self.layout.num_env} environments in {self.folder.path}"
-        say(f"Training {self.layout.task} on {gmis} with {where}")
+        say(f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}")
+
+    def _sizes(self) -> str:
+        """The sizes that grow with the number of GMIs; empty for one GMI."""
+        each = {gmi.num_env for gmi in self.layout.with_role("simulator")}
+        if len(self.layout.gmis) == 1 or len(each) > 1:
+            return ""
+        steps = self.config.learner.steps_of(self.layout)
+        return f" ({each.pop()} per GMI; the GMIs together learn from {steps} steps per iteration)"
 
     def __enter__(self) -> Self:
         if self.live:

@@ -21,7 +21,7 @@ from gmi_drl.cli.output import print_json, say
 from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run
-from gmi_drl.config.task_names import as_file_name, known_tasks, with_arguments
+from gmi_drl.config.task_names import as_file_name, find_task, known_tasks, with_arguments
 from gmi_drl.errors import UsageError
 from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
+@click.argument("layout", metavar="[LAYOUT|TASK]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"The task to train: {known_tasks()}.  [default: ant]")
 @env_arg_option
 @algo_option()
@@ -73,8 +73,10 @@ if TYPE_CHECKING:
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...], **others: Any) -> None:
-    """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
+def train(
+    format: str, restarts: int, layout: Path | None, task: str | None, env_arg: tuple[str, ...], **others: Any
+) -> None:
+    """Train on the GMIs of a LAYOUT file, or on this machine cut evenly. `train TASK` means `train --task TASK`.
 
     Ctrl-C saves a checkpoint and prints the command that resumes the run. To resize a run, resume it with another
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
@@ -84,9 +86,11 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.launch.training import train as launch
 
+    if layout is not None and task is None and _is_task(layout):
+        layout, task = None, str(layout)
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
-    options = TrainOptions(task=task and with_arguments(task, env_arg), **others)
+    options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
     job, checkpoint = _begin(options) if options.resume is None else resume_run(options.resume, options)
     folder = job.folder
     with (
@@ -113,6 +117,17 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     _report(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
+
+
+def _is_task(layout: Path) -> bool:
+    """Whether what stands in place of a LAYOUT file is no file but the name of a task."""
+    if layout.exists():
+        return False
+    try:
+        find_task(str(layout))
+    except UsageError:
+        return False
+    return True
 
 
 def _begin(options: TrainOptions) -> tuple["TrainingJob", None]:
