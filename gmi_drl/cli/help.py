@@ -18,7 +18,16 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "What is written": ("--output", "--format"),
     },
     "train": {
-        "What is trained": ("--task", "--env-arg", "--algo", "--iterations", "--seed", "--set", "--rsl-rl-config"),
+        "What is trained": (
+            "--task",
+            "--env-arg",
+            "--algo",
+            "--iterations",
+            "--seed",
+            "--set",
+            "--config",
+            "--rsl-rl-config",
+        ),
         "On which GMIs": ("--num-env", "--gmis-per-gpu", "--template", "--backend", "--apply-mig", "--launcher"),
         "The run": ("--run-dir", "--resume", "--restarts", "--simulator-python", "--format"),
     },
@@ -42,7 +51,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "train": {
         "train ant": "Train Ant on this machine, one GMI per core or GPU.",
         "train layout.yaml --set learner.learning_rate=3e-4": "Train on a planned layout, with another learning rate.",
-        "train --resume runs/ant-20261124-134613": "Go on with a run from its last checkpoint.",
+        "train --resume latest": "Go on with the newest run from its last checkpoint.",
+        "train ant --config runs/old/config.yaml --seed 3": "Train with the settings of another run.",
     },
     "play": {
         "play runs/ant": "Show the returns of one episode in each of four environments.",

@@ -20,9 +20,9 @@ from gmi_drl.cli.options import (
 from gmi_drl.cli.output import print_json, say
 from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
-from gmi_drl.cli.train.resume import resume_run
+from gmi_drl.cli.train.resume import resume_run, run_of
 from gmi_drl.config.task_names import as_file_name, find_task, known_tasks, with_arguments
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -53,7 +53,18 @@ if TYPE_CHECKING:
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
-@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Resume the run in this folder.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Resume the run in this folder; latest: that in runs/ which was started or ended last.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A config.yaml, such as that of another run; what it leaves out has the usual value.",
+)
 @click.option(
     "--rsl-rl-config",
     type=click.Path(path_type=Path),
@@ -91,7 +102,7 @@ def train(
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
     options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
-    job, checkpoint = _begin(options) if options.resume is None else resume_run(options.resume, options)
+    job, checkpoint = _begin(options) if options.resume is None else resume_run(run_of(options.resume), options)
     folder = job.folder
     with (
         supervisors_for(options.launcher, job.layout) as agents,
@@ -113,6 +124,9 @@ def train(
             )
         except EndedAtOnce:
             _report_abort(job.config, folder)
+            raise
+        except GmiError as error:
+            _add_remedy(error, folder)
             raise
     _report(outcome, folder, format)
     if outcome.signal is not None:
@@ -175,6 +189,17 @@ def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         click.echo(
             f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: gmi-drl status {folder.path}"
         )
+
+
+def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
+    """Add to the error of a run that has begun how to resume it, and after a death how it resumes by itself."""
+    from gmi_drl.run.checkpoint import list_checkpoints
+
+    saved = list_checkpoints(folder.checkpoints)
+    if folder.read_state()["state"] != "failed" or not saved:
+        return
+    more = ", or with --restarts 3 to let it resume by itself" if isinstance(error, GmiDiedError) else ""
+    error.add_note(f"Resume it after iteration {int(saved[-1].name)} with: gmi-drl train --resume {folder.path}{more}")
 
 
 def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:
