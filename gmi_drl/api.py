@@ -128,6 +128,7 @@ def train(
     seed: int | None = None,
     run_dir: PathLike | None = None,
     resume: PathLike | None = None,
+    config: PathLike | None = None,
     rsl_rl_config: PathLike | None = None,
     restarts: int = 0,
     settings: Mapping[str, Any] | None = None,
@@ -152,6 +153,7 @@ def train(
         seed: Seed of everything random; None: 0.
         run_dir: The folder of a new run; None: `runs/TASK-TIME`.
         resume: The folder of a run to resume.
+        config: A configuration file, such as `config.yaml` of another run; `settings` count more.
         rsl_rl_config: A configuration of rsl_rl's runner.
         restarts: How many times to restart after a death.
         settings: Values of `config.yaml` by key, such as `{"learner.gamma": 0.98}` (`--set`).
@@ -177,6 +179,7 @@ def train(
         seed=seed,
         run_dir=_path(run_dir),
         resume=_path(resume),
+        config=_path(config),
         rsl_rl_config=_path(rsl_rl_config),
         set=tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()),
         launcher=launcher,

@@ -174,7 +174,10 @@ def explain(model: type[FileModel], data: object, mistake: Mapping[str, Any]) ->
     where, kind, value = mistake["loc"], mistake["type"], mistake["input"]
     place = ".".join(str(part) for part in where) or "(file)"
     if kind == "extra_forbidden":
-        return f"{place}: {_unknown_key(str(where[-1]), _models_at(model, data, where[:-1]))}"
+        models = _models_at(model, data, where[:-1])
+        if section := _section_with(str(where[-1]), model, data, where[:-1]):
+            return f"{place}: unknown key; did you mean '{section}.{where[-1]}'?"
+        return f"{place}: {_unknown_key(str(where[-1]), models)}"
     if kind == "missing":
         return f"{place}: missing"
     became = model.former.get(str(where[0])) if where else None
@@ -209,6 +212,19 @@ def _unknown_key(key: str, models: Sequence[type[BaseModel]]) -> str:
         if key in model.elsewhere:
             return model.elsewhere[key]
     return f"unknown key{did_you_mean(key, [name for model in models for name in model.model_fields])}"
+
+
+def _section_with(key: str, model: type[FileModel], data: object, place: Sequence[str | int]) -> str:
+    """The section of this place that has the key, if exactly one has it; else empty. Lists have no such sections."""
+    models = _models_at(model, data, place)
+    if any(key in one.former or key in one.elsewhere for one in models if issubclass(one, FileModel)):
+        return ""
+    fields = {name: field for one in models for name, field in one.model_fields.items()}
+    sections = [name for name, field in fields.items() if typing.get_origin(field.annotation) not in (tuple, dict)]
+    having = [
+        name for name in sections if any(key in inner.model_fields for inner in _models_at(model, data, (*place, name)))
+    ]
+    return ".".join(map(str, (*place, having[0]))) if len(having) == 1 else ""
 
 
 def _models_at(model: type[FileModel], data: Any, place: Sequence[str | int]) -> list[type[BaseModel]]:

@@ -160,3 +160,10 @@ def test_a_copy_forgets_what_was_worked_out_of_the_former_values():
     assert len(layout.gmis) == 2 and layout.num_env == 8
     alone = layout.model_copy(update={"devices": (device,)})
     assert len(alone.gmis) == 1 and alone.num_env == 4 and layout.model_copy().gmis is layout.gmis
+
+
+def test_a_key_of_a_section_is_suggested_with_the_section():
+    with pytest.raises(UsageError, match=r"horizon: unknown key; did you mean 'learner\.horizon'\?"):
+        parse(RunConfig, {"horizon": 32}, "config.yaml")
+    with pytest.raises(UsageError, match=r"num_env: unknown key; known: version"):  # of a list, which has no one key
+        parse(Layout, {"num_env": 32}, "layout.yaml")

@@ -13,6 +13,7 @@ import rich_click as click
 from gmi_drl import __version__
 from gmi_drl.cli import bench, play, profile, serve, status
 from gmi_drl.cli.doctor.command import doctor
+from gmi_drl.cli.help import arrange
 from gmi_drl.cli.output import report_error, say
 from gmi_drl.cli.plan.command import plan
 from gmi_drl.cli.train.command import train
@@ -46,6 +47,7 @@ COMMANDS = (
 )
 for command in COMMANDS:
     cli.add_command(command)
+arrange(cli)
 
 
 def main() -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 GUARD_REPEATS = 3
 
+LIST = "list"
+"""In place of a CASE, means --list."""
+
 
 @click.command()
 @click.argument("case", metavar="[CASE]", required=False)
@@ -54,10 +57,12 @@ def bench(
 ) -> None:
     """Measure a CASE: run what it compares in turn, and show the ratios.
 
-    A ratio has a 95 % interval, or after fewer than five rounds its range. Without a CASE the cases are listed.
+    A ratio has a 95 % interval, or after fewer than five rounds its range. Without a CASE, or for
+    `list`, the cases are listed.
     """
     from gmi_drl.benchmarks.cases import CASES, find_case
 
+    listed, case = (True, None) if case == LIST else (listed, case)
     chosen = find_case(case) if case else None
     if stale:
         if chosen or listed or guard or repeats or fail_below is not None or output:

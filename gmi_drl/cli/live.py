@@ -31,6 +31,9 @@ USAGE_TEXTS = {
     "gpu_busy": "a kernel ran {:.0f} % of the time",
     "power_w": "{:.0f} W",
 }
+EVALUATED = ("eval_return_mean", "eval_length_mean")
+"""Entries of a row of an iteration with an evaluation; the view shows them until the next one."""
+
 CHROME_LINES = 9
 """Lines of the view that are not rows of GMIs."""
 
@@ -46,13 +49,22 @@ class TrainingView:
         )
         self.live = Live(console=self.console, auto_refresh=False) if has_room and not quiet else None
         self.is_lost = False
+        self._evaluated: Row = {}
         self.started = self.shown = 0.0  # set by the first row, as starting up is no training
 
     def announce(self) -> None:
         """Print that the training has begun; it may have been refused before."""
         gmis = f"{len(self.layout.gmis)} GMI{'s' * (len(self.layout.gmis) > 1)}"
         where = f"{self.layout.num_env} environments in {self.folder.path}"
-        say(f"Training {self.layout.task} on {gmis} with {where}")
+        say(f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}")
+
+    def _sizes(self) -> str:
+        """The sizes that grow with the number of GMIs; empty for one GMI."""
+        each = {gmi.num_env for gmi in self.layout.with_role("simulator")}
+        if len(self.layout.gmis) == 1 or len(each) > 1:
+            return ""
+        steps = self.config.learner.steps_of(self.layout)
+        return f" ({each.pop()} per GMI; the GMIs together learn from {steps} steps per iteration)"
 
     def __enter__(self) -> Self:
         if self.live:
@@ -83,6 +95,8 @@ class TrainingView:
             self.warn(row["warning"])
         now = time.monotonic()
         self.started = self.started or now
+        self._evaluated = {name: row[name] for name in EVALUATED if name in row} or self._evaluated
+        row = row | self._evaluated
         is_last = row["iteration"] == self.config.iterations
         is_early = now - self.shown < (REFRESH_S if self.live else PLAIN_EVERY_S) and not is_last
         if self.is_lost or is_early:
@@ -103,6 +117,9 @@ class TrainingView:
         summary.add_row(
             "learning rate", f"{row['learning_rate']:.1e}", "bad environments", f"{row['bad_environments']:.0f}"
         )
+        if "eval_return_mean" in row:
+            length = f"{row['eval_length_mean']:.1f}"
+            summary.add_row("evaluated return", f"{row['eval_return_mean']:.1f}", "evaluated length", length)
         if "lag_mean" in row:
             lag = f"{row['lag_mean']:.1f} versions, {row['lag_max']:.0f} at most"
             summary.add_row("predictions/s", human_count(row["predictions_per_second"]), "lag", lag)
@@ -110,7 +127,7 @@ class TrainingView:
         outer.add_row(summary)
         for device, values in row.get("devices", {}).items():
             outer.add_row(f"{device}  {usage_text(values)}")
-        taken = CHROME_LINES + len(row.get("devices", {})) + ("lag_mean" in row)
+        taken = CHROME_LINES + len(row.get("devices", {})) + ("lag_mean" in row) + ("eval_return_mean" in row)
         outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - taken)))
         return outer
 
@@ -152,6 +169,7 @@ def plain_line(row: Row, iterations: int) -> str:
         f"iteration {row['iteration']}/{iterations}  steps {human_count(row['env_steps'])}  "
         f"{human_count(row['steps_per_second'])} steps/s  return {_or_dash(row['return_mean'])}  "
         f"length {_or_dash(row['episode_length_mean'])}"
+        + (f"  evaluated {row['eval_return_mean']:.1f}" if "eval_return_mean" in row else "")
         + (f"  lag {row['lag_mean']:.1f}" if "lag_mean" in row else "")
         + (f"  bad environments {row['bad_environments']:.0f}" if row["bad_environments"] else "")
     )

@@ -33,6 +33,8 @@ def report_error(error: BaseException) -> int:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
     if isinstance(error, GmiError):
         say(f"gmi-drl: {error}")
+        for note in getattr(error, "__notes__", ()):
+            say(f"  {note}")
         return error.exit_code
     if isinstance(error, OSError):
         _close_output()

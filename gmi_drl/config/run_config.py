@@ -1,6 +1,6 @@
 """The configuration of a run (`config.yaml`): hyper-parameters, checkpoints, deadlines, writers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
 from types import MappingProxyType
@@ -69,8 +69,18 @@ class RunConfig(FileModel):
     checkpoint_every: Annotated[Count, LIVE] = 100
     """Iterations between checkpoints; one is also written at the end."""
 
+    checkpoint_every_s: Annotated[Positive | None, LIVE] = 60.0
+    """Seconds after which a checkpoint is written, too; more where writing one takes long, which then is 1 % of the
+    time. None: only every `checkpoint_every` iterations."""
+
     checkpoints_kept: Annotated[Count, LIVE] = 2
-    """Number of newest checkpoints to keep."""
+    """Number of newest checkpoints to keep; the one with the best evaluation is kept, too."""
+
+    eval_every: Annotated[Count | None, LIVE] = None
+    """Iterations between evaluations: episodes without noise in environments of their own. None: no evaluations."""
+
+    eval_num_env: Annotated[Count, LIVE] = 16
+    """Environments of an evaluation, divided among the GMIs that train; each plays one episode."""
 
     hang_s: Annotated[Positive, LIVE] = 300.0
     """Seconds of silence after which a GMI counts as hung, for every wait for another GMI."""
@@ -192,6 +202,31 @@ def load_config(path: Path) -> RunConfig:
     if isinstance(learner, dict) and isinstance(runner := learner.get("runner"), dict):
         learner["runner"] = {key: value for key, value in runner.items() if key not in RUN_SETTINGS}
     return parse(RunConfig, data, str(path))
+
+
+def over_file(base: RunConfig, path: Path, without: Collection[str] = ()) -> RunConfig:
+    """A copy of `base` with the values of a `config.yaml`, which need not have all.
+
+    Args:
+        base: Its learner must be of the kind that the file names, if it names one.
+        path: The file.
+        without: Keys of the file to leave out.
+
+    Raises:
+        UsageError: with every mistake in the file.
+    """
+    given = {key: value for key, value in read_mapping(path).items() if key not in without}
+    section = given.get("learner")
+    kind = section.get("kind", base.learner.kind) if isinstance(section, dict) else base.learner.kind
+    if kind != base.learner.kind:
+        raise UsageError(f"{path} is for --algo {kind}, the run has {base.learner.kind}: give --algo {kind}")
+    return parse(RunConfig, _merged(base.model_dump(), given), str(path))
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """`below` with the values of `above`, also within mappings that both have."""
+    both = {key for key in below.keys() & above.keys() if isinstance(below[key], dict) and isinstance(above[key], dict)}
+    return {**below, **above, **{key: _merged(below[key], above[key]) for key in both}}
 
 
 def _value(text: str, setting: str) -> object:

@@ -153,11 +153,13 @@ class Supervisor:
         return outcome
 
     def _go_back_to(self, iteration: int) -> None:
-        """Drop the rows of iterations that are repeated, and warn."""
-        if dropped := drop_rows_after(self.folder.metrics_file, iteration):
-            rows = "1 row" if dropped == 1 else f"{dropped} rows"
-            of = f"{self.folder.metrics_file.name} from iteration {iteration + 1} on"
-            self.on_warning(f"{rows} of {of} dropped: these iterations are repeated")
+        """Move the rows of iterations that are repeated to a file beside, and warn."""
+        folder = self.folder
+        if dropped := drop_rows_after(folder.metrics_file, iteration, folder.dropped_file):
+            first, last = dropped[0]["iteration"], dropped[-1]["iteration"]
+            which = f"iteration {first} is" if first == last else f"iterations {first} to {last} are"
+            rows = f"the rows in {folder.metrics_file.name} of before are now in {folder.dropped_file.name}"
+            self.on_warning(f"the last checkpoint is of iteration {iteration}: {which} repeated; {rows}")
 
     def _supervise(
         self, processes: GMIProcesses, leaders: tuple[int, ...], merger: RowMerger, writers: Writers, rows: Presence

@@ -34,6 +34,10 @@ FACTS: Mapping[str, type | UnionType] = {
 }
 """Entries of the index besides its parts: progress, digests of layout and learner, environments in all."""
 
+EVALUATED, BEST = "eval_return", "best_return"
+"""Further entries of the index, if the run is evaluated: the mean return of this iteration's evaluation, and the best
+one so far."""
+
 NO_TRAINING = {"iteration": 0, "env_steps": 0, "layout": "", "num_env": 0, "learner": "", "learning_rate": 0.0}
 """Entries of a checkpoint that has only a policy, from which no training can go on."""
 
@@ -67,7 +71,7 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path
 
 
 def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:
-    """Make a draft with all its parts the newest checkpoint. Removes all but the `kept` newest.
+    """Make a draft with all its parts the newest checkpoint. Removes all but the `kept` newest and the best.
 
     Raises:
         MachineError: if it cannot be written.
@@ -81,7 +85,10 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
         shutil.rmtree(target, ignore_errors=True)  # a checkpoint that lost its index
         folder.rename(target)
         _sync_folder(checkpoints)
+        best = best_checkpoint(checkpoints)
         for old in list_checkpoints(checkpoints)[:-kept]:
+            if old == best:
+                continue
             old.rename(draft(checkpoints, int(old.name)))  # so that no half of it is left under its name
         drop_drafts(checkpoints)
     except OSError as error:
@@ -119,6 +126,22 @@ def list_checkpoints(checkpoints: Path) -> list[Path]:
     """Complete checkpoints, oldest first."""
     complete = [path.parent for path in checkpoints.glob(f"*/{INDEX}") if path.parent.name.isdecimal()]
     return sorted(complete, key=lambda path: int(path.name))
+
+
+def best_checkpoint(checkpoints: Path) -> Path | None:
+    """The complete checkpoint with the best evaluation; None if none was evaluated."""
+    returns = {path: _evaluated(path) for path in list_checkpoints(checkpoints)}
+    evaluated = {path: value for path, value in returns.items() if value is not None}
+    return max(evaluated, key=evaluated.__getitem__) if evaluated else None
+
+
+def _evaluated(checkpoint: Path) -> float | None:
+    """The mean return in an index, which is not checked here."""
+    try:
+        value = json.loads((checkpoint / INDEX).read_text()).get(EVALUATED)
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return None
+    return value if isinstance(value, int | float) else None
 
 
 def read_index(checkpoint: Path) -> dict[str, Any]:

@@ -70,6 +70,11 @@ class RunFolder:
         return self.path / "metrics.jsonl"
 
     @property
+    def dropped_file(self) -> Path:
+        """`metrics.dropped.jsonl`, rows of iterations that were repeated after the run went back to a checkpoint."""
+        return self.path / "metrics.dropped.jsonl"
+
+    @property
     def checkpoints(self) -> Path:
         """`checkpoints/`, one folder each."""
         return self.path / "checkpoints"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,12 +58,21 @@ def last_row(path: Path) -> Row:
     return next((row for line in reversed(lines) if (row := _row(line))), {})
 
 
-def drop_rows_after(path: Path, iteration: int) -> int:
-    """Remove the rows after an iteration, when a run goes back to its checkpoint. Returns their number."""
+def drop_rows_after(path: Path, iteration: int, into: Path) -> list[Row]:
+    """Move the rows after an iteration to the end of another file, when a run goes back to its checkpoint.
+
+    Returns those rows. After a crash each row is in one of the files, or in both.
+    """
     rows = read_metrics(path)
+    dropped = [row for row in rows if row["iteration"] > iteration]
+    if dropped:
+        with into.open("a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row) + "\n" for row in dropped)
+            file.flush()
+            os.fsync(file.fileno())
     kept = [json.dumps(row) + "\n" for row in rows if row["iteration"] <= iteration]
     write_atomically(path, "".join(kept))
-    return len(rows) - len(kept)
+    return dropped
 
 
 def _rows(path: Path) -> Iterator[Row]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import closing
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -20,11 +21,14 @@ UNTOUCHED_STEPS = 10
 """Steps before lengths of episodes are set near their limit."""
 
 
-def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True, clamps_actions: bool = True) -> None:
+def check_task(
+    task: MakeTask | Task, *, steps: int = 200, nan_ends_world: bool = True, clamps_actions: bool = True
+) -> None:
     """Check that a task does all that `Task` promises. Call it in a test of the task.
 
     Args:
-        make: Makes the task from a seed, always with the same number of environments (a few are enough).
+        task: Makes the task from a seed, always with the same number of environments (a few are enough). Or a task
+            itself: then seeds and clamping, which need two tasks, are not checked, and it stays open.
         steps: Steps of random actions within which some episode must end, because ends are checked, too. If the task
             `counts_by_itself`, they must suffice for a whole episode; else lengths are set near their limit.
         nan_ends_world: Whether a NaN action must end its environment as bad, and no other. False for simulators of
@@ -35,8 +39,10 @@ def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True,
     Raises:
         UsageError: with all mistakes that were found.
     """
-    checks = [_check_reset, _check_seed, _check_action_shape, _check_state]
-    checks += [_check_clamping] if clamps_actions else []
+    make: MakeTask = task if callable(task) else lambda seed: cast(Task, _LeftOpen(task))
+    checks = [_check_reset, _check_action_shape, _check_state]
+    if callable(task):
+        checks += [_check_seed, *([_check_clamping] if clamps_actions else [])]
     mistakes = [mistake for check in checks for mistake in _run(check, make)]
     mistakes += _run(lambda make, mistakes: _check_steps(make, mistakes, steps), make)
     mistakes += _run(_check_nan, make) if nan_ends_world else []
@@ -44,6 +50,19 @@ def check_task(make: MakeTask, *, steps: int = 200, nan_ends_world: bool = True,
         count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
         lines = "\n".join(f"  {line}" for line in mistakes)
         raise UsageError(f"the task does not keep the contract of gmi_drl.tasks.Task: {count}\n{lines}")
+
+
+class _LeftOpen:
+    """A task that `close` leaves open: it is the caller's."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._task, name)
+
+    def close(self) -> None:
+        """Leave the task open."""
 
 
 class _Mistakes(list[str]):
@@ -116,19 +135,20 @@ def _check_state(make: MakeTask, mistakes: _Mistakes) -> None:
         before, after = _actions(task, 20).chunk(2)
         for action in before:
             task.step(action)
-        state = task.state_dict()
+        obs, state = task.obs.clone(), task.state_dict()
         kept = {name: tensor.clone() for name, tensor in state.items()}
-        again.load_state_dict(state)
+        after = after[: _comparable_steps(task)]
+        outcomes = [_copied(task.step(action)) for action in after]
+        is_copy = all(torch.equal(state[name], kept[name]) for name in kept)
+        again.load_state_dict(kept)
         if not state:
             return
+        mistakes.unless(is_copy, "state_dict is not a copy: steps change it")
         on_cpu = all(tensor.device.type == "cpu" for tensor in state.values())
         mistakes.unless(on_cpu, "state_dict is not on the CPU")
-        mistakes.unless(torch.equal(task.obs, again.obs), "load_state_dict does not restore obs")
-        after = after[: _comparable_steps(task)]
-        alike = all([_alike(task.step(action), again.step(action)) for action in after])
+        mistakes.unless(torch.equal(obs, again.obs), "load_state_dict does not restore obs")
+        alike = all([_alike(outcome, again.step(action)) for outcome, action in zip(outcomes, after, strict=True)])
         mistakes.unless(alike, "a task that has loaded a state_dict goes on differently from the task that gave it")
-        is_copy = all(torch.equal(state[name], kept[name]) for name in kept)
-        mistakes.unless(is_copy, "state_dict is not a copy: steps change it")
 
 
 def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
@@ -265,6 +285,13 @@ def _actions(task: Task, steps: int) -> Tensor:
 def _comparable_steps(task: Task) -> int:
     """Steps that two equal tasks are compared for: a GPU sums in any order, and small differences grow soon."""
     return 20 if task.device.type == "cpu" else 1
+
+
+def _copied(outcome: Outcome) -> Outcome:
+    """A copy, since the next step may overwrite it."""
+    obs, reward, terminated, truncated, info = outcome
+    flags = {name: value.clone() for name, value in info.items()}
+    return obs.clone(), reward.clone(), terminated.clone(), truncated.clone(), flags
 
 
 def _alike(one: Outcome, other: Outcome) -> bool:

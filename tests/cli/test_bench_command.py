@@ -136,3 +136,7 @@ def test_the_guard_names_a_fall_that_no_ratio_shows(command_line, cases, own_cor
     assert code == 6 and "both: " in err and "in a loop of the calibration" in err and "against" not in err
     cases["both"] = toy_case(name="both", guard=0.5, floor=1e-9)
     assert command_line("bench", "both", "--guard")[0] == 0
+
+
+def test_list_in_place_of_a_case_lists_them(command_line, cases):
+    assert command_line("bench", "list") == command_line("bench", "--list") == command_line("bench")

@@ -27,6 +27,8 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "--iterations", "0"], 2, "iterations"),
         (["train", "--task", "elephant"], 2, "elephant"),
         (["train", "missing.yaml"], 2, "missing.yaml: no such file"),
+        (["train", "ant", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),
+        (["train", "ant", "--task", "ant"], 2, "--task: the layout file decides that"),
         (["train", "--set", "learner.gama=1"], 2, "did you mean 'gamma'"),
         (["train", "--gmis-per-gpu", "5000"], 3, "5000 GMIs on cpu 0 need 5000 cores"),
         (["train", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),

@@ -93,3 +93,9 @@ def test_a_terminal_sees_a_table_and_the_result_stays(tmp_path):
     os.close(leader)
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", seen.decode())
     assert run.returncode == 0 and "steps/s" in text and "simulate" in text and "Done: runs/ant-" in text
+
+
+@pytest.mark.parametrize(("gmis", "more"), [(1, ""), (2, " (8 per GMI; the GMIs together learn from 64 steps per")])
+def test_what_grows_with_the_number_of_gmis_is_said_in_all(tmp_path, capsys, gmis, more):
+    TrainingView(tiny_layout(gmis), tiny_config(), RunFolder(tmp_path), quiet=True).announce()
+    assert f"with {8 * gmis} environments in {tmp_path}{more}" in capsys.readouterr().err

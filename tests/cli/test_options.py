@@ -23,6 +23,7 @@ IDLE = {
             ("--task ant --env-arg a=1", "ant is a task of gmi-drl and takes no arguments"),
         ],
         "--algo": [("--resume RUN --algo a3c", "the run learns by ppo: for another --algo")],
+        "--config": [("--resume RUN --config config.yaml", "--config is for a new run")],
         "--template": [
             ("layout.yaml --template decoupled", "--template: the layout file decides that"),
             ("--resume RUN --template decoupled", "the layout has the template TCG_EX"),

@@ -126,6 +126,9 @@ def test_a_killed_gmi_ends_the_run_and_is_named(training, victim):
     assert re.search(rf"GMI {victim} \(process {run.gmis[victim].pid}\) was killed by SIGKILL", printed)
     assert f"gmi-{victim}.log" in printed
     assert run.folder.read_state()["state"] == "failed"
+    (*_, newest) = list_checkpoints(run.folder.checkpoints)
+    remedy = f"Resume it after iteration {int(newest.name)} with: gmi-drl train --resume {run.folder.path}, or with"
+    assert f"{remedy} --restarts 3 to let it resume by itself" in printed
 
 
 def test_a_silent_gmi_is_an_error_after_hang_s(training):

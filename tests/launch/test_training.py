@@ -17,7 +17,7 @@ from gmi_drl.launch.job import resolve
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.checkpoint import best_checkpoint, list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 from gmi_drl.run.phases import PHASE_NAMES
@@ -60,7 +60,10 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path, gmis):
         rows.writelines('{"iteration": 4}\n' for _ in range(2))  # of iterations that no checkpoint has
     told: list[str] = []
     train(resolve(tiny_layout(gmis), config, parted), resume=outcome.checkpoint, on_warning=told.append)
-    assert told == ["2 rows of metrics.jsonl from iteration 4 on dropped: these iterations are repeated"]
+    assert told == [
+        "the last checkpoint is of iteration 3: iteration 4 is repeated; the rows in metrics.jsonl of before are now "
+        "in metrics.dropped.jsonl"
+    ]
     (*_, expected), (*_, resumed) = list_checkpoints(whole.checkpoints), list_checkpoints(parted.checkpoints)
     assert expected.name == resumed.name == "000006"
     assert parts_of(expected) == parts_of(resumed) and len(parts_of(expected)) == 1 + gmis
@@ -248,3 +251,18 @@ def test_a_learner_that_exchanges_by_itself_is_refused_over_several_hosts():
     with pytest.raises(UsageError, match="rsl_rl trains on one host, the layout is over a, b: take one node"):
         resolve(layout, tiny_config(learner=RslRlConfig.for_task(ANT)), RunFolder(Path("run")))
     resolve(layout, tiny_config(), RunFolder(Path("run")))
+
+
+@two_cores
+def test_evaluations_are_in_the_rows_leave_the_training_alone_and_keep_the_best(tmp_path):
+    config = tiny_config(iterations=4, checkpoint_every=4, checkpoints_kept=1)
+    plain, _ = start(tmp_path / "plain", tiny_layout(2, task="ball_balance"), config)
+    more = {"eval_every": 1, "eval_num_env": 3}
+    folder, outcome = start(tmp_path / "evaluated", tiny_layout(2, task="ball_balance"), config.model_copy(update=more))
+    returns = [row["eval_return_mean"] for row in read_metrics(folder.metrics_file)]
+    assert len(returns) == 4 and all(row["eval_length_mean"] > 1 for row in read_metrics(folder.metrics_file))
+    best = best_checkpoint(folder.checkpoints)
+    assert int(best.name) == 1 + returns.index(max(returns))
+    assert {best, outcome.checkpoint} == set(list_checkpoints(folder.checkpoints))
+    assert read_index(outcome.checkpoint)["best_return"] == max(returns)
+    assert parts_of(outcome.checkpoint) == parts_of(plain.checkpoints / "000004")

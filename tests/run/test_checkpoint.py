@@ -10,13 +10,13 @@ from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.run import checkpoint
 
 
-def save(folder, iteration, kept=2):
+def save(folder, iteration, kept=2, **more):
     draft = checkpoint.draft(folder, iteration)
     checkpoint.write_part(draft, "learner", {"w": torch.arange(5.0) + iteration})
     return checkpoint.commit(
         folder,
         iteration,
-        {"env_steps": 64, "layout": "abc", "num_env": 8, "learner": "d", "learning_rate": 1e-3},
+        {"env_steps": 64, "layout": "abc", "num_env": 8, "learner": "d", "learning_rate": 1e-3, **more},
         kept,
     )
 
@@ -32,6 +32,15 @@ def test_only_the_newest_are_kept(tmp_path):
     for iteration in (1, 2, 10, 9_999_999):
         save(tmp_path, iteration)
     assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["000010", "9999999"]
+
+
+def test_the_best_one_is_kept_beside_the_newest(tmp_path):
+    for iteration, value in ((1, 5.0), (2, None), (3, 7.0), (4, 6.0), (5, None), (6, None)):
+        save(tmp_path, iteration, **({} if value is None else {checkpoint.EVALUATED: value}))
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["000003", "000005", "000006"]
+    assert checkpoint.best_checkpoint(tmp_path).name == "000003"
+    save(tmp_path, 7, **{checkpoint.EVALUATED: 8.0})
+    assert [path.name for path in checkpoint.list_checkpoints(tmp_path)] == ["000006", "000007"]
 
 
 def test_copies_beside_the_checkpoints_are_left_alone(tmp_path):

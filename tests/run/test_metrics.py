@@ -25,7 +25,8 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
         file.write("[" * 100_000 + "\n")  # nested too deep to be read
         file.write('{"iteration": 6, "kl"')
     assert last_row(path) == {"iteration": 5}
-    assert drop_rows_after(path, 3) == 2
+    beside = tmp_path / "dropped.jsonl"
+    assert drop_rows_after(path, 3, beside) == read_metrics(beside) == [{"iteration": 4}, {"iteration": 5}]
     with closing(MetricsFile(path)) as metrics:
         metrics.write({"iteration": 4})
     assert [row["iteration"] for row in read_metrics(path)] == [1, 2, 3, 4]
@@ -49,11 +50,19 @@ def test_what_is_no_row_is_left_out_by_all_who_read(tmp_path, line):
     path = tmp_path / "metrics.jsonl"
     path.write_text(f'{{"iteration": 1}}\n{line}\n')
     assert last_row(path) == {"iteration": 1} and read_metrics(path) == [{"iteration": 1}]
-    drop_rows_after(path, 2)
+    drop_rows_after(path, 2, tmp_path / "dropped.jsonl")
     assert path.read_text() == '{"iteration": 1}\n'
+
+
+def test_rows_that_are_dropped_again_are_all_kept(tmp_path):
+    path, beside = tmp_path / "metrics.jsonl", tmp_path / "dropped.jsonl"
+    for number in (1, 2):
+        path.write_text(f'{{"iteration": 1, "try": {number}}}\n')
+        drop_rows_after(path, 0, beside)
+    assert [row["try"] for row in read_metrics(beside)] == [1, 2] and read_metrics(path) == []
 
 
 def test_no_file_is_no_rows(tmp_path):
     assert read_metrics(tmp_path / "none") == [] and last_row(tmp_path / "none") == {}
-    assert drop_rows_after(tmp_path / "new", 0) == 0
+    assert drop_rows_after(tmp_path / "new", 0, tmp_path / "beside") == [] and not (tmp_path / "beside").exists()
     assert read_metrics(tmp_path / "new") == []

@@ -257,3 +257,21 @@ def test_an_empty_state_is_a_state():
             assert not state
 
     check_task(Stateless)
+
+
+def test_a_task_itself_is_checked_and_left_open():
+    class Watched(Drift):
+        closed = 0
+
+        def close(self):
+            self.closed += 1
+
+    task = Watched(0)
+    check_task(task)
+    assert not task.closed
+
+
+@pytest.mark.parametrize("broken_task", [Forgetful, Shared, Raises, BlindToNan, broken(far_away)])
+def test_mistakes_of_a_task_itself_are_named(broken_task):
+    with pytest.raises(UsageError, match="does not keep the contract"):
+        check_task(broken_task(0))

@@ -8,7 +8,7 @@ from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_
 from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
 from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
-from gmi_drl.cli.train.resume import resume_run
+from gmi_drl.cli.train.resume import resume_run, run_of
 from gmi_drl.config.task_names import as_file_name
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def begin(options: TrainOptions) -> tuple["TrainingJob", Path | None]:
         GmiError: if the options contradict each other, or this machine cannot run them.
     """
     if options.resume is not None:
-        return resume_run(options.resume, options)
+        return resume_run(run_of(options.resume), options)
     return _new_run(options), None
 
 

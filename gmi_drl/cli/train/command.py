@@ -18,8 +18,8 @@ from gmi_drl.cli.options import (
 from gmi_drl.cli.output import print_json, say
 from gmi_drl.cli.train.begin import begin
 from gmi_drl.cli.train.options import TrainOptions
-from gmi_drl.config.task_names import known_tasks, with_arguments
-from gmi_drl.errors import UsageError
+from gmi_drl.config.task_names import find_task, known_tasks, with_arguments
+from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.units import counted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("layout", metavar="[LAYOUT]", required=False, type=click.Path(path_type=Path))
+@click.argument("layout", metavar="[LAYOUT|TASK]", required=False, type=click.Path(path_type=Path))
 @click.option("--task", metavar="NAME", help=f"The task to train: {known_tasks()}.  [default: ant]")
 @env_arg_option
 @algo_option()
@@ -49,7 +49,18 @@ if TYPE_CHECKING:
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")
-@click.option("--resume", type=click.Path(path_type=Path), metavar="RUN", help="Resume the run in this folder.")
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path),
+    metavar="RUN",
+    help="Resume the run in this folder; latest: that in runs/ which was started or ended last.",
+)
+@click.option(
+    "--config",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A config.yaml, such as that of another run; what it leaves out has the usual value.",
+)
 @click.option(
     "--rsl-rl-config",
     type=click.Path(path_type=Path),
@@ -69,8 +80,10 @@ if TYPE_CHECKING:
 @apply_mig_option
 @simulator_option
 @format_option
-def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...], **others: Any) -> None:
-    """Train on the GMIs of a LAYOUT file, or on this machine cut evenly.
+def train(
+    format: str, restarts: int, layout: Path | None, task: str | None, env_arg: tuple[str, ...], **others: Any
+) -> None:
+    """Train on the GMIs of a LAYOUT file, or on this machine cut evenly. `train TASK` means `train --task TASK`.
 
     Ctrl-C saves a checkpoint and prints the command that resumes the run. To resize a run, resume it with another
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
@@ -80,9 +93,11 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
     from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.launch.training import train as launch
 
+    if layout is not None and task is None and _is_task(layout):
+        layout, task = None, str(layout)
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
-    options = TrainOptions(task=task and with_arguments(task, env_arg), **others)
+    options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
     job, checkpoint = begin(options)
     folder = job.folder
     with (
@@ -106,9 +121,23 @@ def train(format: str, restarts: int, task: str | None, env_arg: tuple[str, ...]
         except EndedAtOnce:
             _report_abort(job.config, folder)
             raise
+        except GmiError as error:
+            _add_remedy(error, folder)
+            raise
     _report(outcome, folder, format)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
+
+
+def _is_task(layout: Path) -> bool:
+    """Whether what stands in place of a LAYOUT file is no file but the name of a task."""
+    if layout.exists():
+        return False
+    try:
+        find_task(str(layout))
+    except UsageError:
+        return False
+    return True
 
 
 def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
@@ -124,6 +153,17 @@ def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         click.echo(
             f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: gmi-drl status {folder.path}"
         )
+
+
+def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
+    """Add to the error of a run that has begun how to resume it, and after a death how it resumes by itself."""
+    from gmi_drl.run.checkpoint import list_checkpoints
+
+    saved = list_checkpoints(folder.checkpoints)
+    if folder.read_state()["state"] != "failed" or not saved:
+        return
+    more = ", or with --restarts 3 to let it resume by itself" if isinstance(error, GmiDiedError) else ""
+    error.add_note(f"Resume it after iteration {int(saved[-1].name)} with: gmi-drl train --resume {folder.path}{more}")
 
 
 def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:

@@ -30,6 +30,7 @@ class TrainOptions:
     seed: int | None
     run_dir: Path | None
     resume: Path | None
+    config: Path | None
     rsl_rl_config: Path | None
     set: tuple[str, ...]
     launcher: str
@@ -54,17 +55,19 @@ class TrainOptions:
 
 
 def apply_options(base: "RunConfig", options: TrainOptions) -> "RunConfig":
-    """The configuration `base` with what --rsl-rl-config and --set change in it.
+    """The configuration `base` with what --config, --rsl-rl-config and --set change in it.
 
     Raises:
         UsageError: if a setting is unknown, does not fit the learner, or has no effect.
     """
     from gmi_drl.config.learners import RslRlConfig
     from gmi_drl.config.learners.rsl_rl import read_over
-    from gmi_drl.config.run_config import apply_settings, values_of
+    from gmi_drl.config.run_config import apply_settings, over_file, values_of
     from gmi_drl.config.settings import places_of, without_effect
 
     settings, file = options.settings, options.rsl_rl_config
+    if options.config is not None:
+        base = over_file(base, options.config)
     if any(setting.partition("=")[0].strip() in ("learner", "learner.kind") for setting in settings):
         raise UsageError("--set learner.kind: --algo chooses the algorithm, learner.KEY=VALUE sets one of its values")
     if isinstance(base.learner, RslRlConfig):
@@ -100,6 +103,7 @@ def warn_idle(file: Path, idle: list[str]) -> None:
 
 def run_settings(options: TrainOptions) -> "RunConfig":
     """The default configuration with the options' settings, but not the learner's: its defaults depend on the task."""
-    from gmi_drl.config.run_config import RunConfig, apply_settings
+    from gmi_drl.config.run_config import RunConfig, apply_settings, over_file
 
-    return apply_settings(RunConfig(), [one for one in options.settings if not one.lstrip().startswith("learner")])
+    base = RunConfig() if options.config is None else over_file(RunConfig(), options.config, without=("learner",))
+    return apply_settings(base, [one for one in options.settings if not one.lstrip().startswith("learner")])

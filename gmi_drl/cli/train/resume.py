@@ -19,8 +19,27 @@ if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
 
+RUNS = Path("runs")
+LATEST = "latest"
+"""In place of a run, the newest one in `RUNS`."""
+
 FLOAT32 = 1e-6
 """The relative precision of learning rates in metrics: our learners hold them as float32."""
+
+
+def run_of(given: Path) -> Path:
+    """The run folder of `--resume`: as given, or the run in `runs/` that was started or ended last.
+
+    Raises:
+        UsageError: if there is no run.
+    """
+    if str(given) != LATEST or given.exists():
+        return given
+    states = sorted(RUNS.glob("*/state.json"), key=lambda file: file.stat().st_mtime)
+    if not states:
+        raise UsageError(f"--resume {LATEST}: there is no run in {RUNS}: name its folder")
+    say(f"Resuming {states[-1].parent}")
+    return states[-1].parent
 
 
 def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
@@ -38,6 +57,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
 
     if options.run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
+    if options.config is not None:
+        raise UsageError("--config is for a new run: change values of the one that this run has with --set KEY=VALUE")
     if options.rsl_rl_config is not None:
         raise UsageError(
             "--rsl-rl-config is for a new run: change the one that this run has with --set learner.runner.KEY=VALUE"

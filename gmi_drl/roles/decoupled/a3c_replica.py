@@ -16,13 +16,14 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.a3c import A3C
-from gmi_drl.algo.agent import make_agent
+from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.comm.channels import TrainerEnd
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.evaluation import Act
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
 from gmi_drl.workload import TaskSpec
@@ -100,6 +101,11 @@ class A3CReplica:
     def set_learning_rate(self, rate: float) -> None:
         """See `Replica`."""
         self.a3c.learning_rate.fill_(rate)
+
+    def policy(self) -> Act:
+        """See `Replica`."""
+        agent = Agent(self.a3c.policy, self.a3c.normaliser)
+        return lambda task: agent.act(task.obs)
 
     def learner_state(self) -> dict[str, Tensor]:
         """See `Replica`."""

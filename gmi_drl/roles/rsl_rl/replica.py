@@ -2,9 +2,11 @@
 
 import io
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 
 import torch
+from tensordict import TensorDict
 from torch import Tensor
 
 from gmi_drl.comm.reduction import Reduction
@@ -14,10 +16,12 @@ from gmi_drl.files import write_atomically
 from gmi_drl.roles.rsl_rl.group import GroupRunner
 from gmi_drl.roles.rsl_rl.metrics import IterationMetrics
 from gmi_drl.roles.rsl_rl.state_dict import pack, unpack
+from gmi_drl.roles.training.evaluation import Act
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+from gmi_drl.tasks.task import groups_of
 from gmi_drl.tasks.terms import terms_of
 
 
@@ -106,6 +110,18 @@ class RslRlReplica:
         self.runner.alg.learning_rate = rate
         for group in self.runner.alg.optimizer.param_groups:
             group["lr"] = rate
+
+    def policy(self) -> Act:
+        """See `Replica`. It is a copy: in the policy itself a memory belongs to the environments of the training."""
+        policy = deepcopy(self.runner.alg.get_policy()).eval()
+        policy.reset()
+        clip = self.env.clip_actions
+
+        def act(task: Task) -> Tensor:
+            actions: Tensor = policy(TensorDict(groups_of(task), batch_size=[task.num_env]))
+            return actions if clip is None else actions.clamp(-clip, clip)
+
+        return act
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas: the one that rsl_rl saves."""

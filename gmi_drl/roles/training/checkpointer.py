@@ -1,7 +1,9 @@
 """Checkpoints of a run, written and read by its GMIs together."""
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,6 +18,11 @@ from gmi_drl.run import checkpoint
 from gmi_drl.run.checkpoint_store import CheckpointStore
 
 LEARNER_PART = "learner"
+
+NO_RETURNS: Mapping[str, float] = MappingProxyType({})
+
+LEAST_PERIOD = 100
+"""The least time between checkpoints by time, divided by the time that writing one takes."""
 
 
 class Checkpointer:
@@ -45,11 +52,20 @@ class Checkpointer:
     ) -> None:
         self.store, self.layout, self.group, self.config = store, layout, group, config
         self.part, self._export = f"gmi-{gmi_id}", export
+        self._saved_s, self._writing_s = time.monotonic(), 0.0
         self._here = len(layout.part_on(layout.device_of(gmi_id).node)[1])
 
     def is_due(self, iteration: int) -> bool:
         """Whether to save after this iteration."""
         return iteration % self.config.checkpoint_every == 0 or iteration == self.config.iterations
+
+    def is_late(self) -> bool:
+        """Whether so much time has passed since the last checkpoint that one is due. Differs between GMIs."""
+        every_s = self.config.checkpoint_every_s
+        return every_s is not None and self._since_s() >= max(every_s, LEAST_PERIOD * self._writing_s)
+
+    def _since_s(self) -> float:
+        return time.monotonic() - self._saved_s
 
     def prove_disk(self, replica: Replica, iteration: int, env_steps: int, *, keep: bool) -> None:
         """Write a whole checkpoint before anything is trained, to find out now whether the disk takes it.
@@ -59,26 +75,53 @@ class Checkpointer:
         Raises:
             MachineError: if it cannot be written, or the disk has no room for all checkpoints that will be kept.
         """
+        began_s = time.monotonic()
         digest = self._write_parts(replica, iteration)
         self.store.require_own_room(self._here * self._written_bytes)
         if self.group.rank == 0:
-            self.store.require_room(iteration, self.config.checkpoints_kept + 1)
+            more = 1 if self.config.eval_every is None else 2  # one is written before another goes; the best one stays
+            self.store.require_room(iteration, self.config.checkpoints_kept + more)
             if keep:
                 self._commit(iteration, env_steps, digest)
+                self._export_files(iteration)
             self.store.drop_drafts()
         self.group.barrier()
+        self._note_saved(began_s)
 
-    def save(self, replica: Replica, iteration: int, env_steps: int) -> None:
+    def save(
+        self,
+        replica: Replica,
+        iteration: int,
+        env_steps: int,
+        *,
+        exports: bool = True,
+        returns: Mapping[str, float] = NO_RETURNS,
+    ) -> None:
         """Save a checkpoint.
+
+        Args:
+            replica: Of this GMI.
+            iteration: The last one that is done.
+            env_steps: Control steps of all environments so far.
+            exports: Whether files for other tools are written, too, which nobody removes.
+            returns: Evaluations: `checkpoint.EVALUATED`, if this iteration has one, and `checkpoint.BEST`.
 
         Raises:
             GmiError: if the learners of the GMIs differ.
             MachineError: if it cannot be written.
         """
+        began_s = time.monotonic()
         digest = self._write_parts(replica, iteration)
         if self.group.rank == 0:
-            self._commit(iteration, env_steps, digest)
+            self._commit(iteration, env_steps, digest, returns)
+            if exports:
+                self._export_files(iteration)
         self.group.barrier()
+        self._note_saved(began_s)
+
+    def _note_saved(self, began_s: float) -> None:
+        self._saved_s = time.monotonic()
+        self._writing_s = self._saved_s - began_s
 
     def restore(self, replica: Replica, saved: Path, index: dict[str, Any]) -> None:
         """Continue from a checkpoint: on the same layout bit-identically, on another one with new environments.
@@ -116,14 +159,17 @@ class Checkpointer:
         if (digests != digests[0]).any():
             raise GmiError(f"iteration {iteration}: the learners of the GMIs differ, which is a bug: please report it")
 
-    def _commit(self, iteration: int, env_steps: int, digest: str) -> None:
+    def _commit(self, iteration: int, env_steps: int, digest: str, returns: Mapping[str, float] = NO_RETURNS) -> None:
         facts = {
             "env_steps": env_steps,
             "layout": self.layout.digest,
             "num_env": self.layout.num_env,
             "learner": digest,
             "learning_rate": self.config.learner.learning_rate,
+            **returns,
         }
         self.store.commit(iteration, facts, self.config.checkpoints_kept)
+
+    def _export_files(self, iteration: int) -> None:
         for file in self._export(self.store.checkpoints.resolve().parent, iteration):
             self.store.keep(file)

@@ -1,7 +1,7 @@
 """The holistic role: simulator, agent and trainer on one GMI (TCG_EX, paper section 5.1, Figure 6a)."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,11 @@ from gmi_drl.roles.launcher.protocol import Stop
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
+from gmi_drl.roles.training.evaluation import Evaluation, share_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.roles.training.replica import Replica
-from gmi_drl.run.checkpoint import read_index
+from gmi_drl.run.checkpoint import BEST, EVALUATED, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
@@ -38,6 +39,7 @@ class Holistic(DRL_role):
         index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
         iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
+        self._set_up_evaluation(iteration, index.get(BEST))
         if saved:
             self.checkpointer.restore(self.replica, saved, index)
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
@@ -45,10 +47,10 @@ class Holistic(DRL_role):
         while iteration < self.config.iterations and decision is not Decision.STOP:
             iteration += 1
             stats = self.replica.iterate(self._decide)
-            self._report(iteration, stats)
+            evaluated = self._evaluate(iteration)
+            self._report(iteration, stats, evaluated)
             decision = stats.decision
-            if decision is Decision.STOP or self.checkpointer.is_due(iteration):
-                self.checkpointer.save(self.replica, iteration, self.env_steps)
+            self._save_if_due(iteration, decision, evaluated.get("eval_return_mean"))
         return {"iteration": iteration, "stopped": decision is Decision.STOP}
 
     def _set_up(self, start: int) -> None:
@@ -115,10 +117,37 @@ class Holistic(DRL_role):
         return num_env * self.config.learner.horizon
 
     def _decide(self) -> Decision:
-        """Stop if the launcher has sent `Stop`, because of a signal or of a time limit."""
-        return Decision.STOP if Stop() in self.mgr.launcher.messages() else Decision.GO_ON
+        """Stop if the launcher has sent `Stop`, because of a signal or a time limit; save if a checkpoint is late."""
+        if Stop() in self.mgr.launcher.messages():
+            return Decision.STOP
+        return Decision.SAVE if self.checkpointer.is_late() else Decision.GO_ON
 
-    def _report(self, iteration: int, stats: IterationStats) -> None:
+    def _set_up_evaluation(self, start: int, best: float | None) -> None:
+        """Open this GMI's environments for evaluations, if the run has any."""
+        self.evaluation: Evaluation | None = None
+        if self.config.eval_every is not None:
+            group = self.reduction.group
+            num_env = share_of(self.config.eval_num_env, group.rank, group.size)
+            task = open_task(self.mgr, self.config, num_env, self.seed(start, "evaluation"))
+            self.evaluation = Evaluation(group, task, best)
+
+    def _evaluate(self, iteration: int) -> dict[str, float]:
+        """Evaluate the policy if it is time, and return what the row has of it."""
+        if self.evaluation is None or iteration % (self.config.eval_every or 1):
+            return {}
+        return self.evaluation.play(self.replica.policy())
+
+    def _save_if_due(self, iteration: int, decision: Decision, mean: float | None) -> None:
+        """Save a checkpoint if one is due, or if the evaluation with this mean return is the best."""
+        is_best = self.evaluation is not None and mean is not None and self.evaluation.is_best(mean)
+        is_due = is_best or decision is Decision.STOP or self.checkpointer.is_due(iteration)
+        if not is_due and decision is not Decision.SAVE:
+            return
+        best = self.evaluation.best if self.evaluation else None
+        returns = {name: value for name, value in ((EVALUATED, mean), (BEST, best)) if value is not None}
+        self.checkpointer.save(self.replica, iteration, self.env_steps, exports=is_due, returns=returns)
+
+    def _report(self, iteration: int, stats: IterationStats, evaluated: Mapping[str, float]) -> None:
         """Send the launcher one row. Waits for the device, once."""
         steps = self.config.learner.steps_of(self.mgr.layout)
         self.env_steps += steps
@@ -133,6 +162,7 @@ class Holistic(DRL_role):
                 "bad_environments": stats.bad_environments,
                 **self.replica.metrics(),
                 **stats.metrics,
+                **evaluated,
                 **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),
             }
         self.mgr.report(row)

@@ -20,6 +20,8 @@ class Decision(IntEnum):
 
     GO_ON = 0
     STOP = 1
+    SAVE = 2
+    """Go on, and save a checkpoint."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from torch import Tensor
 
+from gmi_drl.roles.training.evaluation import Act
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 
 
@@ -22,6 +23,9 @@ class Replica(Protocol):
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""
+
+    def policy(self) -> Act:
+        """The policy as it is now, without noise, for evaluations (`evaluation.Act`). It acts until the next update."""
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas."""

@@ -16,6 +16,8 @@ RSL_RL_TAGS = {
 }
 """Tags of numbers that rsl_rl has, too (`rsl_rl.utils.logger`, 5.5). rsl_rl counts iterations from 0, rows from 1."""
 
+EVALUATION_TAGS = {"eval_return_mean": "Eval/mean_reward", "eval_length_mean": "Eval/mean_episode_length"}
+
 LEARNING_TIME = "Perf/learning_time"
 """Includes waiting for other ranks, as in rsl_rl."""
 
@@ -53,4 +55,4 @@ def _tag(name: str) -> str:
         return "Reward/mean"
     if name.endswith("_loss"):
         return f"Loss/{name.removesuffix('_loss')}"
-    return RSL_RL_TAGS.get(name, f"GMI/{name}")
+    return (RSL_RL_TAGS | EVALUATION_TAGS).get(name, f"GMI/{name}")

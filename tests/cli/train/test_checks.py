@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import pytest
@@ -6,6 +7,7 @@ from conftest import tiny_layout
 
 from gmi_drl.cli.train.checks import check
 from gmi_drl.cli.train.options import TrainOptions, apply_options
+from gmi_drl.cli.train.resume import run_of
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import UsageError
@@ -45,6 +47,32 @@ def test_the_command_line_counts_before_the_file(agent_file):
     path = agent_file(max_iterations=3, seed=5)
     config = apply_options(THEIRS, given("learner.runner.max_iterations=2", rsl_rl_config=path))
     assert (config.iterations, config.seed) == (2, 5)
+
+
+def test_a_configuration_file_counts_before_defaults_and_after_settings(tmp_path):
+    file = tmp_path / "config.yaml"
+    file.write_text("version: 2\niterations: 7\nlearner: {kind: ppo, horizon: 5, gamma: 0.9}\n")
+    config = apply_options(OURS, given("learner.gamma=0.8", config=file))
+    assert (config.iterations, config.learner.horizon, config.learner.gamma) == (7, 5, 0.8)
+    assert config.learner.reward_scale == OURS.learner.reward_scale, "the task's, which the file leaves out"
+    file.write_text("learner: {horizn: 5}\n")
+    with pytest.raises(UsageError, match=r"config.yaml: 1 mistake\n  learner.horizn: .* 'horizon'"):
+        apply_options(OURS, given(config=file))
+    file.write_text("learner: {kind: a3c}\n")
+    with pytest.raises(UsageError, match="is for --algo a3c, the run has ppo"):
+        apply_options(OURS, given(config=file))
+
+
+def test_the_latest_run_is_that_which_was_started_or_ended_last(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match="--resume latest: there is no run in runs"):
+        run_of(Path("latest"))
+    for age, name in enumerate(("new", "old")):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "state.json").write_text("{}")
+        os.utime(tmp_path / "runs" / name / "state.json", (1e9 - age, 1e9 - age))
+    assert run_of(Path("latest")) == Path("runs/new") and "Resuming runs/new" in capsys.readouterr().err
+    assert run_of(Path("runs/old")) == Path("runs/old")
 
 
 @pytest.mark.parametrize(

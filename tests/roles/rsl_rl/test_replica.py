@@ -100,3 +100,18 @@ def test_rsl_rls_own_runner_loads_what_is_exported(tmp_path):
     expected = replica.runner.alg.actor.state_dict()
     assert all(torch.equal(tensor, expected[name]) for name, tensor in theirs.alg.actor.state_dict().items())
     assert torch.load(tmp_path / "model_1.pt", weights_only=True)["iter"] == 1
+
+
+def test_the_policy_for_evaluations_is_a_copy_without_noise_in_environments_of_its_own(tmp_path):
+    replicas = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        replicas.append(make_replica(tmp_path))
+    with torch.random.fork_rng(devices=[]):
+        act, task = replicas[0].policy(), make("ant", num_env=3, seed=9)
+        first = act(task)
+        assert first.shape == (3, 8) and torch.equal(first, act(task))
+    for replica in replicas:
+        torch.manual_seed(0)
+        replica.iterate(go_on)
+    assert digest(replicas[0]) == digest(replicas[1])

@@ -128,3 +128,23 @@ def test_a_disk_without_room_for_all_that_will_be_kept_is_refused(make_checkpoin
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage(free=300))
     with pytest.raises(MachineError, match="300 B are free"):
         make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=True)
+
+
+@pytest.mark.parametrize(
+    ("every_s", "writing_s", "since_s", "is_late"),
+    [(60.0, 0.1, 59.0, False), (60.0, 0.1, 61.0, True), (60.0, 1.0, 99.0, False), (None, 0.1, 1e9, False)],
+)
+def test_a_checkpoint_is_late_after_a_time_but_takes_one_percent_of_it_at_most(
+    make_checkpointer, every_s, writing_s, since_s, is_late
+):
+    checkpointer = make_checkpointer(config=CONFIG.model_copy(update={"checkpoint_every_s": every_s}))
+    checkpointer._saved_s -= since_s
+    checkpointer._writing_s = writing_s
+    assert checkpointer.is_late() is is_late
+    checkpointer.save(Held(1.0), 1, 32)
+    assert not checkpointer.is_late()
+
+
+def test_checkpoints_by_time_leave_no_files_for_other_tools(make_checkpointer, exported):
+    make_checkpointer().save(Held(1.0), 1, 32, exports=False)
+    assert exported == []

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from itertools import count, cycle
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import roles_under_test
@@ -150,10 +151,17 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"), [([], Decision.GO_ON), ([Stop()], Decision.STOP), ([Reduce("none")], Decision.GO_ON)]
+    ("words", "is_late", "expected"),
+    [
+        ([], False, Decision.GO_ON),
+        ([], True, Decision.SAVE),
+        ([Stop()], True, Decision.STOP),
+        ([Reduce("none")], False, Decision.GO_ON),
+    ],
 )
-def test_a_run_stops_at_stop(make_role, launcher, words, expected):
+def test_a_run_stops_at_stop_and_saves_when_a_checkpoint_is_late(make_role, launcher, words, is_late, expected):
     role = make_role(Holistic, tiny_config())
+    role.checkpointer = SimpleNamespace(is_late=lambda: is_late)
     for word in words:
         launcher.send(encode(word))
     assert role._decide() is expected

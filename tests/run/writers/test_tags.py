@@ -58,6 +58,11 @@ def test_every_number_has_its_tag_and_what_is_null_has_none():
     assert scalars(ROW) == RSL_RLS | OURS
 
 
+def test_evaluations_have_tags_of_their_own():
+    tags = scalars(ROW | {"eval_return_mean": 3.0, "eval_length_mean": 4.0})
+    assert (tags["Eval/mean_reward"], tags["Eval/mean_episode_length"]) == (3.0, 4.0)
+
+
 def test_an_episode_length_is_rsl_rls():
     assert scalars(ROW | {"episode_length_mean": 9.0})["Train/mean_episode_length"] == 9.0
 

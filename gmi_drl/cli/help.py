@@ -1,0 +1,90 @@
+"""What `--help` of each command shows besides its options' own texts: groups of options, and examples."""
+
+import rich_click as click
+from rich_click import rich_click as settings
+
+PROGRAM = "gmi-drl"
+
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "plan": {
+        "What is planned": ("--task", "--env-arg", "--template", "--algo", "--num-env", "--objective", "--keep-batch"),
+        "For which machine": ("--node", "--gpus", "--cluster", "--gmis-per-gpu", "--backend", "--share-cores"),
+        "How it is found": ("--budget", "--fresh", "--profile", "--simulator-python"),
+        "What is shown": ("--explain", "--what-if", "--price-per-gpu-hour", "--output", "--format"),
+    },
+    "profile": {
+        "What is measured": ("--task", "--env-arg", "--algo", "--num-env", "--gmis-per-gpu", "--backend", "--noise"),
+        "How": ("--budget", "--fresh", "--simulator-python"),
+        "What is written": ("--output", "--format"),
+    },
+    "train": {
+        "What is trained": (
+            "--task",
+            "--env-arg",
+            "--algo",
+            "--iterations",
+            "--seed",
+            "--set",
+            "--config",
+            "--rsl-rl-config",
+        ),
+        "On which GMIs": ("--num-env", "--gmis-per-gpu", "--template", "--backend", "--apply-mig", "--launcher"),
+        "The run": ("--run-dir", "--resume", "--restarts", "--simulator-python", "--format"),
+    },
+    "play": {
+        "What is played": ("--num-env", "--steps", "--seconds", "--seed", "--stochastic", "--untrained"),
+        "The video": ("--output", "--camera", "--size"),
+        "Other": ("--simulator-python", "--format"),
+    },
+}
+"""The options of a command by what they are for, in the order of its help. Commands with few options have none."""
+
+EXAMPLES: dict[str, dict[str, str]] = {
+    "plan": {
+        "plan --task ant -o layout.yaml": "Measure for a minute how many GMIs suit Ant here, and write the layout.",
+        "plan --task ant --node 8xA100.yaml --profile ant.json": "Plan for another machine, from a profile made there.",
+        "plan --task ant --budget 0": "Cut this machine evenly, without measuring.",
+    },
+    "profile": {
+        "profile --task ant -o ant.json": "Measure this machine, for plans elsewhere.",
+    },
+    "train": {
+        "train ant": "Train Ant on this machine, one GMI per core or GPU.",
+        "train layout.yaml --set learner.learning_rate=3e-4": "Train on a planned layout, with another learning rate.",
+        "train --resume latest": "Go on with the newest run from its last checkpoint.",
+        "train ant --config runs/old/config.yaml --seed 3": "Train with the settings of another run.",
+    },
+    "play": {
+        "play runs/ant": "Show the returns of one episode in each of four environments.",
+        "play runs/ant -o ant.mp4 --seconds 20": "Film the policy.",
+    },
+    "serve": {
+        "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",
+    },
+    "status": {
+        "status": "Show all runs in runs/.",
+        "status runs/ant --format json": "Show one run, for a program.",
+    },
+    "doctor": {
+        "doctor": "Check what this machine has, and what is missing.",
+    },
+    "bench": {
+        "bench list": "Show the cases, and which of them this machine can run.",
+        "bench reduction_114k -o reduction.json": "Measure one, and write the result with its plot.",
+    },
+}
+"""Commands to copy, each with what it does."""
+
+INDENT = "\u200b    "
+"""Spaces that rich-click does not strip, as they follow a character without width."""
+
+
+def arrange(cli: click.RichGroup) -> None:
+    """Give the commands of a group their groups of options, and examples below their options."""
+    settings.OPTION_GROUPS |= {
+        f"{PROGRAM} {name}": [{"name": title, "options": list(options)} for title, options in groups.items()]
+        for name, groups in GROUPS.items()
+    }
+    for name, examples in EXAMPLES.items():
+        lines = (line for call, what in examples.items() for line in (f"{PROGRAM} {call}", f"{INDENT}{what}"))
+        cli.commands[name].epilog = "\n\n".join(("Examples:", *lines))

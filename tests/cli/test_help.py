@@ -1,0 +1,28 @@
+import click
+import pytest
+
+from gmi_drl.cli import cli
+from gmi_drl.cli.help import EXAMPLES, GROUPS
+
+
+@pytest.mark.parametrize("name", sorted(GROUPS))
+def test_every_option_is_in_one_group(name):
+    grouped = [option for options in GROUPS[name].values() for option in options]
+    options = [max(one.opts, key=len) for one in cli.commands[name].params if isinstance(one, click.Option)]
+    assert sorted(grouped) == sorted(options)
+
+
+def test_every_command_has_examples():
+    assert sorted(EXAMPLES) == sorted(cli.commands)
+
+
+@pytest.mark.parametrize("call", [call for examples in EXAMPLES.values() for call in examples])
+def test_examples_are_calls_of_their_command(call):
+    name, *arguments = call.split()
+    cli.commands[name].make_context(name, arguments)  # raises for what the command does not take
+
+
+def test_the_help_of_a_command_shows_its_groups_and_examples(command_line):
+    code, out, _ = command_line("train", "--help")
+    lines = [line.strip() for line in out.splitlines()]
+    assert code == 0 and "─ On which GMIs ─" in out and "gmi-drl train ant" in lines
