@@ -87,7 +87,7 @@ def test_rows_of_metrics_are_read_as_the_page_says(tmp_path, monkeypatch, capsys
 @pytest.mark.parametrize("task", TASK_SPECS.values(), ids=TASK_SPECS)
 def test_tasks_are_shown_with_their_sizes_and_returns_with_what_was_measured(task):
     page = (DOCS / "guides" / "tasks.md").read_text()
-    assert f"| `{task.name}` | {task.alias} | {task.num_obs}, {task.num_actions} |" in page
+    assert f"| `{task.name}` | {task.alias} | {task.observation.size}, {task.action.size} |" in page
     (samples,) = load_results(ROOT / "benchmarks" / "results")[f"learning_{task.name}"].samples.values()
     returns = [sample.value for sample in samples]
     untrained = median(sample.details["untrained"] for sample in samples)
