@@ -17,6 +17,9 @@ from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
+DISTURBED = 0.15
+"""Share of its cores that other processes took, from which a point is neither cached nor chosen."""
+
 NotNegative = Annotated[float, Field(ge=0)]
 
 
@@ -37,7 +40,7 @@ class ProfilePoint(FileModel):
     is how the GMIs of the device reduced: `none` if one was measured alone, or if not known. `memory_bytes` is the peak
     on the device, `host_bytes` that on the host (the same for a GMI of cores); 0: not measured. `reason` says why a
     point is not runnable. `relative_error` is the standard error of the mean time of an iteration over that mean; 0:
-    not known.
+    not known. `others` is the share of the cores of the measured GMIs that other processes took meanwhile.
     """
 
     gmis_per_gpu: Annotated[int, Field(ge=1)]
@@ -49,6 +52,7 @@ class ProfilePoint(FileModel):
     runnable: bool
     steps_per_second: NotNegative = 0.0
     relative_error: NotNegative = 0.0
+    others: NotNegative = 0.0
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     host_bytes: Annotated[int, Field(ge=0)] = 0
     phases: Phases | None = None
@@ -58,6 +62,13 @@ class ProfilePoint(FileModel):
     def cut(self) -> Cut:
         """How the device was cut, and the environments of a GMI."""
         return Cut(self.gmis_per_gpu, self.num_env, self.backend, capped=self.capped)
+
+    @property
+    def disturbance(self) -> str:
+        """Why its speed says nothing, if other processes took too much; else empty."""
+        if self.others < DISTURBED:
+            return ""
+        return f"other processes took {self.others:.0%} of its cores while it was measured: measure on a quiet machine"
 
     @model_validator(mode="after")
     def _can_be_capped(self) -> Self:
