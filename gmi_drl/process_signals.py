@@ -4,6 +4,7 @@ systemd and `scancel --full` send SIGTERM to all processes of a run at once. Onl
 others in order. If they died of the signal, the launcher would take that for a fault.
 """
 
+import faulthandler
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,9 @@ ENDING = (SIGINT, SIGTERM, SIGHUP)
 
 DRAIN = SIGRTMIN + 8
 """Ends a GMI once its GPU is idle (`Instances.drains`). It is not sent to process groups."""
+
+STACKS = SIGRTMIN + 9
+"""Makes a GMI write the stacks of all its threads into its log (`show_stacks_on_signal`)."""
 
 
 @contextmanager
@@ -84,6 +88,11 @@ def leave_to_launcher() -> None:
             siginterrupt(number, False)  # system calls of C code go on
     os.register_at_fork(after_in_child=_handle_as_usual)
     pthread_sigmask(SIG_UNBLOCK, ENDING)
+
+
+def show_stacks_on_signal() -> None:
+    """Write the stacks of all threads to stderr whenever `STACKS` comes, also while C code does not return."""
+    faulthandler.register(STACKS, all_threads=True)
 
 
 @contextmanager

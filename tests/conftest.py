@@ -1,6 +1,7 @@
 """Fixtures of all tests: own claims, one thread, tiny runs."""
 
 import gc
+import math
 import os
 import shutil
 import signal
@@ -87,6 +88,12 @@ def own_claims(tmp_path_factory, monkeypatch, known_speeds):
     cache = tmp_path_factory.mktemp("cache")
     shutil.copytree(known_speeds, cache, dirs_exist_ok=True)
     monkeypatch.setenv("GMI_DRL_CACHE", str(cache))
+
+
+@pytest.fixture(autouse=True)
+def others_do_not_disturb(monkeypatch):
+    """Measurements of tests count, whatever else keeps the machine busy."""
+    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", math.inf)
 
 
 @pytest.fixture(scope="session")

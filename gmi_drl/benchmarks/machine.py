@@ -3,16 +3,13 @@
 import os
 import platform
 import subprocess
-import time
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-
-import psutil
 
 from gmi_drl.errors import GmiError
 from gmi_drl.files import FileModel
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.hardware.host_memory import memory_bytes
 from gmi_drl.run.folder import versions
 from gmi_drl.units import human_bytes
@@ -73,15 +70,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.cores = len(allowed_cores())
-        self._watched = os.sched_getaffinity(0)  # a quota says how many cores, not which
         self.load_before = os.getloadavg()
-        self._started_s = time.monotonic()
-        self._busy_s, self._own_s = busy_s(self._watched), own_s()
+        self._load = CoreLoad(os.sched_getaffinity(0))  # a quota says how many cores, not which
 
     def machine(self) -> Machine:
         """The record, up to now."""
-        others_s = (busy_s(self._watched) - self._busy_s) - (own_s() - self._own_s)
-        elapsed_s = time.monotonic() - self._started_s
         return Machine(
             date=datetime.now(UTC).isoformat(timespec="seconds"),
             cpu=_cpu_model(),
@@ -90,31 +83,10 @@ class Watch:
             gpus=_gpus(),
             load_before=self.load_before,
             load_after=os.getloadavg(),
-            busy=round(min(max(0.0, others_s / (elapsed_s * len(self._watched))), 1.0), 4),
+            busy=round(self._load.others(), 4),
             versions=versions(*COMPARED),
             commit=commit(),
         )
-
-
-def busy_s(cores: set[int]) -> float:
-    """Seconds since boot in which these CPUs were busy, or were withheld by a hypervisor."""
-    ticks = 0
-    for line in Path("/proc/stat").read_text().splitlines():
-        name, *fields = line.split()
-        if name.removeprefix("cpu").isdigit() and int(name.removeprefix("cpu")) in cores:
-            user, nice, system, _idle, _iowait, irq, softirq, steal = map(int, fields[:8])
-            ticks += user + nice + system + irq + softirq + steal
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def own_s() -> float:
-    """CPU seconds of this process and all its descendants, including those that have ended."""
-    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    seconds = 0.0
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):
-            seconds += sum(process.cpu_times()[:4])  # user and system, its own and those of children that it waited for
-    return seconds
 
 
 def commit() -> str:

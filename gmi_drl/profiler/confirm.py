@@ -41,7 +41,7 @@ def confirm(
     node: Node,
     cuts: Sequence[Cut],
     budget: Budget,
-    on_round: Callable[[int, Cut, float], None] = lambda number, cut, steps_per_second: None,
+    on_round: Callable[[int, Cut, Measured], None] = lambda number, cut, measured: None,
     *,
     speeds: SpeedsByBackend | None = None,
     template: Template = TCG_EX,
@@ -78,7 +78,7 @@ def confirm(
                     failed.append(not_runnable(cut, f"all together: {str(error).splitlines()[0]}"))
                     continue
                 rounds[cut].append(measured)
-                on_round(number, cut, measured.steps_per_second)
+                on_round(number, cut, measured)
             if budget.left_s <= before_s - budget.left_s:  # another round would take as long
                 break
     ran = [_summary(cut, some, layouts[cut]) for cut, some in rounds.items()]
@@ -86,6 +86,7 @@ def confirm(
 
 
 def _summary(cut: Cut, rounds: Sequence[Measured], layout: Layout) -> Confirmation:
+    rounds = [measured for measured in rounds if not measured.is_disturbed] or rounds
     typical = sorted(rounds, key=lambda measured: measured.steps_per_second)[len(rounds) // 2]
     speed = median(measured.steps_per_second for measured in rounds)
     return Confirmation(point_of(typical, cut, layout), speed)

@@ -18,6 +18,7 @@ from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.noise import noise_here
 from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer, pace_on
+from gmi_drl.profiler.session import Measured
 from gmi_drl.profiler.speeds import speeds_here
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.candidate import Candidate
@@ -124,7 +125,8 @@ def plan_here(
         candidates, _ = candidates_of(task, learner, node, profile, grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, speeds, template, tell) if cuts else []
-    confirmed = {one.point.cut: one.steps_per_second for one in confirmations if one.point.runnable}
+    ran = [one for one in confirmations if one.point.runnable and not one.point.disturbance]
+    confirmed = {one.point.cut: one.steps_per_second for one in ran}
     return plan_measured(
         task,
         learner,
@@ -233,7 +235,7 @@ def explore(
     cache = Cache(task, config, node, template=template, fresh=fresh)
 
     def on_point(point: ProfilePoint) -> None:
-        tell(_described(point))
+        tell(f"{_described(point)}{measure.disturbance if point.disturbance else ''}")
 
     measure = PointMeasurer(
         task, config, node, cache, grid, budget, on_point, speeds=speeds, template=template, one_at_least=True
@@ -298,8 +300,9 @@ def _confirm(
 ) -> list[Confirmation]:
     tell(f"running together, in turn (GMIs per device x environments): {', '.join(map(str, cuts))}")
 
-    def on_round(number: int, cut: Cut, steps_per_second: float) -> None:
-        tell(f"round {number + 1}: {cut}  {human_count(steps_per_second)} steps/s in all")
+    def on_round(number: int, cut: Cut, measured: Measured) -> None:
+        speed = f"{human_count(measured.steps_per_second)} steps/s in all"
+        tell(f"round {number + 1}: {cut}  {speed}{measured.disturbance}")
 
     confirmations = confirm(task, config, node, cuts, budget, on_round, speeds=speeds, template=template)
     for one in confirmations:
@@ -320,7 +323,8 @@ def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
     """The profile with the points that it lacks, and with those that turned out not to run."""
     known = {point.cut: point for point in profile.points}
-    known |= {point.cut: point for point in points if not point.runnable or point.cut not in known}
+    usable = {cut for cut, point in known.items() if not point.disturbance}
+    known |= {point.cut: point for point in points if not point.runnable or point.cut not in usable}
     return profile.model_copy(update={"points": tuple(known.values())})
 
 

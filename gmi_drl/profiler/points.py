@@ -40,7 +40,7 @@ class PointMeasurer:
     On cores, which enforce the share of a GMI, one GMI runs alone. On a GPU all GMIs of one device run, and reduce as
     the GMIs of all devices would at the same speeds. A point in the cache that used another reduction does not count.
     If a GMI fails, dies or hangs, or the backend refuses the division, the point is not runnable. `close` ends all
-    GMIs.
+    GMIs. A point that other processes disturbed is measured once more.
 
     Args:
         task: The task to measure.
@@ -53,6 +53,9 @@ class PointMeasurer:
         speeds: How fast GMIs reduce, by backend, as far as known.
         template: The template, which says what a GMI does.
         one_at_least: Measure a first point although the budget may be too short: starts may take longer than expected.
+
+    Attributes:
+        disturbance: Of the last measurement that was disturbed; see `Measured.disturbance`.
     """
 
     def __init__(
@@ -71,7 +74,7 @@ class PointMeasurer:
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
         self._crossing = partial(template.communication, task, config.learner, node, speeds=speeds)
-        self.budget, self.on_point = budget, on_point
+        self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
         self.pace, self._one_at_least = pace_on(node), one_at_least
@@ -121,7 +124,7 @@ class PointMeasurer:
             return None
         point = self._run(cut, expected_s)
         self.on_point(point)
-        if point.runnable:  # a failure may be a passing one, so it is not stored
+        if point.runnable and not point.disturbance:  # a failure may be a passing one, so it is not stored
             self.cache.add(point)
         return point
 
@@ -137,12 +140,15 @@ class PointMeasurer:
             deadline_s = min(10 + PATIENCE * expected_s, max(LEAST_PATIENCE_S, self.budget.left_s))
             started = time.monotonic()
             measured = session.measure(cut.num_env, self.pace.measure_s, deadline_s=deadline_s)
+            if measured.is_disturbed and 2 * (time.monotonic() - started) < self._part.left_s:
+                measured = session.measure(cut.num_env, self.pace.measure_s, deadline_s=deadline_s)
         except GmiError as error:
             if error.exit_code != GmiError.exit_code:  # e.g. a missing package: no other point would run either
                 raise
             self.close()
             return not_runnable(cut, str(error).splitlines()[0])
         self.pace.has_run(time.monotonic() - started, measured)
+        self.disturbance = measured.disturbance or self.disturbance
         point = point_of(measured, cut, session.layout)
         first, *_ = (*self.node.model_of_each_gpu, "")  # the device that was measured
         return point.model_copy(update={"model": first})
@@ -260,6 +266,7 @@ def point_of(measured: Measured, cut: Cut, layout: Layout) -> ProfilePoint:
         runnable=True,
         steps_per_second=measured.steps_per_second / len(layout.gmis),
         relative_error=measured.relative_error,
+        others=measured.others,
         memory_bytes=measured.memory_bytes,
         host_bytes=measured.host_bytes,
         phases=Phases(**measured.phases),

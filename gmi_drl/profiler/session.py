@@ -14,6 +14,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
 from gmi_drl.gmi.inventory import visible_gpus
+from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import Job
@@ -24,6 +25,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.phases import PHASE_NAMES
+from gmi_drl.scheduler import profile
 from gmi_drl.templates import template_of
 
 Message = TypeVar("Message", Ready, Report)
@@ -50,6 +52,8 @@ class Measured:
         host_bytes: Of the largest GMI on the host.
         phases: Seconds by name (`phases.PHASES`), means over iterations and GMIs.
         devices: How busy the GPUs were while all GMIs iterated.
+        others: Share of the cores of the GMIs that other processes took meanwhile.
+        takers: The other processes that took most, in words; empty if none is seen.
         rows: The reports of the GMIs, by id, with further values of their probes.
     """
 
@@ -62,7 +66,20 @@ class Measured:
     host_bytes: int
     phases: dict[str, float]
     devices: Usage = field(default_factory=dict)
+    others: float = 0.0
+    takers: str = ""
     rows: Sequence[Mapping[str, Any]] = ()
+
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether other processes took so much that the speed says nothing."""
+        return self.others >= profile.DISTURBED
+
+    @property
+    def disturbance(self) -> str:
+        """Who took the cores meanwhile, as the end of a line; empty if the measurement was not disturbed."""
+        who = f" ({self.takers})" if self.takers else ""
+        return f"; disturbed: other processes took {self.others:.0%} of its cores{who}" if self.is_disturbed else ""
 
 
 class Session:
@@ -158,10 +175,12 @@ class Session:
         total = sum(environments.values())
         self._is_idle = False
         self._sampler.forget(time.monotonic())
+        load = CoreLoad({core for gmi in self.layout.gmis for core in gmi.cores})
         with self._watching_memory():
             for gmi_id, count in environments.items():
                 self._processes.send(gmi_id, Measure(count, seconds, count / total))
             rows = [report.row for report in self._receive(Report, limit_s)]
+        others, takers = load.others(), load.takers()
         self._is_idle = True
         iteration_s = max(row["iteration_s"] for row in rows)
         return Measured(
@@ -174,6 +193,8 @@ class Session:
             host_bytes=max(row["host_bytes"] for row in rows),
             phases={name: sum(row[name] for row in rows) / len(rows) for name in PHASE_NAMES},
             devices=self._sampler.mean(max(row["began_s"] for row in rows), min(row["ended_s"] for row in rows)),
+            others=others,
+            takers=takers,
             rows=rows,
         )
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.files import FileModel, load_json, write_atomically
-from gmi_drl.gmi import claimed
+from gmi_drl.gmi import allowed_cores, claimed
+from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import Speed, Speeds
 from gmi_drl.launch.open_layout import opened_briefly
@@ -25,6 +26,7 @@ from gmi_drl.profiler.budget import START_S, Budget
 from gmi_drl.profiler.cache import cache_folder
 from gmi_drl.profiler.points import pace_on
 from gmi_drl.run.folder import versions
+from gmi_drl.scheduler import profile
 from gmi_drl.templates import Template
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
@@ -160,10 +162,14 @@ def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str]
             tell(f"no time to measure how fast GMIs reduce{by}, {expected_s:.0f} s: usual speeds are taken")
             return None
         tell(f"measuring how fast GMIs reduce{by}, once per machine")
+        load = CoreLoad(allowed_cores())
         speeds = measured_speeds(node, backend)
     except GmiError as error:
         tell(f"how fast GMIs reduce{by} cannot be measured, so they use host memory: {str(error).splitlines()[0]}")
         return {}
+    if (others := load.others()) >= profile.DISTURBED:
+        tell(f"other processes took {others:.0%} of the cores meanwhile: how fast GMIs reduce is not remembered")
+        return speeds
     with suppress(OSError):  # without the file, speeds are measured again
         remember(node, backend, speeds)
     return speeds

@@ -16,13 +16,18 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gmi_drl.process_signals import DRAIN, leave_to_launcher
+from gmi_drl.process_signals import DRAIN, leave_to_launcher, show_stacks_on_signal
 
 if TYPE_CHECKING:
     from gmi_drl.roles.launcher.connection import LauncherConnection
     from gmi_drl.roles.launcher.protocol import Failed
 
 PR_SET_PDEATHSIG = 1
+
+OUT_OF_MEMORY = ("OutOfMemoryError", "MemoryError")
+"""Names of errors of torch and Python: of torch, since it may not be imported yet."""
+
+FEWER = "take fewer environments (--num-env) or GMIs (--gmis-per-gpu); `gmi-drl plan` finds out how many fit"
 
 LONGEST = 4000
 """Characters of an error message to the launcher, at most."""
@@ -33,6 +38,7 @@ def main() -> int:
     with open(int(sys.argv[1])) as order_file:
         order = json.load(order_file)
     leave_to_launcher()
+    show_stacks_on_signal()
     if order["drains"]:
         signal.signal(DRAIN, drain)
     die_with(order["parent"], DRAIN if order["drains"] else signal.SIGKILL)
@@ -98,9 +104,13 @@ def _finish(order: dict[str, Any]) -> None:
 
 def describe(error: Exception) -> "Failed":
     """An error as a message to the launcher. `blames_peer`: the error of the peer that ended or is silent says more."""
-    from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
+    from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError
     from gmi_drl.roles.launcher.protocol import Failed
 
+    if type(error).__name__ in OUT_OF_MEMORY:
+        return Failed(
+            f"out of memory ({str(error)[: LONGEST // 2]}): {FEWER}", MachineError.exit_code, blames_peer=False
+        )
     is_ours = isinstance(error, GmiError)
     return Failed(
         message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:LONGEST],

@@ -112,9 +112,11 @@ def unmeasured_communication(communication: Communication, node: Node, everyone:
 
 
 def unfit(point: ProfilePoint, node: Node) -> str | None:
-    """Why a point cannot run on this node; None if it can."""
+    """Why a point cannot run on this node, or was measured beside other programs; None if it can be chosen."""
     if not point.runnable:
         return point.reason or "did not run when it was measured"
+    if point.disturbance:
+        return point.disturbance
     num_gmis = devices_of(node)[0] * point.gmis_per_gpu
     return backend_refusal(node, point.cut, point.memory_bytes) or shortage(
         node, num_gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes

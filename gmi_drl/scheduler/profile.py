@@ -17,6 +17,9 @@ from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
+DISTURBED = 0.15
+"""Share of its cores that other processes took, from which a point is neither cached nor chosen."""
+
 NotNegative = Annotated[float, Field(ge=0)]
 
 
@@ -66,6 +69,9 @@ class ProfilePoint(FileModel):
     relative_error: NotNegative = 0.0
     """Standard error of the mean time of an iteration over that mean; 0: not known."""
 
+    others: NotNegative = 0.0
+    """Share of the cores of the measured GMIs that other processes took meanwhile."""
+
     memory_bytes: Annotated[int, Field(ge=0)] = 0
     """Peak on the device; 0: not measured."""
 
@@ -82,6 +88,13 @@ class ProfilePoint(FileModel):
     def cut(self) -> Cut:
         """How the device was cut, and the environments of a GMI."""
         return Cut(self.gmis_per_gpu, self.num_env, self.backend, capped=self.capped)
+
+    @property
+    def disturbance(self) -> str:
+        """Why its speed says nothing, if other processes took too much; else empty."""
+        if self.others < DISTURBED:
+            return ""
+        return f"other processes took {self.others:.0%} of its cores while it was measured: measure on a quiet machine"
 
     @model_validator(mode="after")
     def _can_be_capped(self) -> Self:

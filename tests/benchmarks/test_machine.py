@@ -1,12 +1,10 @@
-import os
 import subprocess
 import sys
 import time
 
 import pynvml
-import pytest
 
-from gmi_drl.benchmarks.machine import Watch, busy_s, commit, own_s
+from gmi_drl.benchmarks.machine import Watch, commit
 from gmi_drl.gmi import allowed_cores
 from tests.benchmarks.toy import toy_machine
 from tests.gmi.nvml.fake import FakeGpu
@@ -30,28 +28,9 @@ def test_a_driver_that_fails_loses_no_result(fake_nvml):
     assert gpu.startswith("unknown: GPU 0 does not answer")
 
 
-@pytest.mark.parametrize("is_waited_for", [True, False])
-def test_the_time_of_children_is_ours(is_waited_for):
-    before = own_s()
-    code = BURN if is_waited_for else BURN + "\nprint(1, flush=True); input()"
-    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        child.wait(60) if is_waited_for else child.stdout.readline()
-        assert own_s() - before >= 0.45
-        child.stdin.close()
-
-
-def test_the_time_of_cores_passes_with_work():
-    cores = os.sched_getaffinity(0)
-    before = busy_s(cores)
-    end = time.process_time() + 0.5
-    while time.process_time() < end:
-        pass
-    assert busy_s(cores) - before >= 0.2 and busy_s(set()) == 0  # the kernel samples: it may miss a part
-
-
 def test_the_load_of_other_processes_is_measured_alone(monkeypatch):
     """To another Watch, whose own time is that of this test alone, a child is another process."""
-    monkeypatch.setattr("gmi_drl.benchmarks.machine.own_s", time.process_time)
+    monkeypatch.setattr("gmi_drl.gmi.inventory.core_load.own_s", time.process_time)
     watch = Watch()
     subprocess.run([sys.executable, "-c", BURN], check=True, timeout=60)
     machine = watch.machine()

@@ -1,4 +1,5 @@
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from gmi_drl.profiler import confirm, measured_plan, points, sessions
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
-from gmi_drl.profiler.measured_plan import plan_here
+from gmi_drl.profiler.measured_plan import explore, plan_here
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler import Candidate, grid_of
 from gmi_drl.scheduler.noise_scale import NoiseScale
@@ -195,3 +196,38 @@ def test_a_budget_pays_for_what_steps_teach_only_if_a_point_can_be_measured_then
     assert [measured_plan._allows_noise(seconds, cache) for seconds in (enough_s - 1, enough_s)] == [False, True]
     cache.add_noise(NoiseScale(samples=1000.0, relative_error=0.1, trained=10_000))
     assert measured_plan._allows_noise(enough_s - 1, cache), "it is known"
+
+
+class Busy(Pretended):
+    """A session beside a program that takes half of the cores."""
+
+    def measure(self, num_env, seconds, *, deadline_s=None):
+        measured = super().measure(num_env, seconds)
+        return replace(measured, others=0.5, takers="python3 (process 7 of ann) 98%")
+
+
+@pytest.mark.parametrize("grid", [grid_of({1: [8, 16, 32]}), grid_of({1: [8]})], ids=["explored", "run together"])
+def test_points_beside_other_programs_are_neither_cached_nor_chosen(monkeypatch, grid):
+    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", 0.15)
+    monkeypatch.setattr(measured_plan, "speeds_here", lambda *_, **__: {})
+
+    def planned(kind):
+        lines = []
+        for module in (points, confirm):
+            monkeypatch.setattr(module, "Session", lambda layout, config: kind(layout, config, []))
+        plan_here(ANT, tiny_config(), this_node(), grid, seconds=600, objective="steps", tell=lines.append)
+        return lines
+
+    with pytest.raises(NoFeasiblePlanError, match="other processes took 50% of its cores while it was measured"):
+        planned(Busy)
+    cache = Cache(ANT, tiny_config(), this_node())
+    assert not cache.profile.points
+    assert not any("disturbed" in line for line in planned(Pretended)), "quiet again"
+
+
+def test_who_took_the_cores_is_said_with_each_point(monkeypatch):
+    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", 0.15)
+    monkeypatch.setattr(points, "Session", lambda layout, config: Busy(layout, config, []))
+    lines = []
+    explore(ANT, tiny_config(), this_node(), grid_of({1: [8]}), Budget(600), tell=lines.append)
+    assert lines[0].endswith("; disturbed: other processes took 50% of its cores (python3 (process 7 of ann) 98%)")

@@ -3,6 +3,7 @@ import sys
 
 import psutil
 import pytest
+import torch
 from conftest import environment
 
 from gmi_drl.errors import MachineError, PeerDiedError, UsageError
@@ -67,3 +68,10 @@ def test_a_process_dies_with_its_launcher_though_it_sleeps():
 def test_a_process_whose_launcher_has_died_already_does_not_begin():
     ended = subprocess.run([sys.executable, "-c", SLEEPER, "1"], env=environment(), stdout=subprocess.PIPE, timeout=60)
     assert ended.returncode == 1 and ended.stdout == b""
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("Tried to allocate 2.00 GiB"), MemoryError("2.00 GiB")])
+def test_a_lack_of_memory_has_a_message_with_the_remedy(error):
+    told = describe(error)
+    assert told.message.startswith("out of memory (") and "2.00 GiB" in told.message and "--num-env" in told.message
+    assert told.exit_code == 4 and not told.blames_peer

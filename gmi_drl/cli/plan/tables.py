@@ -13,10 +13,13 @@ if TYPE_CHECKING:
     from gmi_drl.hardware.node import Node
     from gmi_drl.layout.layout import Device, Layout
     from gmi_drl.scheduler import Candidate, Plan
-    from gmi_drl.scheduler.profile import Profile
+    from gmi_drl.scheduler.profile import Profile, ProfilePoint
 
 MANY_COLUMNS = 9
 """A table of this many columns or more has less space between them."""
+
+NORMAL_95 = 1.96
+"""Standard errors on either side of a mean within which it lies with 95 %."""
 
 SHOWN_CANDIDATES = 8
 SHOWN_INFEASIBLE = 4
@@ -72,9 +75,9 @@ def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
 
 def point_table(profile: "Profile") -> "Table":
     """The points of a profile: speed, memory and phases of one GMI."""
-    from rich.table import Table
+    from gmi_drl.cli.number_table import NumberTable
 
-    table = Table(box=None, title="one GMI", title_justify="left", pad_edge=False)
+    table = NumberTable(box=None, title="one GMI", title_justify="left", pad_edge=False)
     phases = (f"{phase.label} ms" for phase in PHASES)
     several = len({point.cut.way for point in profile.points}) > 1
     for title in (*(["backend"] if several else []), "GMIs per device", "environments", "steps/s", "memory", *phases):
@@ -86,8 +89,18 @@ def point_table(profile: "Profile") -> "Table":
             continue
         times = point.phases.model_dump().values() if point.phases else ()
         memory = human_bytes(point.memory_bytes) if point.memory_bytes else "-"
-        table.add_row(*place, human_count(point.steps_per_second), memory, *(f"{1000 * time:.0f}" for time in times))
+        speed = human_count(point.steps_per_second) + interval(point)
+        table.add_row(*place, speed, memory, *(f"{1000 * time:.0f}" for time in times))
+    for column in table.columns:
+        numbers = [str(cell) for cell in column.cells if not str(cell).startswith("not runnable")]
+        column.min_width = max(map(len, numbers), default=0)
     return table
+
+
+def interval(point: "ProfilePoint") -> str:
+    """The 95 % interval of a point's speed, ` ± 2 %` of it, and whether other programs disturbed it."""
+    within = f" ± {NORMAL_95 * point.relative_error:.0%}".replace("%", " %") if point.relative_error else ""
+    return within + " disturbed" * bool(point.disturbance)
 
 
 def notes(plan: "Plan", node: "Node") -> list[str]:
@@ -105,6 +118,8 @@ def notes(plan: "Plan", node: "Node") -> list[str]:
     host = host_bytes_of(chosen, node)
     of_host = f", {human_bytes(host)} of {human_gib(node.cpu.memory_gib)} host memory" if host else ""
     lines.append(f"{cores_taken(plan.layout, node)}{of_host}")
+    if within := interval(chosen.point):
+        lines.append(f"the speed of one GMI was measured within{within} (95 %), for the first row")
     if _has_errors(plan):
         lines.append(f"error: expected, by equation {3 if plan.learner else 2}, over ran together, less 1")
     lines += [f"not runnable: {point.cut.described}: {point.reason}" for point in plan.infeasible[:SHOWN_INFEASIBLE]]

@@ -54,6 +54,7 @@ class Host:
             "settle": self._settle,
             "word": self._word,
             "ask_to_end": self._ask_to_end,
+            "show_stacks": self._show_stacks,
             "release": self._release,
             "end": self._end,
         }
@@ -176,6 +177,9 @@ class Host:
 
     def _ask_to_end(self, gmi: int) -> None:
         self._gmis[gmi].ask_to_end()
+
+    def _show_stacks(self, gmi: int) -> None:
+        self._gmis[gmi].show_stacks()
 
     def _release(self, gmis: list[int]) -> None:
         self._instances.release([self._gmis[gmi].pid for gmi in gmis])

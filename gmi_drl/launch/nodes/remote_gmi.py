@@ -112,6 +112,11 @@ class RemoteGMI:
         if not self._ended.is_set():
             self._send({"type": "ask_to_end", "gmi": self._number})
 
+    def show_stacks(self) -> None:
+        """See `GMIHandle`."""
+        if not self._ended.is_set():
+            self._send({"type": "show_stacks", "gmi": self._number})
+
     def end(self) -> None:
         """See `GMIHandle`: the node kills its group."""
         if not self._gone.is_set():

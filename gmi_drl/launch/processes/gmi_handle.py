@@ -51,6 +51,9 @@ class GMIHandle(Protocol):
     def ask_to_end(self) -> None:
         """Make the GMI end, without waiting: at once, or after its work in flight on the GPU if it drains."""
 
+    def show_stacks(self) -> None:
+        """Make the GMI write the stacks of all its threads into its log, without waiting."""
+
     def end(self) -> None:
         """Kill the GMI, if it still runs, with its process group. May be called twice."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
-from gmi_drl.process_signals import DRAIN, held_back
+from gmi_drl.process_signals import DRAIN, STACKS, held_back
 from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 
@@ -90,6 +90,11 @@ class GMIProcess(GroupLeader):
         """See `GMIHandle`."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.exit_fd, DRAIN if self._drains else signal.SIGKILL)
+
+    def show_stacks(self) -> None:
+        """See `GMIHandle`."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self.exit_fd, STACKS)
 
     def end(self) -> None:
         """See `GroupLeader.end`."""

@@ -40,6 +40,7 @@ START_S = 120.0  # deadline for a process to import torch and send its first mes
 FIRST_MESSAGE_S = 1200.0  # deadline for a first role to be ready or report: loading a simulator may take minutes
 GRACE_S = 3.0  # deadline for a process whose role is done to end, before its group is killed
 DRAIN_S = 10.0  # the same if killing one may harm others, see `Instances.drains`
+STACKS_S = 0.5  # how long GMIs have to write the stacks of their threads, when one of them hangs
 BLAME_S = 2.0  # how long to wait for the error of a peer that a GMI blames
 SHOWN = 200  # bytes of a malformed message in an error
 
@@ -163,10 +164,11 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            raise GmiError(f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}")
+            text = f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}"
+            raise self._with_stacks(GmiError(text))
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
-            raise GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}")
+            raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))
 
     def end(self) -> None:
         """End every process group. GMIs that are done or have failed close their environments before."""
@@ -223,7 +225,7 @@ class GMIProcesses:
             if error and (is_late or not ready):
                 return received, error
             if not error and (is_late or (received and complaint is None)):
-                return received, complaint
+                return received, complaint and self._with_stacks(complaint)
 
     def _restart(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
         """Restart all processes that have died. Returns the first death if one of them ends the run."""
@@ -301,6 +303,20 @@ class GMIProcesses:
         code = child.exit_code(GRACE_S)
         text = f"{name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
         return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
+
+    def _with_stacks(self, error: GmiError) -> GmiError:
+        """The error of a GMI that hangs, after all GMIs that still run have written their stacks into their logs.
+
+        Which of them hangs is known only from what others say, so all of them write.
+        """
+        running = [number for number in self._children if number not in self._results.keys() | self._failed]
+        if self.folder.stays and running:
+            for number in running:
+                self._children[number].show_stacks()
+            time.sleep(STACKS_S)
+            where = f"the logs in {self.folder.log_file(0).parent}: {', '.join(map(name_of, running))}"
+            error.add_note(f"Stacks of all threads of the GMIs that still ran are at the end of {where}")
+        return error
 
     def _log_of(self, number: int, message: str = "") -> str:
         return log_of(self._children[number], message, stays=self.folder.stays)

@@ -16,6 +16,7 @@ from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
 from gmi_drl.roles.training.evaluation import Evaluation, share_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
+from gmi_drl.roles.training.nan_guard import NanGuard
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.roles.training.replica import Replica
 from gmi_drl.run.checkpoint import BEST, EVALUATED, read_index
@@ -66,6 +67,7 @@ class Holistic(DRL_role):
             self.config,
             export=self.export,
         )
+        self._nan_guard = NanGuard(self.config.learner)
         self.set_up_replica(start)
 
     def set_up_replica(self, start: int) -> None:
@@ -154,13 +156,15 @@ class Holistic(DRL_role):
         row = {"gmi": self.GMI_id, "iteration": iteration, "env_steps": self.env_steps, **self.replica.phases()}
         row["clock_s"] = time.monotonic()
         if self.reduction.group.rank == 0:
+            metrics = self.replica.metrics()
+            self._nan_guard.check(iteration, metrics)
             row |= {
                 "reward_mean": stats.reward_sum / steps,
                 "episodes": stats.episodes,
                 "return_sum": stats.return_sum,
                 "length_sum": stats.length_sum,
                 "bad_environments": stats.bad_environments,
-                **self.replica.metrics(),
+                **metrics,
                 **stats.metrics,
                 **evaluated,
                 **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),

@@ -11,6 +11,7 @@ RSL_RL_TAGS = {
     "steps_per_second": "Perf/total_fps",
     "collect_s": "Perf/collection_time",
     "entropy": "Loss/entropy",
+    "kl": "Loss/kl",
     "learning_rate": "Loss/learning_rate",
     "action_std": "Policy/mean_std",
 }

@@ -81,6 +81,9 @@ class ByShell:
     def ask_to_end(self):
         self.process.kill()
 
+    def show_stacks(self):
+        pass
+
     def end(self):
         self.process.kill()
         self.process.wait()

@@ -49,6 +49,17 @@ class Riddling(GMI_DRL.DRL_role):
         self.mgr.launcher._socket.send(bytes_sent.encode())
         time.sleep(600)
 
+class Hanging(GMI_DRL.DRL_role):
+    def GMI_run(self):
+        from gmi_drl.errors import PeerSilentError
+        if self.GMI_id == 0:
+            raise PeerSilentError("GMI 1 is silent")
+        self.mgr.report({"number": 1})
+        self.wait_for_ever()
+
+    def wait_for_ever(self):
+        time.sleep(600)
+
 class Beating(GMI_DRL.DRL_role):
     def GMI_run(self):
         while True:
@@ -225,3 +236,20 @@ def test_how_a_gmi_ended_that_somebody_else_reaped_is_not_known(tmp_path):
             )
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+@two_cores
+def test_a_gmi_that_hangs_writes_its_stacks_into_its_log(tmp_path):
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, roles = RunFolder(tmp_path / "run"), dict.fromkeys((0, 1), f"{tmp_path / 'role.py'}:Hanging")
+    folder.create()
+    with (
+        open_layout(tiny_layout(2), tiny_config(), folder, roles, {}, slot_bytes=64) as processes,
+        pytest.raises(GmiError, match="GMI 0: GMI 1 is silent") as caught,
+    ):
+        for _ in processes.events():
+            pass
+    (note,) = caught.value.__notes__
+    assert note.endswith(f"at the end of the logs in {folder.path / 'logs'}: GMI 1")
+    assert "in wait_for_ever" in folder.log_file(1).read_text()
+    assert "in wait_for_ever" not in folder.log_file(0).read_text()

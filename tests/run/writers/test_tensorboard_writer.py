@@ -31,20 +31,20 @@ def test_every_number_comes_back_by_iteration(tmp_path):
     write(tmp_path, [1, 2, 3]).close()
     events = read(tmp_path)
     assert {*events.Tags()["scalars"]} == {*scalars(ROW)}
-    assert [(event.step, event.value) for event in events.Scalars("GMI/kl")] == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert [(event.step, event.value) for event in events.Scalars("Loss/kl")] == [(1, 1.0), (2, 2.0), (3, 3.0)]
     assert events.Scalars("Loss/value")[0].value == pytest.approx(0.2)
 
 
 def test_rows_can_be_read_before_the_end(tmp_path):
     writer = write(tmp_path, [1])
-    assert len(read(tmp_path).Scalars("GMI/kl")) == 1
+    assert len(read(tmp_path).Scalars("Loss/kl")) == 1
     writer.close()
 
 
 def test_what_a_run_that_went_back_does_again_is_shown_once(tmp_path):
     write(tmp_path, [1, 2, 3, 4]).close()
     write(tmp_path, [3, 4, 5]).close()
-    assert [event.step for event in read(tmp_path).Scalars("GMI/kl")] == [1, 2, 3, 4, 5]
+    assert [event.step for event in read(tmp_path).Scalars("Loss/kl")] == [1, 2, 3, 4, 5]
 
 
 def test_the_launcher_stays_light():

@@ -10,8 +10,8 @@ from gmi_drl.benchmarks.case import Case, Sample, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.own_clusters import held_by
 from gmi_drl.benchmarks.cases.peers import ppo_ant_v5
-from gmi_drl.benchmarks.machine import busy_s
 from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.gmi.inventory.core_load import busy_s
 
 if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout

@@ -1,0 +1,24 @@
+import math
+
+import pytest
+
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.errors import GmiError
+from gmi_drl.roles.training.nan_guard import MOST, NanGuard
+
+GOOD = {"value_loss": 0.5, "surrogate_loss": -0.1, "learning_rate": 1e-3, "warning": "x"}
+BAD = GOOD | {"value_loss": math.nan}
+
+
+def test_losses_that_stay_no_numbers_end_the_training_with_the_remedy():
+    guard = NanGuard(PPOConfig(reward_scale=0.05))
+    for iteration in range(1, MOST):
+        guard.check(iteration, BAD)
+    with pytest.raises(GmiError, match=r"iteration 5: .*value_loss nan, surrogate_loss -0.1.*now 0.001.*now 0.05"):
+        guard.check(MOST, BAD)
+
+
+def test_one_that_recovers_goes_on():
+    guard = NanGuard(PPOConfig())
+    for iteration in range(3 * MOST):
+        guard.check(iteration, GOOD if iteration % MOST == 0 else BAD)
