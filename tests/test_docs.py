@@ -9,6 +9,7 @@ from conftest import two_cores
 from pages import gmi_drl
 
 from gmi_drl import run_role
+from gmi_drl.benchmarks.cases import CASES
 from gmi_drl.benchmarks.report import load_results
 from gmi_drl.workload import TASK_SPECS
 from tools.site.pages import generated_names
@@ -98,3 +99,17 @@ def test_tasks_are_shown_with_their_sizes_and_returns_with_what_was_measured(tas
 def test_each_entry_of_the_changelog_is_one_line():
     lines = (ROOT / "CHANGELOG.md").read_text().splitlines()
     assert [line for line in lines if len(line) > 125 or line.startswith(" ")] == []
+
+
+def test_the_map_of_the_paper_names_what_is_there():
+    text = (DOCS / "paper_map.md").read_text()
+    files = re.findall(r"`([a-z_0-9/]+\.py)`", text)
+    assert [name for name in files if not any((root / name).is_file() for root in (ROOT / "gmi_drl", ROOT))] == []
+    for name in re.findall(r"`((?:gmis|tcg|learning|table_8|algorithm_2|channels|reductions|sharing)_[\w*]+)`", text):
+        pattern = name.replace("*", ".*").replace("TASK", ".*")
+        assert any(re.fullmatch(pattern, case) for case in CASES), name
+    for number in range(1, 12):
+        assert re.search(rf"^\| {number}a? ", text.split("## Figures")[1], re.MULTILINE)
+    for number in range(1, 9):
+        assert f"\n| {number} " in text.split("## Tables")[1].split("## Figures")[0]
+        assert f"\n| {number} " in text.split("## Sections")[1].split("## Algorithms")[0]
