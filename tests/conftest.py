@@ -26,6 +26,7 @@ from gmi_drl.launch.open_layout import opened
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.scheduler.profile import DISTURBED_VARIABLE
 from gmi_drl.workload import TASK_SPECS
 
 torch.set_num_threads(1)
@@ -94,6 +95,7 @@ def own_claims(tmp_path_factory, monkeypatch, known_speeds):
 def others_do_not_disturb(monkeypatch):
     """Measurements of tests count, whatever else keeps the machine busy."""
     monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", math.inf)
+    monkeypatch.setenv(DISTURBED_VARIABLE, "inf")  # of processes that are started
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Profile files: measurements of a workload on a node, as points of (GMIs per GPU, environments per GMI)."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +18,11 @@ from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
-DISTURBED = 0.15
-"""Share of its cores that other processes took, from which a point is neither cached nor chosen."""
+DISTURBED_VARIABLE = "GMI_DRL_DISTURBED"
+
+DISTURBED = float(os.environ.get(DISTURBED_VARIABLE) or 0.15)
+"""Share of its cores that other processes took, from which a point is neither cached nor chosen. The variable is for
+machines that are never quiet."""
 
 NotNegative = Annotated[float, Field(ge=0)]
 
@@ -94,7 +98,8 @@ class ProfilePoint(FileModel):
         """Why its speed says nothing, if other processes took too much; else empty."""
         if self.others < DISTURBED:
             return ""
-        return f"other processes took {self.others:.0%} of its cores while it was measured: measure on a quiet machine"
+        took = f"other processes took {self.others:.0%} of its cores while it was measured"
+        return f"{took}: measure on a quiet machine, or set {DISTURBED_VARIABLE}=1 to take it all the same"
 
     @model_validator(mode="after")
     def _can_be_capped(self) -> Self:
