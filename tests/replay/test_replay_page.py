@@ -1,11 +1,11 @@
-"""The code in docs/replay.md runs."""
+"""The code in docs/internals/replay.md runs."""
 
 import textwrap
 from pathlib import Path
 
 import torch
 
-PAGE = Path(__file__).parents[2] / "docs" / "replay.md"
+PAGE = Path(__file__).parents[2] / "docs" / "internals" / "replay.md"
 
 
 def test_the_example_runs():
