@@ -139,7 +139,7 @@ def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypat
     with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
         open_group(NCCL_FLAT, member, rendezvous)
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
-    with pytest.raises(MachineError, match="torch has no NCCL: use MPR-shm"):
+    with pytest.raises(MachineError, match="torch has no NCCL: take another reduction, such as MPR-shm"):
         open_group(NCCL_FLAT, member, rendezvous)
 
 
