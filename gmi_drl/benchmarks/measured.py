@@ -112,7 +112,7 @@ PLANNING: Paths = ("gmi_drl/scheduler/", "gmi_drl/templates/", "gmi_drl/layout/l
 SEARCH: Paths = (
     "gmi_drl/profiler/measured_plan.py",
     "gmi_drl/profiler/points.py",
-    "gmi_drl/scheduler/algorithm_2.py",
+    "gmi_drl/scheduler/paper_algorithm_2.py",
     "gmi_drl/scheduler/exploration.py",
     "gmi_drl/scheduler/grid.py",
     "gmi_drl/scheduler/objective.py",
