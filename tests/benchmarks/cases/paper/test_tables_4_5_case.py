@@ -9,7 +9,6 @@ from gmi_drl.benchmarks.cases.paper import tables_4_5
 from gmi_drl.benchmarks.cases.paper.paper_model import Model
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.run.phases import PHASE_NAMES
-from gmi_drl.spaces import continuous, vector
 from gmi_drl.templates import template_of
 
 pytestmark = two_cores
@@ -54,9 +53,7 @@ def test_every_side_runs_and_only_where_roles_are_apart_borders_cost(monkeypatch
 def test_the_model_predicts_from_times_of_colocated_roles():
     """2 x 50 environments: a second of simulating and half a second of acting each, and messages of 0.05 s."""
     together = Sample(0.0, {"sim_s": 1.0, "act_s": 0.5, "learn_s": 0.5})
-    serving = Model(
-        observation=vector(3), action=continuous(2), total=100, m=10, bandwidth=1000 * 36 / 0.05
-    )  # 4 (2 x 3 + 2 + 1) bytes
+    serving = Model(num_obs=3, num_actions=2, total=100, m=10, bandwidth=1000 * 36 / 0.05)  # 4 (2 x 3 + 2 + 1) bytes
     speeds = [serving.predict(together, simulators) for simulators in (0, 1, 2)]
     assert [predicted["held_foretells"] for predicted in speeds] == pytest.approx(
         [1000 / 1.5, 1000 / 3.05, 1000 / 2.05]
@@ -64,6 +61,6 @@ def test_the_model_predicts_from_times_of_colocated_roles():
     of_half = 2 * 500 / (1.5 + 0.025)
     assert speeds[1]["paper_foretells"] == pytest.approx(of_half), "R is 1 core: the other has nothing to do meanwhile"
     assert speeds[2]["paper_foretells"] == pytest.approx(of_half * 1.5 / 1.25), "alpha is a half"
-    training = Model(observation=vector(3), action=continuous(2), total=100, m=10, bandwidth=24e9, M_p=8, sums=4)
+    training = Model(num_obs=3, num_actions=2, total=100, m=10, bandwidth=24e9, M_p=8, sums=4)
     held = [training.predict(together, simulators)["held_foretells"] for simulators in (0, 1, 2)]
     assert held == pytest.approx([1000 / 2, 1000 / 4, 1000 / 3], rel=1e-4)
