@@ -1,7 +1,6 @@
 """Fixtures of all tests: own claims, one thread, tiny runs."""
 
 import gc
-import math
 import os
 import shutil
 import signal
@@ -94,8 +93,7 @@ def own_claims(tmp_path_factory, monkeypatch, known_speeds):
 @pytest.fixture(autouse=True)
 def others_do_not_disturb(monkeypatch):
     """Measurements of tests count, whatever else keeps the machine busy."""
-    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", math.inf)
-    monkeypatch.setenv(DISTURBED_VARIABLE, "inf")  # of processes that are started
+    monkeypatch.setenv(DISTURBED_VARIABLE, "inf")
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.phases import PHASE_NAMES
-from gmi_drl.scheduler import profile
+from gmi_drl.scheduler.profile import is_disturbed
 from gmi_drl.templates import template_of
 
 Message = TypeVar("Message", Ready, Report)
@@ -73,7 +73,7 @@ class Measured:
     @property
     def is_disturbed(self) -> bool:
         """Whether other processes took so much that the speed says nothing."""
-        return self.others >= profile.DISTURBED
+        return is_disturbed(self.others)
 
     @property
     def disturbance(self) -> str:

@@ -26,7 +26,7 @@ from gmi_drl.profiler.budget import START_S, Budget
 from gmi_drl.profiler.cache import cache_folder
 from gmi_drl.profiler.points import pace_on
 from gmi_drl.run.folder import versions
-from gmi_drl.scheduler import profile
+from gmi_drl.scheduler.profile import is_disturbed
 from gmi_drl.templates import Template
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
@@ -167,7 +167,7 @@ def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str]
     except GmiError as error:
         tell(f"how fast GMIs reduce{by} cannot be measured, so they use host memory: {str(error).splitlines()[0]}")
         return {}
-    if (others := load.others()) >= profile.DISTURBED:
+    if is_disturbed(others := load.others()):
         tell(f"other processes took {others:.0%} of the cores meanwhile: how fast GMIs reduce is not remembered")
         return speeds
     with suppress(OSError):  # without the file, speeds are measured again

@@ -20,11 +20,29 @@ from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
 DISTURBED_VARIABLE = "GMI_DRL_DISTURBED"
 
-DISTURBED = float(os.environ.get(DISTURBED_VARIABLE) or 0.15)
-"""Share of its cores that other processes took, from which a point is neither cached nor chosen. The variable is for
-machines that are never quiet."""
+DISTURBED = 0.15
+"""Share of its cores that other processes took, from which a point is neither cached nor chosen."""
 
 NotNegative = Annotated[float, Field(ge=0)]
+
+
+def is_disturbed(others: float) -> bool:
+    """Whether other processes took too much of the cores for a measurement to count.
+
+    Args:
+        others: Their share. `GMI_DRL_DISTURBED` replaces the limit `DISTURBED`, for machines that are never quiet.
+
+    Raises:
+        UsageError: if the variable is no positive number.
+    """
+    given = os.environ.get(DISTURBED_VARIABLE) or DISTURBED
+    try:
+        limit = float(given)
+    except ValueError:
+        limit = 0.0
+    if not limit > 0:
+        raise UsageError(f"{DISTURBED_VARIABLE}={given} is no share above 0: 1 lets all measurements count")
+    return others >= limit
 
 
 class Phases(FileModel):
@@ -96,7 +114,7 @@ class ProfilePoint(FileModel):
     @property
     def disturbance(self) -> str:
         """Why its speed says nothing, if other processes took too much; else empty."""
-        if self.others < DISTURBED:
+        if not is_disturbed(self.others):
             return ""
         took = f"other processes took {self.others:.0%} of its cores while it was measured"
         return f"{took}: measure on a quiet machine, or set {DISTURBED_VARIABLE}=1 to take it all the same"

@@ -208,7 +208,7 @@ class Busy(Pretended):
 
 @pytest.mark.parametrize("grid", [grid_of({1: [8, 16, 32]}), grid_of({1: [8]})], ids=["explored", "run together"])
 def test_points_beside_other_programs_are_neither_cached_nor_chosen(monkeypatch, grid):
-    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", 0.15)
+    monkeypatch.delenv("GMI_DRL_DISTURBED")
     monkeypatch.setattr(measured_plan, "speeds_here", lambda *_, **__: {})
 
     def planned(kind):
@@ -226,7 +226,7 @@ def test_points_beside_other_programs_are_neither_cached_nor_chosen(monkeypatch,
 
 
 def test_who_took_the_cores_is_said_with_each_point(monkeypatch):
-    monkeypatch.setattr("gmi_drl.scheduler.profile.DISTURBED", 0.15)
+    monkeypatch.delenv("GMI_DRL_DISTURBED")
     monkeypatch.setattr(points, "Session", lambda layout, config: Busy(layout, config, []))
     lines = []
     explore(ANT, tiny_config(), this_node(), grid_of({1: [8]}), Budget(600), tell=lines.append)

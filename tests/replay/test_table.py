@@ -256,3 +256,15 @@ def test_many_threads_see_only_whole_items():
         thread.join()
     assert torn == []
     assert count[0] > 0
+
+
+@pytest.mark.parametrize("length", [2, 3])
+def test_a_sample_of_unlike_lengths_has_zeros_past_the_shorter_item(length):
+    table = numbered_table(storage=make_storage(NUMBERED, 100, longest=3))
+    first = int(Stream(table.storage).append({"number": torch.arange(1, 7)})[0])
+    table.insert(torch.tensor([first, first + 1]), torch.tensor([1, length]), 1.0)
+    batch = table.sample(2, distinct=True)
+    (lengths,) = batch.lengths.values()
+    order = lengths.argsort()
+    assert lengths[order].tolist() == [1, length]
+    assert batch.fields["number"][order].tolist() == [[1] + [0] * (length - 1), list(range(2, 2 + length))]

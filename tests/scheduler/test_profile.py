@@ -5,7 +5,7 @@ from toys import install_backend
 
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.cut import Cut
-from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint, dump_profile, load_profile
+from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint, dump_profile, is_disturbed, load_profile
 
 POINT = {"gmis_per_gpu": 4, "num_env": 4096, "runnable": True, "steps_per_second": 151000, "memory_bytes": 3972844748}
 PROFILE = {"schema": "gmi-drl/profile/2", "task": "ant", "learner": "ppo", "node": "dgx-a100", "points": [POINT]}
@@ -95,3 +95,10 @@ def test_a_profile_is_written_as_it_is_read(tmp_path):
         profile = Profile(task="ant", learner="ppo", node="here", note="ä", points=known)
         (tmp_path / "p.json").write_text(dump_profile(profile))
         assert load_profile(tmp_path / "p.json") == profile
+
+
+@pytest.mark.parametrize("given", ["much", "0", "-1", "nan"])
+def test_a_limit_of_disturbance_that_is_no_share_is_refused(monkeypatch, given):
+    monkeypatch.setenv("GMI_DRL_DISTURBED", given)
+    with pytest.raises(UsageError, match=f"GMI_DRL_DISTURBED={given} is no share above 0"):
+        is_disturbed(0.5)

@@ -48,6 +48,14 @@ def test_a_leaf_of_weight_0_is_never_found(capacity):
     assert (tree.leaves[tree.find(points)] > 0).all()
 
 
+def test_the_first_point_passes_nodes_of_weight_0_on_every_level():
+    """The lower end lies at the border of all of them."""
+    tree = SumTree(2_000_000)
+    first = len(tree.leaves) // len(tree.levels[-1]) + 40  # the first node of the highest level is empty
+    tree.set(torch.tensor([first]), torch.tensor([2.0], dtype=torch.float64))
+    assert tree.find(torch.zeros(1, dtype=torch.float64)).tolist() == [first]
+
+
 def test_sums_do_not_drift():
     tree = SumTree(64)
     for i in range(300):
