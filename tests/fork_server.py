@@ -20,7 +20,7 @@ from fcntl import F_DUPFD_CLOEXEC, fcntl
 from importlib import import_module
 from pathlib import Path
 
-from gmi_drl.process_signals import ENDING
+from gmi_drl.processes.signals import ENDING
 
 ROOT = Path(__file__).parent.parent
 PIDS: set[int] = set()

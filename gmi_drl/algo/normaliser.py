@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.memory.pinned import Upload, pinned_zeros
-from gmi_drl.observations import parts_of
-from gmi_drl.spaces import Observation
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Observation
 
 
 class Normaliser:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.observations import dtype_of
+from gmi_drl.workload.observations import dtype_of
 
 
 @dataclass

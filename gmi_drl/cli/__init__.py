@@ -18,7 +18,7 @@ from gmi_drl.cli.output import report_error, say
 from gmi_drl.cli.plan.command import plan
 from gmi_drl.cli.train.command import train
 from gmi_drl.errors import GmiError, GmiWarning
-from gmi_drl.process_signals import ENDING
+from gmi_drl.processes.signals import ENDING
 
 SETTINGS = {"auto_envvar_prefix": "GMI_DRL", "show_default": True, "help_option_names": ["-h", "--help"]}
 DEFAULT_SHOWWARNING = warnings.showwarning

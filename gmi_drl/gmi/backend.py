@@ -13,7 +13,7 @@ class Instances(Protocol):
 
     Attributes:
         drains: Whether a process may be killed only after its work in flight on the device is done. Such a process gets
-            the signal `process_signals.DRAIN`, also in place of SIGKILL when the launcher dies. The backend kills it
+            the signal `processes.signals.DRAIN`, also in place of SIGKILL when the launcher dies. The backend kills it
             afterwards.
     """
 

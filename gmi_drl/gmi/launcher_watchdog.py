@@ -16,10 +16,10 @@ from pathlib import Path
 from select import POLLIN, poll
 from typing import Any
 
-from gmi_drl.cleanup_process import start_cleanup_process
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.claims import claims_folder
-from gmi_drl.process_signals import ENDING, handlers_delayed
+from gmi_drl.processes.cleanup import start_cleanup_process
+from gmi_drl.processes.signals import ENDING, handlers_delayed
 from gmi_drl.registry import class_at
 
 Undo = Callable[[Mapping[str, Any]], list[str]]

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from signal import SIG_IGN, Signals, getsignal, signal
 from types import FrameType
 
-from gmi_drl.process_signals import ENDING
+from gmi_drl.processes.signals import ENDING
 
 
 class EndedAtOnce(SystemExit):

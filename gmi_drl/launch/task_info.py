@@ -19,7 +19,7 @@ from gmi_drl.config.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, 
 from gmi_drl.errors import GmiError, GmiWarning, UsageError
 from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
-from gmi_drl.process_signals import held_back
+from gmi_drl.processes.signals import held_back
 from gmi_drl.roles.main import die_with
 from gmi_drl.workload import TaskSpec, spec_of
 

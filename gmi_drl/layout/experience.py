@@ -6,7 +6,7 @@ from itertools import accumulate
 from math import prod
 from typing import Literal
 
-from gmi_drl.spaces import Action, Observation
+from gmi_drl.workload.spaces import Action, Observation
 
 LINE_BYTES = 64
 """Alignment: each kind begins at a cache line."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from gmi_drl.process_signals import DRAIN, leave_to_launcher, show_stacks_on_signal
+from gmi_drl.processes.signals import DRAIN, leave_to_launcher, show_stacks_on_signal
 
 if TYPE_CHECKING:
     from gmi_drl.roles.launcher.connection import LauncherConnection

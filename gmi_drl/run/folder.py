@@ -20,8 +20,8 @@ from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.process_names import file_name_of
-from gmi_drl.spaces import vector
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.spaces import vector
 
 LOCK = ".lock"
 STATE = {"state": str, "message": str, "host": str | None}

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import dtype_of
 from gmi_drl.tasks.task import Task
+from gmi_drl.workload.observations import dtype_of
 
 MakeTask = Callable[[int], Task]
 Outcome = tuple[Tensor, Tensor, Tensor, Tensor, dict[str, Tensor]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from gmi_drl.config.task_names import DESCRIPTION_SCHEMA
 from gmi_drl.errors import GmiError
-from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.processes.signals import leave_to_launcher
 
 if TYPE_CHECKING:
     from gmi_drl.tasks import Task

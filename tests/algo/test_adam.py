@@ -11,7 +11,7 @@ from gmi_drl.algo.ppo import PPO
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.workload import TaskSpec
 from gmi_drl.algo.networks import make_policy
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 spec = TaskSpec("toy", "TY", vector(3), continuous(2), (4,), episode_steps=9, step_s=1.0)
 PPO(make_policy(spec, PPOConfig()), PPOConfig()).adam.step()
 print("torch._dynamo" in sys.modules)

@@ -3,7 +3,7 @@ import torch
 
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 FORM, R = RolloutForm(horizon=3, num_env=5, observation=vector(7), action=continuous(2), num_terms=1), 2
 

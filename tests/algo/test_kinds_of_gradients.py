@@ -12,10 +12,10 @@ from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.algo.rollout import MiniBatch
 from gmi_drl.config.learners import A3CConfig, PPOConfig
-from gmi_drl.network_sizes import NetworkSettings
-from gmi_drl.observations import pack
-from gmi_drl.spaces import Action, Observation, Part, categorical, continuous, image, vector
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.network_sizes import NetworkSettings
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Action, Observation, Part, categorical, continuous, image, vector
 
 B, CPU = 24, torch.device("cpu")
 JOINTS, CAMERA, MASK = Part("joints", (5,)), Part("camera", (2, 12, 12), "image"), Part("allowed", (4,), "mask")

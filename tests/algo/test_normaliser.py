@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gmi_drl.algo.normaliser import Normaliser, merge_moments, moments
-from gmi_drl.spaces import vector
+from gmi_drl.workload.spaces import vector
 
 
 def test_statistics_of_parts_equal_those_of_the_whole():

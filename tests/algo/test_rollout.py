@@ -3,7 +3,7 @@ import torch
 from gmi_drl.algo.rollout import Rollout, sample_share_of, split
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 T, N = 5, 3
 CONFIG = PPOConfig(gamma=0.9, lam=0.8, reward_scale=2.0)

@@ -5,7 +5,7 @@ import torch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 CPU = torch.device("cpu")
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from conftest import environment
 
-from gmi_drl.process_signals import ENDING
+from gmi_drl.processes.signals import ENDING
 
 HEAVY = ("torch", "pydantic", "numpy", "mujoco", "yaml")
 

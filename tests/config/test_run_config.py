@@ -2,8 +2,8 @@ import pytest
 
 from gmi_drl.config.run_config import RunConfig, acting_of, apply_settings, default_config
 from gmi_drl.errors import UsageError
-from gmi_drl.spaces import continuous, vector
 from gmi_drl.workload import TASK_SPECS, TaskSpec
+from gmi_drl.workload.spaces import continuous, vector
 
 
 def test_settings_reach_their_places():

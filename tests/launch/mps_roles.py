@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from gmi_drl.comm.memory.cuda_context import driver
-from gmi_drl.process_signals import DRAIN
+from gmi_drl.processes.signals import DRAIN
 from gmi_drl.roles.drl_role import DRL_role
 
 

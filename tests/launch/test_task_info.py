@@ -19,7 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 class Zoo:
     def __init__(self, rest):
-        from gmi_drl.spaces import continuous, vector
+        from gmi_drl.workload.spaces import continuous, vector
         from gmi_drl.workload import TaskSpec
         self.rest, self.spec = rest, TaskSpec("zoo:" + rest, "zoo", vector(5), continuous(2), (8, 4), 100, 0.1, 0.5)
         if rest in ("server", "stays"):  # which holds stdout and stderr, as Unity's and Godot's do

@@ -1,5 +1,5 @@
 from gmi_drl.layout.experience import LINE_BYTES, RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 
 def test_a_rollout_has_every_kind_once_with_its_shape():

@@ -10,7 +10,7 @@ from gmi_drl.comm.channels import ChannelSizes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import make_rollout_writer
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 FORM = RolloutForm(horizon=3, num_env=2, observation=vector(4), action=continuous(2), num_terms=1)
 BY_STEP = 5

@@ -36,7 +36,7 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.workload import TaskSpec
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 rank, mapping = int(sys.argv[1]), json.loads(sys.argv[2])
 torch.set_num_threads(1)

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks import TASKS, check_task, make
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.spaces import continuous, vector
 
 NUM_ENV = 6
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.distributions.categorical import Categorical
 from gmi_drl.algo.distributions.gaussian import Gaussian
 from gmi_drl.algo.distributions.mixed import Mixed
-from gmi_drl.spaces import Action
+from gmi_drl.workload.spaces import Action
 
 __all__ = ["Categorical", "Distribution", "Gaussian", "Mixed", "distribution_of"]
 

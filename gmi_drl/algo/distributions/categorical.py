@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gmi_drl.spaces import Action
+from gmi_drl.workload.spaces import Action
 
 MASKED = -1e9
 """The logit of a category that is not allowed: its probability is 0, its gradient too, and nothing becomes NaN."""

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from gmi_drl.spaces import Action
+from gmi_drl.workload.spaces import Action
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 

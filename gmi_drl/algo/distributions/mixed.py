@@ -5,7 +5,7 @@ from torch import Tensor
 
 from gmi_drl.algo.distributions.categorical import Categorical
 from gmi_drl.algo.distributions.gaussian import Gaussian
-from gmi_drl.spaces import Action
+from gmi_drl.workload.spaces import Action
 
 
 class Mixed:

@@ -11,10 +11,10 @@ from gmi_drl.algo.distributions.categorical import MASKED
 from gmi_drl.algo.networks.encoder import Encoder
 from gmi_drl.algo.networks.mlp import ACTIVATIONS, mlp
 from gmi_drl.config.learners import OurConfig
-from gmi_drl.network_sizes import ACTOR, CRITIC, NetworkSettings
-from gmi_drl.observations import parts_of
-from gmi_drl.spaces import Observation
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.network_sizes import ACTOR, CRITIC, NetworkSettings
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Observation
 
 ACTOR_GAIN, CRITIC_GAIN = 0.01, 1.0
 """Of the last layers: first actions are near the mean, or all categories about equally likely."""

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.networks.mlp import ACTIVATIONS, orthogonal
-from gmi_drl.network_sizes import NetworkSettings, conv_shapes
-from gmi_drl.spaces import Part
+from gmi_drl.workload.network_sizes import NetworkSettings, conv_shapes
+from gmi_drl.workload.spaces import Part
 
 
 class ConvStack(nn.Module):

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.networks.conv import ConvStack
-from gmi_drl.network_sizes import NetworkSettings
-from gmi_drl.observations import parts_of
-from gmi_drl.spaces import Observation, Part
+from gmi_drl.workload.network_sizes import NetworkSettings
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Observation, Part
 
 
 class Encoder(nn.Module):

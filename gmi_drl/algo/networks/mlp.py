@@ -8,7 +8,7 @@ from itertools import pairwise
 from torch import nn
 
 from gmi_drl.algo.elu import Elu
-from gmi_drl.network_sizes import Activation
+from gmi_drl.workload.network_sizes import Activation
 
 ACTIVATIONS: dict[Activation, Callable[[], nn.Module]] = {
     "elu": Elu,

@@ -20,7 +20,7 @@ agent leases as far ahead as it can before each update:
     >>> from gmi_drl.layout.experience import RolloutForm
     >>> from gmi_drl.layout.layout import Channels
     >>> from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
-    >>> from gmi_drl.spaces import continuous, vector
+    >>> from gmi_drl.workload.spaces import continuous, vector
     >>> form = RolloutForm(horizon=2, num_env=1, observation=vector(3), action=continuous(1))
     >>> def lags(max_lag):
     ...     mailboxes, memory, weights = create_mailboxes([0, 1]), create_memory(), [torch.zeros(4)]

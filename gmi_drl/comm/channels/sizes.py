@@ -9,7 +9,7 @@ from typing import Any, Self
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.experience import Kind, RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.spaces import action_of, observation_of, to_json
+from gmi_drl.workload.spaces import action_of, observation_of, to_json
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from gmi_drl.config.learners.ppo import ADAPTIVE
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels, Layout
-from gmi_drl.network_sizes import activations_per_sample
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.network_sizes import activations_per_sample
 
 BATCH_SCALARS = 5
 """Scalars of a transition in a batch: log probability, reward, end, validity, value after a time-out."""

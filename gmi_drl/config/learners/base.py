@@ -13,9 +13,9 @@ from gmi_drl.config.settings import LIVE, RUN
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
 from gmi_drl.layout.layout import Layout
-from gmi_drl.network_sizes import NetworkSettings, activations_per_sample
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.network_sizes import NetworkSettings, activations_per_sample
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, le=1)]

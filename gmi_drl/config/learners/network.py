@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from gmi_drl.config.learners.base import Count, LearnerConfig
 from gmi_drl.config.settings import NETWORKS
-from gmi_drl.network_sizes import FEATURES, Activation, NetworkSettings
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.network_sizes import FEATURES, Activation, NetworkSettings
 
 Conv = tuple[Count, Count, Count]
 

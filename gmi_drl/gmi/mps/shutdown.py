@@ -17,7 +17,7 @@ from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
 from gmi_drl.gmi.mps.folder import Process, controls_in, remove, stale
-from gmi_drl.process_signals import DRAIN
+from gmi_drl.processes.signals import DRAIN
 
 UNDO = f"{__name__}:undo"
 

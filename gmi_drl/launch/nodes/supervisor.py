@@ -20,7 +20,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.launch.nodes.accept_supervisors import introduction
 from gmi_drl.launch.nodes.node_host import Host
 from gmi_drl.launch.nodes.versions import versions_here
-from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.processes.signals import leave_to_launcher
 
 CONNECT_S = 30.0
 PATIENCE_S = 30.0

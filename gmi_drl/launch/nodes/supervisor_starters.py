@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from gmi_drl.process_signals import held_back
+from gmi_drl.processes.signals import held_back
 
 MODULE = "gmi_drl.launch.nodes.supervisor"
 """The module that is run on a node by `python -P -m`. It reads a line of JSON from its standard input, and ends when

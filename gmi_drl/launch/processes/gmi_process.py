@@ -13,7 +13,7 @@ from typing import Any
 
 from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
-from gmi_drl.process_signals import DRAIN, STACKS, held_back
+from gmi_drl.processes.signals import DRAIN, STACKS, held_back
 from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
 

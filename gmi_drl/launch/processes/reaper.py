@@ -40,7 +40,7 @@ class Reaper:
         self._watcher.start()
 
     def _start(self) -> None:
-        from gmi_drl.cleanup_process import start_cleanup_process  # here: the script has the standard library only
+        from gmi_drl.processes.cleanup import start_cleanup_process  # here: the script has the standard library only
 
         self._process, self._socket = start_cleanup_process([sys.executable, "-I", "-S", __file__], folder="/")
 

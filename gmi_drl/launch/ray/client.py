@@ -15,7 +15,7 @@ from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.layout.layout import Layout
-from gmi_drl.process_signals import held_back
+from gmi_drl.processes.signals import held_back
 
 READY_S = 180.0
 """Deadline for room for a layout: a cluster is started or joined, and nodes and resources in use are waited for."""

@@ -13,7 +13,7 @@ import psutil
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.launch.ray.local_cluster import own_cluster
-from gmi_drl.process_signals import handlers_kept
+from gmi_drl.processes.signals import handlers_kept
 
 ADDRESS = "RAY_ADDRESS"
 """Ray's own variable: `HOST:PORT` of a cluster's head, `auto`, or `local` for a new cluster on this machine."""

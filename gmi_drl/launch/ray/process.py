@@ -18,7 +18,7 @@ from typing import Any
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.ray.supervisors import RaySupervisor, RaySupervisors, ray_supervisors
 from gmi_drl.layout.layout import Layout
-from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.processes.signals import leave_to_launcher
 
 Message = dict[str, Any]
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import parts_of
 from gmi_drl.replay.files.block import TENSORS, Block
 from gmi_drl.replay.files.index import ExperienceIndex, Shard, read_index
-from gmi_drl.spaces import Observation
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Observation
 
 OPEN = 64
 """Shards that are mapped into memory at the same time, at most."""

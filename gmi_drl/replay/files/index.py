@@ -7,8 +7,8 @@ from pydantic import Field
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_json
-from gmi_drl.spaces import Observation, Part, PartKind, to_json, vector
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.spaces import Observation, Part, PartKind, to_json, vector
 
 SCHEMA: Literal["gmi-drl/experience/1"] = "gmi-drl/experience/1"
 INDEX = "index.json"

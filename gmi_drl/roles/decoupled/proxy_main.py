@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.processes.signals import leave_to_launcher
 from gmi_drl.roles.main import describe, die_with
 
 

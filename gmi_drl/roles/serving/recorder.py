@@ -6,10 +6,10 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from gmi_drl.observations import dtype_of
 from gmi_drl.replay.files.block import Block
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import knows_final_obs
+from gmi_drl.workload.observations import dtype_of
 
 
 class Sink(Protocol):

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import parts_of
-from gmi_drl.spaces import Action, Observation, continuous, vector
 from gmi_drl.tasks.finite import LARGEST, Notices, finite_weights, weighed_sums
 from gmi_drl.tasks.task import checked_action
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Action, Observation, continuous, vector
 
 HIDDEN = (256, 128, 64)
 SMALL_HIDDEN = (64, 64)

@@ -6,7 +6,7 @@ Isaac Sim is started once in a process and ends with it, because it cannot be st
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
-from gmi_drl.process_signals import handlers_kept
+from gmi_drl.processes.signals import handlers_kept
 from gmi_drl.tasks.adapters.torch_env import TorchEnvTask
 
 INSTALL = "install it as isaac-sim.github.io/IsaacLab says, then pip install gmi-drl in the same environment"

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import pack
-from gmi_drl.spaces import Action, Observation, Part
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Action, Observation, Part
 
 ALONE = "policy"
 """The name of an observation without parts of its own."""

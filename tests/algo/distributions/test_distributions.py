@@ -5,7 +5,7 @@ import torch
 from torch.distributions import Categorical, Independent, Normal, kl_divergence
 
 from gmi_drl.algo.distributions import distribution_of
-from gmi_drl.spaces import Action
+from gmi_drl.workload.spaces import Action
 
 N = 64
 ACTIONS = [

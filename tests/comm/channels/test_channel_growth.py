@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 from tests.comm.channels.channel_run import started
 from tests.comm.channels.traced_rollouts import FORM, RECORDS, sizes_of
 

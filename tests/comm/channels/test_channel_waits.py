@@ -17,7 +17,7 @@ from gmi_drl.comm.memory.segment import create_segment
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, sizes_of
 

@@ -7,7 +7,7 @@ from select import POLLIN, poll
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, LEASE, OPEN, READY
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import PROXY, ProxyPair
 from tests.comm.channels.traced_rollouts import sizes_of
 

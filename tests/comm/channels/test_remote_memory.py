@@ -16,7 +16,7 @@ from gmi_drl.comm.channels.remote_protocol import GRANT, GRANTED, READY
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import PROXY, ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, send, sizes_of, some_sizes
 

@@ -7,7 +7,7 @@ from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 FORM = RolloutForm(horizon=3, num_env=2, observation=vector(5), action=continuous(2), num_terms=1)
 KINDS = {kind.name: number for number, kind in enumerate(FORM.kinds)}

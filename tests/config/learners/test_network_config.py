@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from gmi_drl.config.learners import LEARNERS, A3CConfig, PPOConfig
-from gmi_drl.spaces import categorical, continuous, image, vector
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import categorical, continuous, image, vector
 
 ANT = TASK_SPECS["ant"]
 GAME = replace(ANT, observation=image(4, 84, 84), action=categorical(6), hidden=())

@@ -10,7 +10,7 @@ import sys
 import time
 
 from gmi_drl.comm.memory.cuda_context import driver, make_context
-from gmi_drl.process_signals import DRAIN
+from gmi_drl.processes.signals import DRAIN
 from gmi_drl.roles.main import drain
 
 

@@ -17,7 +17,7 @@ from gmi_drl.gmi.mps.backend import MpsBackend
 from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.gmi.mps.shutdown import Patience
 from gmi_drl.layout.layout import GMI, Device, Layout
-from gmi_drl.process_signals import DRAIN
+from gmi_drl.processes.signals import DRAIN
 from tests.gmi.nvml.fake import FakeGpu
 
 CLIENT = str(Path(__file__).parent / "mps_client.py")

@@ -8,14 +8,14 @@ from blocks import FACTS, index_of, random_experience, same, transitions
 from torch.utils.data import DataLoader
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import pack
 from gmi_drl.replay import ExperienceDataset
 from gmi_drl.replay.files import dataset
 from gmi_drl.replay.files.block import Block
 from gmi_drl.replay.files.index import sizes_of
 from gmi_drl.replay.files.shards import ShardFiles
-from gmi_drl.spaces import Observation, Part, categorical
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Observation, Part, categorical
 
 WORLDS = 4
 

@@ -12,7 +12,7 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
 from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, make_rollout_writer
-from gmi_drl.spaces import categorical, continuous, image, vector
+from gmi_drl.workload.spaces import categorical, continuous, image, vector
 
 FORM = RolloutForm(horizon=3, num_env=2, observation=vector(4), action=continuous(2), num_terms=1)
 IMAGES = replace(FORM, observation=image(2, 3, 3), action=categorical(5))

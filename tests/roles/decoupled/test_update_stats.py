@@ -10,7 +10,7 @@ from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import FACTS, RolloutForm
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.iteration_stats import Decision
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 FORM = RolloutForm(horizon=3, num_env=2, observation=vector(4), action=continuous(2), num_terms=2)
 

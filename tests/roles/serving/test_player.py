@@ -11,9 +11,9 @@ from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS, TaskSpec
+from gmi_drl.workload.spaces import continuous, vector
 
 CONFIG, SPEC, CPU = tiny_config(seed=5), TASK_SPECS["ant"], torch.device("cpu")
 OBS = torch.randn(3, 60, generator=torch.Generator().manual_seed(0))

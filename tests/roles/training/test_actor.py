@@ -10,11 +10,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.config.learners import PPOConfig
-from gmi_drl.network_sizes import NetworkSettings
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.tasks import make
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
+from gmi_drl.workload.network_sizes import NetworkSettings
 
 N, T = 6, 5
 

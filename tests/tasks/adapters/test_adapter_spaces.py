@@ -8,13 +8,13 @@ from toy_spaces import LIMIT, AnySpaces, done_leaf, random_space, seen_leaf
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import parts_of
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
-from gmi_drl.spaces import Action, Part, categorical
 from gmi_drl.tasks import check_task
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import Action, Part, categorical
 
 N, CPU = 3, torch.device("cpu")
 

@@ -16,11 +16,11 @@ from conftest import open_descriptors
 from gmi_drl.config.task_names import SIMULATOR_PYTHON
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.spaces import continuous, vector
 from gmi_drl.tasks.adapters import isaacgym
 from gmi_drl.tasks.adapters.isaacgym import make_task
 from gmi_drl.tasks.adapters.isaacgym_process import STEP_S
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import continuous, vector
 
 FAKE = Path(__file__).parent / "fake_isaacgymenvs"
 N = 4

@@ -6,7 +6,7 @@ from conftest import children_of, two_cores
 from gmi_drl.benchmarks.cases.components import channels
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 
 @two_cores

@@ -8,7 +8,7 @@ from gmi_drl.benchmarks.cases.paper.table_8_agents import Dummies, Rates
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.spaces import continuous, vector
+from gmi_drl.workload.spaces import continuous, vector
 
 
 @two_cores

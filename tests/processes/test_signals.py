@@ -10,11 +10,11 @@ import time
 import pytest
 from conftest import environment
 
-from gmi_drl.process_signals import held_back
+from gmi_drl.processes.signals import held_back
 
 WORKER = """
 import os, signal, subprocess, sys, time
-from gmi_drl.process_signals import leave_to_launcher
+from gmi_drl.processes.signals import leave_to_launcher
 leave_to_launcher()
 reading, writing = os.pipe()
 if not (fork := os.fork()):
@@ -45,7 +45,7 @@ def test_a_worker_stays_and_what_it_starts_ends_by_the_signals_that_end_a_run():
 
 def test_what_was_ignored_before_stays_ignored():
     """As `nohup` wants it, for all that is started."""
-    script = "from gmi_drl.process_signals import *; leave_to_launcher(); print(getsignal(SIGHUP) is SIG_IGN)"
+    script = "from gmi_drl.processes.signals import *; leave_to_launcher(); print(getsignal(SIGHUP) is SIG_IGN)"
     run = subprocess.run(["nohup", sys.executable, "-c", script], env=environment(), capture_output=True, timeout=60)
     assert run.stdout == b"True\n", run.stderr
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gmi_drl.cleanup_process import start_cleanup_process
+from gmi_drl.processes.cleanup import start_cleanup_process
 
 ECHO = """
 import os, socket, sys
@@ -36,7 +36,7 @@ def test_it_sees_the_end_of_its_launcher_although_a_fork_keeps_the_connection():
     waits = "import select, sys; select.select([int(sys.argv[1])], [], [], 60)"
     launcher = f"""
 import os, sys, time
-from gmi_drl.cleanup_process import start_cleanup_process
+from gmi_drl.processes.cleanup import start_cleanup_process
 process, connection = start_cleanup_process([sys.executable, "-c", {waits!r}])
 fork = os.fork()
 if fork == 0:

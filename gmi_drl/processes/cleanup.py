@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import IO
 
-from gmi_drl.process_signals import held_back
+from gmi_drl.processes.signals import held_back
 
 
 def start_cleanup_process(

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.observations import dtype_of, pack, parts_of
-from gmi_drl.spaces import (
+from gmi_drl.workload import TASK_SPECS, TaskSpec, spec_of
+from gmi_drl.workload.observations import dtype_of, pack, parts_of
+from gmi_drl.workload.spaces import (
     Action,
     Observation,
     Part,
@@ -18,7 +19,6 @@ from gmi_drl.spaces import (
     to_json,
     vector,
 )
-from gmi_drl.workload import TASK_SPECS, TaskSpec, spec_of
 
 MANY = Observation(
     (Part("joints", (5,)), Part("camera", (3, 4, 4), "image"), Part("goal", (2,)), Part("allowed", (7,), "mask"))

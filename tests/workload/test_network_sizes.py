@@ -3,9 +3,9 @@ from dataclasses import replace
 import pytest
 
 from gmi_drl.algo.networks import ActorCritic
-from gmi_drl.network_sizes import NetworkSettings, num_weights
-from gmi_drl.spaces import Action, Observation, Part, categorical, continuous, image, vector
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.network_sizes import NetworkSettings, num_weights
+from gmi_drl.workload.spaces import Action, Observation, Part, categorical, continuous, image, vector
 
 CAMERA, JOINTS, STATE, MASK = (
     Part("camera", (3, 40, 40), "image"),

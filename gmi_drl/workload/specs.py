@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from gmi_drl.errors import UsageError
-from gmi_drl.network_sizes import NetworkSettings, num_weights
-from gmi_drl.spaces import Action, Observation, action_of, continuous, observation_of, to_json, vector
+from gmi_drl.workload.network_sizes import NetworkSettings, num_weights
+from gmi_drl.workload.spaces import Action, Observation, action_of, continuous, observation_of, to_json, vector
 
 MOST_ENVIRONMENTS = 2**20
 """Most environments of one GMI; a larger number is taken for a typing error."""
@@ -69,7 +69,7 @@ class TaskSpec:
         if not isinstance(self.observation, Observation) or not isinstance(self.action, Action):
             raise UsageError(
                 f"{self.name}: TaskSpec takes spaces in place of numbers: `observation=vector({self.observation}), "
-                f"action=continuous({self.action})` of gmi_drl.spaces"
+                f"action=continuous({self.action})` of gmi_drl.workload.spaces"
             )
 
     def num_weights(self, network: NetworkSettings | None = None) -> int:

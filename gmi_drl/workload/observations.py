@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from gmi_drl.spaces import Observation
+from gmi_drl.workload.spaces import Observation
 
 
 def dtype_of(observation: Observation) -> torch.dtype:

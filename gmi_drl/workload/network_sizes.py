@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from gmi_drl.errors import UsageError
-from gmi_drl.spaces import Action, Observation, Part
+from gmi_drl.workload.spaces import Action, Observation, Part
 
 Conv = tuple[int, int, int]
 """Channels, kernel, stride."""
