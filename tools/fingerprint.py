@@ -9,6 +9,8 @@ from typing import Any
 
 from safetensors import safe_open
 
+from gmi_drl.yaml_text import read_yaml
+
 OF_A_RUN = frozenset({"state.json", "versions.json", ".lock"})
 """Files that hold times, the process and the machine."""
 
@@ -55,11 +57,23 @@ def _contents(file: Path) -> Iterator[tuple[str, bytes]]:
             for name, value in _looked_at(file.name, line).items():
                 if not name.endswith(TIMES):
                     yield f"{number} {name}", json.dumps(value).encode()
+    elif file.name == "config.yaml":
+        for name, value in _leaves(read_yaml(file.read_text())):
+            yield name, json.dumps(value).encode()
     elif file.name in LEFT_OUT:
         yield "", json.dumps(_looked_at(file.name, file.read_text())).encode()
     else:
         yield "", file.read_bytes()
         yield NUMBERS, " ".join(NUMBER.findall(file.read_text(errors="replace"))).encode()
+
+
+def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a nested mapping by dotted name."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}".strip("."))
+    else:
+        yield name, value
 
 
 def _looked_at(file: str, text: str) -> dict[str, Any]:

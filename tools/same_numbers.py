@@ -7,7 +7,7 @@ experience, layouts, texts. Each case has its own core. Writes docs/same_numbers
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Queue
@@ -19,6 +19,7 @@ from tools.fingerprint import NUMBERS, digest, fingerprint
 from tools.same_cases import Case, cases
 
 SHOWN = 5
+SAME = "same"
 WORDS = "same numbers, other words"
 """The verdict on texts whose numbers are the same, in the same order."""
 PAGE = ROOT / "docs" / "same_numbers.md"
@@ -44,7 +45,7 @@ def main() -> int:
     if given.only is None:
         old, new = map(commit, sides)
         PAGE.write_text(HEAD.format(old=old, new=new) + "\n".join(rows) + "\n")
-    return 0 if all(row.endswith((" same |", f" {WORDS} |")) for row in rows) else 1
+    return 0 if all(row.split(" | ")[-1].startswith(SAME) for row in rows) else 1
 
 
 def compared(chosen: Sequence[Case], sides: Sequence[Path]) -> list[str]:
@@ -75,12 +76,20 @@ def compare(case: Case, sides: Sequence[Path], folder: Path, core: int) -> str:
         print(error, file=sys.stderr, flush=True)
         return f"| {case.name} | | | fails |"
     digests = " | ".join(digest(repr(sorted(found.items())).encode()) for found in (old, new))
-    differing = [name for name in sorted(old.keys() | new.keys()) if old.get(name) != new.get(name)]
-    more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
-    verdict = f"differs: {', '.join(differing[:SHOWN])}{more}" if differing else "same"
-    if differing and all(f"{name} {NUMBERS}" in old.keys() & new.keys() - set(differing) for name in differing):
-        verdict = WORDS
-    return f"| {case.name} | {digests} | {verdict} |"
+    return f"| {case.name} | {digests} | {verdict(old, new)} |"
+
+
+def verdict(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """What differs between the digests of two checkouts; that settings and metrics came or went is told by name."""
+    both = old.keys() & new.keys()
+    differing = sorted(name for name in both if old[name] != new[name])
+    if differing and all(f"{name} {NUMBERS}" in both - set(differing) for name in differing):
+        return WORDS
+    if differing:
+        more = f" and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        return f"differs: {', '.join(differing[:SHOWN])}{more}"
+    renamed = sorted({name.split()[-1] for name in old.keys() ^ new.keys()})
+    return f"{SAME}, beside what one has alone: {', '.join(renamed)}" if renamed else SAME
 
 
 def left_by(case: Case, checkout: Path, folder: Path, core: int) -> dict[str, str]:

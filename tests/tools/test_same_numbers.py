@@ -49,7 +49,14 @@ def test_what_differs_is_named(monkeypatch, tmp_path):
     sides = iter([numbers, {name: "2" for name in numbers} | {"new": "1"}])
     monkeypatch.setattr(same_numbers, "left_by", lambda *arguments: next(sides))
     row = same_numbers.compare(SMALL, SIDES, tmp_path, core=CORE)
-    assert row.endswith(" | differs: b 0, b 1, b 2, b 3, b 4 and 3 more |")
+    assert row.endswith(" | differs: b 0, b 1, b 2, b 3, b 4 and 2 more |")
+
+
+def test_settings_and_metrics_that_came_or_went_are_told_by_name():
+    old = {"run/config.yaml seed": "1", "run/metrics.jsonl 1 worlds": "1", "run/metrics.jsonl 2 worlds": "1"}
+    new = {"run/config.yaml seed": "1", "run/config.yaml task.lives": "1"}
+    assert same_numbers.verdict(old, new) == "same, beside what one has alone: task.lives, worlds"
+    assert same_numbers.verdict(old, {**new, "run/config.yaml seed": "2"}) == "differs: run/config.yaml seed"
 
 
 @pytest.mark.parametrize(
