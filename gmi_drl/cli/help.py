@@ -62,6 +62,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "export runs/ant": "Write policy.onnx, for onnxruntime, TensorRT and others.",
         "export runs/ant --to torch -o ant.pt2": "Write a program that torch.export.load reads.",
     },
+    "compare": {
+        "compare runs/a runs/b": "Show what differs in their settings, and which has the better return.",
+        "compare runs/ant-*": "Show all of them; runs that differ by their seeds alone are one configuration.",
+    },
     "serve": {
         "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",
     },
