@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import bench, play, profile, serve, status
+from gmi_drl.cli import bench, compare, export, play, profile, serve, status
 from gmi_drl.cli.doctor.command import doctor
 from gmi_drl.cli.help import arrange
 from gmi_drl.cli.output import report_error, say
@@ -40,6 +40,8 @@ COMMANDS = (
     profile.profile,
     train,
     play.play,
+    export.export,
+    compare.compare,
     serve.serve,
     status.status,
     doctor,

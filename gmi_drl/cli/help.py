@@ -58,6 +58,14 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "play runs/ant": "Show the returns of one episode in each of four environments.",
         "play runs/ant -o ant.mp4 --seconds 20": "Film the policy.",
     },
+    "export": {
+        "export runs/ant": "Write policy.onnx, for onnxruntime, TensorRT and others.",
+        "export runs/ant --to torch -o ant.pt2": "Write a program that torch.export.load reads.",
+    },
+    "compare": {
+        "compare runs/a runs/b": "Show what differs in their settings, and which has the better return.",
+        "compare runs/ant-*": "Show all of them; runs that differ by their seeds alone are one configuration.",
+    },
     "serve": {
         "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",
     },

@@ -15,8 +15,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
-    from gmi_drl.algo.agent import Agent
-    from gmi_drl.roles.serving.player import Episode, Player
+    from gmi_drl.roles.serving.player import Episode, EpisodePlayer
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.workload import TaskSpec
 
@@ -34,7 +33,9 @@ SHOWN = 20
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Simulated time instead of --steps.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of the environments and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean action.")
-@click.option("--untrained", is_flag=True, help="Play the untrained policy that the run began with.")
+@click.option(
+    "--untrained", is_flag=True, help="Play a policy that has learnt nothing; of our learners that of the run's start."
+)
 @click.option("--camera", help="The model's camera that films.  [default: its first]")
 @click.option("--size", metavar="WxH", help=f"Pixels of the whole picture.  [default: {SIZE}]")
 @simulator_option
@@ -44,13 +45,14 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
 
     The newest checkpoint is played, also while the training goes on. Without -o no OpenGL is needed.
     """
-    from gmi_drl.roles.serving.player import Player, initial_agent, load_agent, require_policy
+    from gmi_drl.roles.serving.load_player import load_player
+    from gmi_drl.roles.serving.player import require_task
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.tasks import SimTask
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
-    task_name = require_policy(folder, layout, config)
+    task_name = require_task(folder, layout)
     if output is None and not (options["camera"] is options["size"] is None):
         raise UsageError("--camera and --size are for a video: name its file with -o")
     use_simulator(options["simulator_python"], task_name)
@@ -58,21 +60,21 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
         if output is not None and not isinstance(task, SimTask):
             raise UsageError(f"{task.spec.name} cannot be drawn, as another simulator runs it: leave out -o")
         steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
-        agent = initial_agent(task.spec, config) if options["untrained"] else load_agent(folder, task.spec, config)
-        player = Player(task, agent, _noise(seed) if options["stochastic"] else None)
+        how = {name: options[name] for name in ("stochastic", "untrained")}
+        player = load_player(folder, config, task, seed=seed, **how)
         if output is None:
             _play(player, steps)
         else:
             _film(player, steps, output, _size(options["size"] or SIZE), options["camera"])
-        _report(folder, agent, player, steps, output, format)
+        _report(folder, player, steps, output, format)
 
 
-def _play(player: "Player", steps: int) -> None:
+def _play(player: "EpisodePlayer", steps: int) -> None:
     for _ in range(steps):
         player.step()
 
 
-def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], camera: str | None) -> None:
+def _film(player: "EpisodePlayer", steps: int, output: Path, size: tuple[int, int], camera: str | None) -> None:
     from rich.console import Console
     from rich.progress import track
 
@@ -93,12 +95,6 @@ def _film(player: "Player", steps: int, output: Path, size: tuple[int, int], cam
             if step % stride == 0:
                 add(renderer.draw(task.states()))
             player.step()
-
-
-def _noise(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
 
 
 def _steps(spec: "TaskSpec", steps: int | None, seconds: float | None, is_video: bool) -> int:
@@ -123,9 +119,7 @@ def _size(text: str) -> tuple[int, int]:
     return width, height
 
 
-def _report(
-    folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str
-) -> None:
+def _report(folder: "RunFolder", player: "EpisodePlayer", steps: int, output: Path | None, format: str) -> None:
     """Print the episodes and the name of the video."""
     spec, running = player.task.spec, player.running()
     whole = [episode for episode in player.finished if episode.ended != "bad"]
@@ -134,7 +128,7 @@ def _report(
         document = {
             "run": str(folder.path),
             "task": spec.name,
-            "iteration": agent.iteration,
+            "iteration": player.iteration,
             "steps": steps,
             "seconds": steps * spec.step_s,
             "video": str(output) if output else None,
@@ -145,7 +139,7 @@ def _report(
         }
         print_json("play", document)
         return
-    title = f"{folder.path}, iteration {agent.iteration}: {spec.name}, {steps} steps ({steps * spec.step_s:.1f} s)"
+    title = f"{folder.path}, iteration {player.iteration}: {spec.name}, {steps} steps ({steps * spec.step_s:.1f} s)"
     console().print(title, markup=False)
     _print(player.finished, running)
     if whole:

@@ -13,8 +13,13 @@ def dtype_of(observation: Observation) -> torch.dtype:
     return torch.float32 if observation.dtype == "float32" else torch.uint8
 
 
-def parts_of(obs: Tensor, observation: Observation) -> dict[str, Tensor]:
-    """The parts of observations `[..., *observation.shape]` by name, each a view `[..., *shape]`."""
+def parts_of(obs: Tensor | Mapping[str, Tensor], observation: Observation) -> Mapping[str, Tensor]:
+    """The parts of observations `[..., *observation.shape]` by name, each a view `[..., *shape]`.
+
+    Parts by name, which an exported policy gets one by one, are returned as they are.
+    """
+    if not isinstance(obs, Tensor):
+        return obs
     if len(observation.parts) == 1:
         return {observation.parts[0].name: obs}
     rows = {name: obs[..., place] for name, place in observation.slices.items()}

@@ -1,5 +1,6 @@
 """Playing: the policy of a run acts, and is not trained."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -33,18 +34,27 @@ class Episode:
     ended: Literal["terminated", "truncated", "bad", "running"]
 
 
+def require_task(folder: RunFolder, layout: Layout) -> str:
+    """The task of a run.
+
+    Raises:
+        UsageError: if its layout names none.
+    """
+    if layout.task is None:
+        raise UsageError(f"{folder.path}: its layout names no task, so there is nothing to play")
+    return layout.task
+
+
 def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
     """The task of a run whose policy an `Agent` can use.
 
     Raises:
         UsageError: if the run has none.
     """
-    if layout.task is None:
-        raise UsageError(f"{folder.path}: its layout names no task, so there is nothing to play")
+    task = require_task(folder, layout)
     if not isinstance(config.learner, OurConfig):
-        kind = config.learner.kind
-        raise UsageError(f"{folder.path} was trained by {kind}: play its files with its own tools (rsl_rl: model_*.pt)")
-    return layout.task
+        raise UsageError(f"{folder.path} was trained by {config.learner.kind}, whose policies are played, not served")
+    return task
 
 
 def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
@@ -73,27 +83,36 @@ def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: tor
     return replace(agent, iteration=iteration)
 
 
-class Player:
-    """Steps a task with an agent, and keeps the episodes.
+class EpisodePlayer(ABC):
+    """Steps a task by a policy, and keeps the episodes. The policy may be of any library.
 
     Args:
         task: On the CPU.
-        agent: With the task's sizes.
-        noise: Generator of the noise; None to act by the mode.
     """
 
-    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
-        self.task, self.agent, self.noise = task, agent, noise
+    @property
+    @abstractmethod
+    def iteration(self) -> int:
+        """Of the run, after which the policy was saved; 0 if it is untrained."""
+
+    def __init__(self, task: Task) -> None:
+        self.task = task
         self.finished: list[Episode] = []
         self._total = torch.zeros(task.num_env, dtype=torch.float64)
         self._length = torch.zeros(task.num_env, dtype=torch.int64)
 
+    @abstractmethod
+    def actions(self) -> Tensor:
+        """Actions `[N, A]` for the current observations."""
+
+    @abstractmethod
+    def forget(self, ended: Tensor) -> None:
+        """Begin anew in environments `[N]` whose episodes have ended: for policies with a memory."""
+
     def step(self) -> None:
         """One control step of all environments."""
-        noise = None
-        if self.noise is not None:
-            noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
-        _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
+        _, reward, terminated, truncated, info = self.task.step(self.actions())
+        self.forget(terminated | truncated)
         self._total += reward * info["valid"]
         self._length += info["valid"]
         ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else the step has begun an episode
@@ -109,6 +128,35 @@ class Player:
     def _end(self, env: int, how: Literal["terminated", "truncated", "bad"]) -> None:
         self.finished.append(Episode(env, self._total[env].item(), int(self._length[env]), how))
         self._total[env], self._length[env] = 0, 0
+
+
+class Player(EpisodePlayer):
+    """Steps a task with an agent. rsl_rl's policies have `roles/rsl_rl/player.py`.
+
+    Args:
+        task: On the CPU.
+        agent: With the task's sizes.
+        noise: Generator of the noise; None to act by the mode.
+    """
+
+    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
+        super().__init__(task)
+        self.agent, self.noise = agent, noise
+
+    @property
+    def iteration(self) -> int:
+        """See `EpisodePlayer`."""
+        return self.agent.iteration
+
+    def actions(self) -> Tensor:
+        """See `EpisodePlayer`."""
+        noise = None
+        if self.noise is not None:
+            noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
+        return self.agent.act(self.task.obs, noise)
+
+    def forget(self, ended: Tensor) -> None:
+        """See `EpisodePlayer`: an agent has no memory."""
 
 
 def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:

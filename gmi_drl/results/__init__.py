@@ -1,0 +1,1 @@
+"""What is made of runs that are there: an exported policy, a comparison, a report."""

@@ -1,0 +1,137 @@
+from dataclasses import replace
+
+import pytest
+import torch
+from conftest import tiny_config
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.cli import export as command
+from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.learners.rsl_rl import runner_config
+from gmi_drl.errors import MachineError
+from gmi_drl.results import export as writing
+from gmi_drl.results.export import export
+from gmi_drl.results.policy_module import PolicyModule, module_of
+from gmi_drl.roles.serving.player import Player
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import make
+from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Action, Observation, Part, categorical, continuous, image, vector
+
+CPU, FACTS = torch.device("cpu"), {"task": "toy"}
+CAMERA = Part("camera", (1, 36, 36), "image")
+KINDS = {
+    "vector": (vector(5), continuous(2)),
+    "two vectors, two choices": (Observation((Part("a", (3,)), Part("b", (4,)))), categorical(3, 5)),
+    "image": (image(2, 36, 36), categorical(4)),
+    "two images": (Observation((CAMERA, replace(CAMERA, name="other"))), continuous(2)),
+    "all": (Observation((CAMERA, Part("v", (5,)), Part("m", (4,), "mask"))), Action(2, (4,))),
+}
+
+
+def agent_of(observation, action):
+    """Its scaling is not that of the start."""
+    spec = replace(TASK_SPECS["ant"], observation=observation, action=action)
+    agent = make_agent(spec, PPOConfig(hidden=(8,)), CPU, seed=0)
+    agent.normaliser.mean.normal_()
+    agent.normaliser.scale.uniform_(0.5, 2)
+    return agent
+
+
+def random_parts(observation, n):
+    def one(part):
+        most = 256 if part.kind == "image" else 2
+        return torch.randn(n, *part.shape) if part.kind == "vector" else torch.randint(0, most, (n, *part.shape)).byte()
+
+    return {part.name: one(part) for part in observation.parts}
+
+
+def onnx_of(path):
+    """Runs a file as ONNX's own reference does, by no code of ours."""
+    reference = pytest.importorskip("onnx.reference", reason="needs the extra [export]").ReferenceEvaluator(str(path))
+    return lambda **inputs: [
+        torch.from_numpy(out) for out in reference.run(None, {k: v.numpy() for k, v in inputs.items()})
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_module_acts_as_the_agent_by_parts(kind):
+    observation, action = KINDS[kind]
+    agent, parts = agent_of(observation, action), random_parts(observation, 7)
+    assert torch.allclose(PolicyModule(agent)(*parts.values()), agent.act(pack(parts, observation)), atol=1e-6)
+
+
+def test_a_file_of_onnx_takes_all_kinds_of_parts_and_any_number(tmp_path):
+    observation, action = KINDS["all"]
+    agent = agent_of(observation, action)
+    exported = export(PolicyModule(agent), tmp_path / "a.onnx", "onnx", FACTS)
+    assert [str(port) for port in exported.inputs] == [
+        "camera: uint8 [N, 1, 36, 36]",
+        "v: float32 [N, 5]",
+        "m: uint8 [N, 4]",
+    ]
+    assert [str(port) for port in exported.outputs] == ["action: float32 [N, 3]"]
+    run = onnx_of(tmp_path / "a.onnx")
+    for n in (1, 5):
+        parts = random_parts(observation, n)
+        (action,) = run(**parts)
+        assert torch.allclose(action, agent.act(pack(parts, observation)), atol=1e-5)
+    assert str(tmp_path.anchor + "home").encode() not in (tmp_path / "a.onnx").read_bytes()
+
+
+def test_an_episode_by_onnx_is_that_of_play(tmp_path):
+    task = make("ball_balance", num_env=2, seed=3)
+    agent = agent_of(task.spec.observation, task.spec.action)
+    player = Player(task, agent)
+    export(module_of(player), tmp_path / "a.onnx", "onnx", FACTS)
+    run, (name,) = onnx_of(tmp_path / "a.onnx"), [part.name for part in task.spec.observation.parts]
+    for _ in range(task.spec.episode_steps):
+        assert torch.allclose(run(**{name: task.obs})[0], player.actions(), atol=1e-5)
+        player.step()
+    assert player.finished
+
+
+@pytest.mark.parametrize("is_recurrent", [False, True])
+def test_policies_of_rsl_rl_keep_their_scaling_bound_and_memory(tmp_path, is_recurrent):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    from gmi_drl.roles.rsl_rl.player import RslRlPlayer
+
+    runner = runner_config(PPOConfig(horizon=4, epochs=1, minibatches=1, hidden=(8,))) | {"clip_actions": 0.01}
+    if is_recurrent:
+        memory = {"class_name": "RNNModel", "rnn_type": "lstm", "rnn_hidden_dim": 6, "rnn_num_layers": 1}
+        runner |= {name: runner[name] | memory for name in ("actor", "critic")}
+    config = tiny_config(learner=RslRlConfig(runner=runner))
+    task = make("ball_balance", num_env=1, seed=3)
+    player = RslRlPlayer(task, RunFolder(tmp_path), config, seed=0, stochastic=False, untrained=True)
+    exported = export(module_of(player), tmp_path / "a.onnx", "onnx", FACTS)
+    run = onnx_of(tmp_path / "a.onnx")
+    memory = {port.name: torch.zeros(*port.shape) for port in exported.inputs[1:]}
+    assert len(memory) == 2 * is_recurrent
+    for _ in range(5):
+        action, *after = run(obs=task.obs, **memory)
+        memory = dict(zip(memory, after, strict=True))
+        assert torch.allclose(action, player.actions(), atol=1e-5) and action.abs().max() <= 0.01
+        player.step()
+
+
+def test_the_command_writes_a_program_of_torch(command_line, served_run, tmp_path):
+    code, out, err = command_line("export", served_run.path, "--to", "torch", "-o", "a.pt2")
+    assert code == 0 and "Wrote a.pt2" in err and "float32  [N, " in out
+    program = torch.export.load(tmp_path / "a.pt2").module()
+    task = make("ball_balance", num_env=3)
+    from gmi_drl.roles.serving.player import load_agent
+
+    assert torch.allclose(program(task.obs), load_agent(served_run, task.spec, tiny_config()).act(task.obs), atol=1e-6)
+
+
+def test_what_is_missing_is_told_before_anything_is_made(command_line, served_run, monkeypatch):
+    monkeypatch.setattr(writing, "find_spec", lambda name: None)
+    monkeypatch.setattr(command, "open_task", lambda *arguments: pytest.fail("too early"))
+    code, _, err = command_line("export", served_run.path)
+    assert code == MachineError.exit_code and "pip install 'gmi-drl[export]'" in err
+
+
+def test_a_folder_that_is_no_run_is_exit_2(command_line, tmp_path):
+    code, _, err = command_line("export", tmp_path)
+    assert code == 2 and "is not a run folder" in err
