@@ -5,12 +5,14 @@
 
 from gmi_drl.replay.batch import Batch
 from gmi_drl.replay.checkpoint import restore, save
+from gmi_drl.replay.client.client import Client
 from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.files.dataset import ExperienceDataset
 from gmi_drl.replay.limiters import MinSize, Queue, RateLimiter, ReplayTimeoutError, SampleToInsertRatio, Stack
 from gmi_drl.replay.ring import Ring, RingBatch
 from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, MinHeap, Prioritized, Selector, TopK, Uniform
+from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import Storage, make_storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
@@ -18,6 +20,7 @@ from gmi_drl.replay.table_state import TableState
 
 __all__ = [
     "Batch",
+    "Client",
     "Diffusion",
     "ExperienceDataset",
     "Extension",
@@ -35,6 +38,7 @@ __all__ = [
     "RingBatch",
     "SampleToInsertRatio",
     "Selector",
+    "Server",
     "Signature",
     "Stack",
     "Statistics",

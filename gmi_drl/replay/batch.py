@@ -1,12 +1,29 @@
 """What a sample of a table is."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from gmi_drl.replay.items import KEY, STRETCHES, TIMES, lengths, priorities_of
 from gmi_drl.replay.rows import Rows
+
+
+class Selection(NamedTuple):
+    """B selected items, whose rows nobody writes over yet.
+
+    Args:
+        records: As in `Batch`.
+        probabilities: As in `Batch`.
+        table_size: As in `Batch`.
+        ticket: For `Blocks.end_reading`.
+    """
+
+    records: Tensor
+    probabilities: Tensor
+    table_size: int
+    ticket: int
 
 
 @dataclass(frozen=True)

@@ -96,9 +96,14 @@ class Contents:
 
     def can_sample(self, count: int) -> bool:
         """Whether `count` items may be sampled now."""
-        if self.limiter.samples_allowed(count) < count or self.size == self.stale:
-            return False
-        return not self.max_times_sampled or self._samples_left >= count
+        return self.samples_allowed(count) == count
+
+    def samples_allowed(self, count: int) -> int:
+        """How many of `count` items may be sampled now."""
+        if self.size == self.stale:
+            return 0
+        allowed = self.limiter.samples_allowed(count)
+        return min(allowed, self._samples_left) if self.max_times_sampled else allowed
 
     def sample(self, count: int, *, distinct: bool) -> tuple[Tensor, Tensor]:
         """Select items, count them, and delete those that were sampled often enough.

@@ -23,6 +23,7 @@ class Stream:
 
     Attributes:
         length: Steps of the episode so far that an item may have, `longest` at most.
+        opened: Blocks that it has opened so far.
 
     Raises:
         UsageError: if the storage was not made for items that long.
@@ -34,6 +35,7 @@ class Stream:
             raise UsageError(f"items of {self.longest} steps: the storage was made for 1 to {storage.longest}")
         self.length = 0
         self._block: int | None = None
+        self.opened = 0
         self._full: list[int] = []  # held until the next call, so that items of their steps can be inserted before
         self._next = self._end = 0
 
@@ -54,7 +56,7 @@ class Stream:
         Insert the items that end with these steps before the next call: until then nobody writes over them.
         """
         self._storage.signature.check(fields)
-        self._give_back_full()
+        self.give_back_full()
         count = len(next(iter(fields.values())))
         places, done = [], 0
         while done < count:
@@ -63,10 +65,43 @@ class Stream:
             part = min(count - done, self._end - self._next)
             self._storage.write(self._next, {name: value[done : done + part] for name, value in fields.items()})
             places.append(torch.arange(self._next, self._next + part))
-            self._next += part
-            self.length = min(self.length + part, self.longest)
+            self.advance(part)
             done += part
         return torch.cat(places) if len(places) != 1 else places[0]
+
+    def reserve(self, timeout_s: float = WAIT_S) -> tuple[int, int]:
+        """Find room for steps that somebody else writes, all in one block. `advance` says how many were written.
+
+        Blocks that became full stay held until `give_back_full`.
+
+        Returns:
+            The place of the next step, and how many fit there, 1 at least.
+
+        Raises:
+            ReplayTimeoutError: if no block became free.
+        """
+        if self._next == self._end:
+            self._open_block(timeout_s)
+        return self._next, self._end - self._next
+
+    def advance(self, count: int) -> None:
+        """So many steps were written at the place that `reserve` found."""
+        self._next += count
+        self.length = min(self.length + count, self.longest)
+
+    @property
+    def held(self) -> list[tuple[int, int]]:
+        """The blocks that it holds, in order: the place where each begins, and how many of its steps are written."""
+        if self._block is None:
+            return []
+        size = self._storage.blocks.block_steps
+        return [*((block * size, size) for block in self._full), (self._block * size, size - self._end + self._next)]
+
+    def give_back_full(self) -> None:
+        """Hold the open block only: all items of those before are inserted."""
+        if self._full:
+            self._storage.blocks.end_lease(self._full)
+            self._full = []
 
     def end_episode(self, last: Mapping[str, Tensor] | None = None, timeout_s: float = WAIT_S) -> int | None:
         """End the episode: no later item has steps of it.
@@ -87,7 +122,7 @@ class Stream:
 
     def close(self) -> None:
         """Give the open block back. Items that reference it keep it."""
-        self._give_back_full()
+        self.give_back_full()
         if self._block is not None:
             self._storage.blocks.end_lease([self._block])
         self._block, self._next, self._end, self.length = None, 0, 0, 0
@@ -114,8 +149,4 @@ class Stream:
             self._storage.seal(self._block)
             self._full.append(self._block)
         self._block, self._next, self._end = block, first + carried, first + blocks.block_steps
-
-    def _give_back_full(self) -> None:
-        if self._full:
-            self._storage.blocks.end_lease(self._full)
-            self._full = []
+        self.opened += 1

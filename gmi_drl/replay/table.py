@@ -2,14 +2,15 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.batch import Batch
+from gmi_drl.replay.batch import Batch, Selection
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
@@ -147,6 +148,25 @@ class Table:
             UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
             ReplayTimeoutError: if the limiter did not allow it in time, with what is missing.
         """
+        with self.selected(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s) as selection:
+            rows = self.gather(selection.records, columns, out.rows if out else None)
+        return Batch(rows, selection.records, selection.probabilities, selection.table_size)
+
+    @contextmanager
+    def selected(
+        self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
+    ) -> Iterator[Selection]:
+        """Do what `sample` does without copying rows: for the time of a `with` block nobody writes over them."""
+        selection = self.select(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s)
+        try:
+            yield selection
+        finally:
+            self.storage.blocks.end_reading(selection.ticket)
+
+    def select(
+        self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
+    ) -> Selection:
+        """As `selected`; the caller gives the ticket to `storage.blocks.end_reading`."""
         if not 1 <= count <= self.limiter.most_at_once:
             raise UsageError(f"table {self.name}: a sample has 1 to {self.limiter.most_at_once:g} items, not {count}")
         deadline = time.monotonic() + timeout_s
@@ -158,12 +178,8 @@ class Table:
             records, probabilities = self.contents.sample(count, distinct=distinct)
             ticket = self.storage.blocks.begin_reading()
             released = self._leave()
-        try:
-            self._release(released)
-            rows = self._gather(records[:, STRETCHES:], columns, out)
-        finally:
-            self.storage.blocks.end_reading(ticket)
-        return Batch(rows, records, probabilities, size)
+        self._release(released)
+        return Selection(records, probabilities, size, ticket)
 
     def update(self, keys: Tensor, priorities: float | Tensor) -> int:
         """Give items other priorities; of a key that is there twice the last one. Other keys are ignored.
@@ -241,13 +257,14 @@ class Table:
             raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
         return stretches_of(first, length), blocks
 
-    def _gather(self, stretches: Tensor, columns: tuple[str, ...] | None, out: Batch | None) -> Rows:
-        """The rows of stretches `[B, columns]`."""
+    def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
+        """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
         self.storage.flush()
+        stretches = records[:, STRETCHES:]
         first, names = first_steps(stretches), self.signature.columns
         steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
         chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
-        rows = out.rows if out else None
+        rows = out
         if rows is None:
             rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
         for name in chosen:

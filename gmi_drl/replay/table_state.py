@@ -1,7 +1,8 @@
-"""What a checkpoint has of a table: its items and counts, the blocks that they need, and its streams."""
+"""What a checkpoint has of tables: their items and counts, the blocks that they need, and streams."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -9,79 +10,89 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.items import KEY, STRETCHES, first_steps
+from gmi_drl.replay.storage import Storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
 
 
 class TableState:
-    """A table, its storage and its streams, as a source of checkpoints.
+    """All tables of a storage, and streams to it, as a source of checkpoints.
 
     Args:
-        table: The only one of its storage.
+        tables: All of one storage.
         streams: Those that go on after a restore, with different holders; other open blocks are given back.
 
     Raises:
-        UsageError: if other tables have the same storage.
+        UsageError: if there are other tables of the same storage, or tables of another one.
     """
 
-    def __init__(self, table: Table, streams: Sequence[Stream] = ()) -> None:
-        if table.storage.tables != 1:
-            shared = f"{table.storage.tables} tables share its storage"
-            raise UsageError(f"table {table.name}: {shared}: only a table with one of its own has checkpoints")
-        self._table, self._streams = table, tuple(streams)
+    def __init__(self, *tables: Table, streams: Sequence[Stream] = ()) -> None:
+        names, storage = ", ".join(table.name for table in tables), tables[0].storage
+        if any(table.storage is not storage for table in tables):
+            raise UsageError(f"tables {names}: their storages differ, but a checkpoint has the tables of one storage")
+        if storage.tables != len(tables):
+            raise UsageError(f"table {names}: {storage.tables} tables share its storage, name them all")
+        self._tables, self._storage, self._streams = tables, storage, tuple(streams)
 
     def facts(self) -> dict[str, Any]:
         """What must be the same at a restore."""
-        contents, storage = self._table.contents, self._table.storage
-        return {
+        facts: dict[str, Any] = {
             "kind": "table",
-            "name": self._table.name,
-            "signature": storage.signature.to_json(),
-            "max_size": contents.max_size,
-            "max_times_sampled": contents.max_times_sampled,
-            "sampler": type(contents.sampler).__name__,
-            "remover": type(contents.remover).__name__,
-            "steps": storage.steps,
-            "block_steps": storage.blocks.block_steps,
+            "signature": self._storage.signature.to_json(),
+            "steps": self._storage.steps,
+            "block_steps": self._storage.blocks.block_steps,
             "streams": len(self._streams),
         }
+        for number, table in enumerate(self._tables):
+            contents = table.contents
+            facts |= {
+                f"{number}.name": table.name,
+                f"{number}.max_size": contents.max_size,
+                f"{number}.max_times_sampled": contents.max_times_sampled,
+                f"{number}.sampler": type(contents.sampler).__name__,
+                f"{number}.remover": type(contents.remover).__name__,
+            }
+        return facts
 
     @contextmanager
     def snapshot(self) -> Iterator[dict[str, Any]]:
         """A state of one moment, nested dicts of tensors and numbers, with rows that stay for the time of the block.
 
-        Items and counts are copied under the lock; inserts and samples go on meanwhile.
+        Items and counts are copied under the locks; inserts and samples go on meanwhile. Rows are copied when they are
+        read.
         """
-        storage = self._table.storage
+        storage = self._storage
         storage.flush()
-        with self._table.lock:
-            state = self._table.contents.state_dict()
+        with ExitStack() as locks:
+            for table in self._tables:
+                locks.enter_context(table.lock)
+            states = {str(number): table.contents.state_dict() for number, table in enumerate(self._tables)}
             ticket = storage.blocks.begin_reading()
-            blocks = self._needed(state["items"]["records"], storage.blocks.state_dict())
+            records = torch.cat([state["items"]["records"] for state in states.values()])
+            blocks = self._needed(records, storage.blocks.state_dict())
             streams = {str(number): stream.state_dict() for number, stream in enumerate(self._streams)}
         try:
-            used = (blocks["references"] > 0) | (blocks["holders"] >= 0)
-            rows = storage.read_blocks(used.nonzero().flatten())
-            yield {"contents": state, "blocks": blocks, "streams": streams, "rows": rows}
+            yield {"contents": states, "blocks": blocks, "streams": streams, "rows": _Rows(storage, _used(blocks))}
         finally:
             storage.blocks.end_reading(ticket)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over a snapshot of a table with the same facts. Nothing else may use the table meanwhile."""
-        storage = self._table.storage
-        with self._table.lock:
-            self._table.contents.load_state_dict(state["contents"])
-            storage.blocks.load_state_dict(state["blocks"])
-            used = (state["blocks"]["references"] > 0) | (state["blocks"]["holders"] >= 0)
-            storage.load_blocks(used.nonzero().flatten(), state["rows"])
+        """Take over a snapshot of tables with the same facts. Nothing else may use them meanwhile."""
+        with ExitStack() as locks:
+            for number, table in enumerate(self._tables):
+                locks.enter_context(table.lock)
+                table.contents.load_state_dict(state["contents"][str(number)])
+            self._storage.blocks.load_state_dict(state["blocks"])
+            self._storage.load_blocks(_used(state["blocks"]), state["rows"])
             for number, stream in enumerate(self._streams):
                 stream.load_state_dict(state["streams"][str(number)])
-            self._table.lock.notify_all()
+            for table in self._tables:
+                table.lock.notify_all()
 
     def _needed(self, records: Tensor, blocks: dict[str, Tensor]) -> dict[str, Tensor]:
         """The state of the blocks if only these items and our streams need them: others are being released just now."""
         there = records[records[:, KEY] > 0][:, STRETCHES:]
-        of_items = self._table.storage.blocks.block_of(first_steps(there)).flatten()
+        of_items = self._storage.blocks.block_of(first_steps(there)).flatten()
         references = torch.bincount(of_items, minlength=len(blocks["references"]))
         ours = torch.tensor([stream.state_dict()["block"] for stream in self._streams], dtype=torch.int64)
         ours = ours[ours >= 0]
@@ -92,3 +103,27 @@ class TableState:
         was_free[blocks["free"]] = True
         free = torch.cat((blocks["free"], (is_free & ~was_free).nonzero().flatten()))
         return {"references": references, "holders": holders, "free": free}
+
+
+class _Rows(Mapping[str, Tensor]):
+    """The rows of blocks by column, copied when they are read."""
+
+    def __init__(self, storage: Storage, blocks: Tensor) -> None:
+        self._storage, self._blocks = storage, blocks
+
+    @cached_property
+    def _read(self) -> Mapping[str, Tensor]:
+        return self._storage.read_blocks(self._blocks)
+
+    def __getitem__(self, column: str) -> Tensor:
+        return self._read[column]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._storage.signature.columns)
+
+    def __len__(self) -> int:
+        return len(self._storage.signature.columns)
+
+
+def _used(blocks: Mapping[str, Tensor]) -> Tensor:
+    return ((blocks["references"] > 0) | (blocks["holders"] >= 0)).nonzero().flatten()

@@ -23,7 +23,7 @@ def made(sampler=None, codec="none", **options):
     storage = make_storage(NUMBERED, 300, longest=3, codec=codec)
     table = numbered_table(max_size=40, sampler=sampler or Prioritized(0.6), storage=storage, **options)
     stream = Stream(storage)
-    return table, stream, TableState(table, [stream])
+    return table, stream, TableState(table, streams=[stream])
 
 
 def play(table, stream, seed, steps=25):
@@ -158,8 +158,23 @@ def numbers_by_key(table):
     return dict(zip(batch.keys.tolist(), batch.fields["number"].flatten().tolist(), strict=True))
 
 
-def test_tables_that_share_a_storage_have_none():
-    table, _, _ = made()
-    numbered_table(storage=table.storage)
+def test_tables_that_share_a_storage_are_saved_together(tmp_path):
+    def both():
+        first, _, _ = made()
+        return first, numbered_table(max_size=2, storage=first.storage)
+
+    first, second = both()
     with pytest.raises(UsageError, match="2 tables share"):
-        TableState(table)
+        TableState(first)
+    with pytest.raises(UsageError, match="their storages differ"):
+        TableState(first, numbered_table())
+    stream = Stream(first.storage)
+    places = stream.append({"number": torch.arange(5)})
+    for table in (first, second):
+        table.insert(places, 1, torch.arange(5.0) + 1)
+    save(tmp_path / "both", TableState(first, second), 3)
+    restored = both()
+    assert restore(tmp_path / "both", TableState(*restored)) == 3
+    for table, other in zip((first, second), restored, strict=True):
+        assert torch.equal(table.sample(40).fields["number"], other.sample(40).fields["number"])
+        assert table.size == other.size

@@ -1,9 +1,10 @@
 """One connection between two ranks: frames of data and of short messages, without waiting."""
 
+import math
 import socket
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from gmi_drl.errors import GmiError
@@ -21,7 +22,11 @@ FIRST_OTHER_KIND = 16
 Frame = tuple[int, bytes]  # a message: its kind, any but CALL and DATA, and its bytes
 
 _HEADER = struct.Struct("<QQ")  # the kind; the code of the call, or the number of bytes that follow
-_AT_ONCE = 8  # views that one system call takes
+_AT_ONCE = 256  # views that one system call takes
+
+
+class FrameError(GmiError):
+    """A peer has sent a frame that it may not send."""
 
 
 class FramedConnection:
@@ -32,6 +37,8 @@ class FramedConnection:
     Args:
         connection: A connected socket, which this object owns from now on.
         pid: The peer's process id on its host.
+        message_bytes: The most bytes of a message, from a peer that is not trusted. It may send further kinds of
+            messages only, and data only where `receive_data` expects it. None for a peer of the same program.
 
     Attributes:
         calls: Codes of collective calls that the peer has made and this rank has not.
@@ -40,10 +47,11 @@ class FramedConnection:
         is_open: False as soon as the peer has ended or closed its side.
     """
 
-    def __init__(self, connection: socket.socket, pid: int) -> None:
+    def __init__(self, connection: socket.socket, pid: int, message_bytes: int | None = None) -> None:
         connection.setblocking(False)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.pid = pid
+        if connection.family != socket.AF_UNIX:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pid, self._message_bytes = pid, message_bytes
         self.calls: deque[int] = deque()
         self.sent = self.received = 0
         self.is_open = True
@@ -53,7 +61,7 @@ class FramedConnection:
         self._body = memoryview(self._header)
         self._filled = 0
         self._inbox: deque[memoryview] = deque()
-        self._target: memoryview | None = None
+        self._targets: deque[memoryview] = deque()
         self._unsent: deque[tuple[memoryview, bool]] = deque()  # with whether it is data
 
     def fileno(self) -> int:
@@ -63,7 +71,7 @@ class FramedConnection:
     @property
     def is_receiving(self) -> bool:
         """Whether data that `receive_data` expects has not all arrived."""
-        return self._target is not None
+        return bool(self._targets)
 
     @property
     def is_sending(self) -> bool:
@@ -82,10 +90,20 @@ class FramedConnection:
         """Send bytes. They must not change while `is_sending`."""
         self._put(DATA, len(data), data)
 
-    def receive_data(self, target: memoryview) -> None:
-        """Receive the next data into these bytes: it is there as soon as `is_receiving` is false."""
-        self._target = target
-        if self._inbox:
+    def send_together(self, frames: Iterable[tuple[int, Sequence[memoryview | bytes]]]) -> None:
+        """Send frames by as few system calls as possible: of each the kind and the bytes, in any number of pieces.
+
+        Data must not change while `is_sending`.
+        """
+        for kind, pieces in frames:
+            self._unsent.append((memoryview(_HEADER.pack(kind, sum(map(len, pieces)))), False))
+            self._unsent.extend((memoryview(piece), kind == DATA) for piece in pieces if len(piece))
+        self.flush()
+
+    def receive_data(self, *targets: memoryview) -> None:
+        """Receive the next data frames into these bytes: all is there as soon as `is_receiving` is false."""
+        self._targets.extend(targets)
+        while self._inbox and self._targets:
             self._deliver(self._inbox.popleft())
 
     def flush(self) -> None:
@@ -100,13 +118,20 @@ class FramedConnection:
                 return
             self._took(taken)
 
-    def read(self) -> Iterator[Frame]:
-        """Read what has arrived. Yields the messages in it.
+    def copy_unsent(self) -> None:
+        """Copy what the socket has not taken: its memory may change from now on."""
+        self._unsent = deque((memoryview(bytes(view)), is_data) for view, is_data in self._unsent)
+
+    def read(self, most_bytes: float = math.inf) -> Iterator[Frame]:
+        """Read what has arrived, at most this much and a piece. Yields the messages in it.
 
         Bytes behind a message are read when the next message is requested: a message may decide where data goes
-        (`receive_data`).
+        (`receive_data`). The caller may stop after any message.
+
+        Raises:
+            FrameError: If a peer that is not trusted sends what it may not send; close the connection.
         """
-        while self.is_open:
+        while self.is_open and most_bytes > 0:
             try:
                 count = self._socket.recv_into(self._body[self._filled :])
             except BlockingIOError:
@@ -114,6 +139,7 @@ class FramedConnection:
             except OSError:
                 count = 0
             self.is_open = count > 0
+            most_bytes -= count
             self._filled += count
             self.received += count * (self._kind == DATA)
             if self._filled == len(self._body):
@@ -145,6 +171,8 @@ class FramedConnection:
         self._kind, self._body, self._filled = None, memoryview(self._header), 0
         if kind is None:
             kind, value = _HEADER.unpack(self._header)
+            if self._message_bytes is not None:
+                self._check(kind, value, self._message_bytes)
             if kind == CALL:
                 self.calls.append(value)
                 return []
@@ -154,24 +182,34 @@ class FramedConnection:
             body = memoryview(b"")
         if kind != DATA:
             return [(kind, bytes(body))]
-        if body is self._target:
-            self._target = None
+        if self._targets and body is self._targets[0]:
+            self._targets.popleft()
         else:
             self._deliver(body)
         return []
 
     def _room(self, kind: int, size: int) -> memoryview:
         """The memory for a body: the target of `receive_data`, if it is known, which saves a copy."""
-        if kind == DATA and self._target is not None and len(self._target) == size:
-            return self._target
+        if kind == DATA and self._targets and len(self._targets[0]) == size:
+            return self._targets[0]
         return memoryview(bytearray(size))
 
+    def _check(self, kind: int, size: int, most: int) -> None:
+        """Raise unless a peer that is not trusted may send such a frame now."""
+        if kind == DATA:
+            expected = len(self._targets[0]) if self._targets else 0
+            if not expected or size != expected:
+                raise FrameError(f"{size} bytes of data came where {expected} were expected")
+        elif kind < FIRST_OTHER_KIND:
+            raise FrameError(f"a frame of kind {kind} came, which only ranks of a group send")
+        elif size > most:
+            raise FrameError(f"a message of {size} bytes came, {most} are the most")
+
     def _deliver(self, data: memoryview) -> None:
-        if self._target is None:
+        if not self._targets:
             self._inbox.append(data)
             return
-        if len(data) != len(self._target):
-            text = f"{len(data)} bytes have arrived where {len(self._target)} were expected"
+        if len(data) != len(self._targets[0]):
+            text = f"{len(data)} bytes have arrived where {len(self._targets[0])} were expected"
             raise GmiError(f"{text}, from process {self.pid}: do all ranks make the same calls?")
-        self._target[:] = data
-        self._target = None
+        self._targets.popleft()[:] = data

@@ -39,6 +39,8 @@ class Storage:
     """
 
     placement: ClassVar[str] = "cpu"
+    is_direct: ClassVar[bool] = True
+    """Whether `rows` are all there is: who holds a block may write to them."""
 
     def __init__(
         self, signature: Signature, steps: int, *, longest: int = 1, device: torch.device | str = "cpu"

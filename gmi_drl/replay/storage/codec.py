@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class CodecStorage(Storage):
         device: As in `Storage`.
         differences: Whether steps are compressed as differences to the ones before, byte by byte.
     """
+
+    is_direct: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -42,6 +42,7 @@ class DeviceStorage(Storage):
     """
 
     placement: ClassVar[str] = "device"
+    is_direct: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -1,9 +1,12 @@
 """A word that says where the numbers behind it go."""
 
 import socket
+import struct
 from select import POLLIN, poll
 
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+import pytest
+
+from gmi_drl.comm.links.framing import CALL, DATA, FIRST_OTHER_KIND, FramedConnection, FrameError
 
 
 def connections():
@@ -36,4 +39,65 @@ def test_numbers_go_straight_to_where_the_word_before_them_says():
     assert came == [0, 1, 2, 3] and connection.received == 12 and not connection.is_receiving
     assert [bytes(target) for target in targets] == [bytes([number] * 3) for number in range(4)]
     assert not connection._inbox, "nothing was kept elsewhere meanwhile"
+    connection.close()
+
+
+def test_frames_that_are_sent_together_arrive_one_after_the_other_in_several_targets():
+    connection, other = connections()
+    pieces = [memoryview(bytes([number])) for number in range(200)]
+    other.send_together([(FIRST_OTHER_KIND, [b"a", b"b"]), (DATA, pieces), (DATA, [b"xy"]), (FIRST_OTHER_KIND, [])])
+    other.close()
+    targets = memoryview(bytearray(200)), memoryview(bytearray(2))
+    came = []
+    for _, said in words(connection):
+        came.append(said)
+        if said:
+            connection.receive_data(*targets)
+    assert came == [b"ab", b""] and bytes(targets[0]) == bytes(range(200)) and bytes(targets[1]) == b"xy"
+    connection.close()
+
+
+def test_a_reader_may_stop_after_some_bytes_and_go_on_later():
+    connection, other = connections()
+    other.send_together([(FIRST_OTHER_KIND, [b"word"])] * 3)
+    other.close()
+    looking = poll()
+    looking.register(connection, POLLIN)
+    assert looking.poll(60_000)
+    first = list(connection.read(17))
+    assert len(first) == 1 and len(list(words(connection))) == 2
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "reason"),
+    [
+        (FIRST_OTHER_KIND, 65, "a message of 65 bytes came, 64 are the most"),
+        (FIRST_OTHER_KIND, 2**63, "are the most"),
+        (DATA, 8, "8 bytes of data came where 0 were expected"),
+        (DATA, 0, "0 bytes of data came where 0 were expected"),
+        (CALL, 3, "a frame of kind 0 came"),
+    ],
+)
+def test_a_peer_that_is_not_trusted_makes_no_room_for_what_it_may_not_send(kind, size, reason):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stranger = socket.create_connection(listener.getsockname())
+        connection = FramedConnection(listener.accept()[0], 1, message_bytes=64)
+    stranger.sendall(struct.pack("<QQ", kind, size))
+    stranger.close()
+    with pytest.raises(FrameError, match=reason):
+        list(words(connection))
+    assert not connection.calls and not connection._inbox
+    connection.close()
+
+
+def test_data_of_another_size_than_expected_is_refused_from_a_peer_that_is_not_trusted():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stranger = socket.create_connection(listener.getsockname())
+        connection = FramedConnection(listener.accept()[0], 1, message_bytes=64)
+    connection.receive_data(memoryview(bytearray(4)))
+    stranger.sendall(struct.pack("<QQ", DATA, 5))
+    stranger.close()
+    with pytest.raises(FrameError, match="5 bytes of data came where 4 were expected"):
+        list(words(connection))
     connection.close()

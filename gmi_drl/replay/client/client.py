@@ -1,0 +1,225 @@
+"""A client of one replay server, or of several that know nothing of each other (Reverb, section 3.6)."""
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.client.calls import answer_of, number_of, sampled, send_keys
+from gmi_drl.replay.client.connection import CONNECT_S
+from gmi_drl.replay.client.pool import Pool
+from gmi_drl.replay.client.sampler import Sampler
+from gmi_drl.replay.client.samples import ServerBatch, Wish
+from gmi_drl.replay.client.writer import Writer
+from gmi_drl.replay.limiters import WAIT_S
+from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, write
+
+
+class Client:
+    """Calls tables of replay servers. All methods may be called by several threads.
+
+    A call that needs a server connects to it, and again after it was restarted. Nothing is sent twice by itself: if a
+    server ends within a call, `ServerLostError` says so.
+
+    Args:
+        address: `host:port`, or several: then calls take turns, and batches say which server has their items.
+        token: Of the servers.
+    """
+
+    def __init__(self, address: str | Sequence[str], token: str | None = None) -> None:
+        addresses = [address] if isinstance(address, str) else list(address)
+        if not addresses:
+            raise UsageError("a client needs the address of 1 replay server at least")
+        self._pools = [Pool(one, token) for one in addresses]
+        self._turns = itertools.count()
+
+    def insert(
+        self,
+        fields: Mapping[str, Tensor],
+        priorities: Mapping[str, float],
+        version: int = 0,
+        timeout_s: float = WAIT_S,
+    ) -> None:
+        """Insert an item of n steps into tables of one storage. When it returns, it is in.
+
+        Args:
+            fields: `[n, *shape]` of each field.
+            priorities: By table.
+            version: Of the policy that acted.
+            timeout_s: Seconds to wait for room and the limiter, of each table.
+
+        Raises:
+            ReplayTimeoutError: if a table did not take it in time; `done` says how many have it.
+        """
+        if not priorities:
+            raise UsageError("an item goes into 1 table at least")
+        with self._next().call() as call:
+            _, storage = call.connection.table(next(iter(priorities)))
+            writer = call.writers.get(storage.number)
+            if writer is None:
+                writer = call.writers[storage.number] = Writer(call.connection, storage)
+            writer.timeout_s = timeout_s
+            first = writer.append(fields)
+            for table, priority in priorities.items():
+                writer.create_items(table, first, writer.step - first, priority, version)
+            writer.flush(timeout_s * len(priorities) + CONNECT_S)
+            writer.end_episode()
+
+    def sample(
+        self,
+        table: str,
+        count: int,
+        *,
+        columns: tuple[str, ...] | None = None,
+        distinct: bool = False,
+        newer_than: int | None = None,
+        timeout_s: float = WAIT_S,
+    ) -> ServerBatch:
+        """Sample `count` items, when the limiter allows all of them; as `Table.sample`.
+
+        Raises:
+            ReplayTimeoutError: if it did not in time, with what is missing.
+            UsageError: if it never will.
+        """
+        wish = Wish(table, count, columns, distinct, newer_than, False, timeout_s)
+        server, pool = self._turn()
+        with pool.call() as call:
+            return sampled(call.connection, wish, server)
+
+    def update(self, table: str, keys: Tensor, priorities: float | Tensor, server: int = 0) -> int:
+        """Give items other priorities. Returns how many of the keys `[n]` are items; others are ignored.
+
+        Args:
+            table: By name.
+            keys: Of a batch.
+            priorities: Of all, or `[n]`.
+            server: Of the batch.
+        """
+        values = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").expand(len(keys))
+        return self._keys(UPDATE, table, server, keys, values)
+
+    def delete(self, table: str, keys: Tensor, server: int = 0) -> int:
+        """Delete items. Returns how many there were; unknown keys are ignored."""
+        return self._keys(DELETE, table, server, keys)
+
+    def reset(self, table: str) -> None:
+        """Delete all items of a table, on all servers, and set its counts to 0."""
+        for pool in self._pools:
+            with pool.call() as call:
+                number, _ = call.connection.table(table)
+                number_of(call.connection, RESET, number)
+
+    def info(self, timeout_s: float = 10.0) -> list[dict[str, Any]]:
+        """What each server is at, in the order of the addresses.
+
+        Raises:
+            ServerLostError: if one cannot be reached.
+            ReplayTimeoutError: if one does not answer in time.
+        """
+        found = []
+        for pool in self._pools:
+            with pool.call(timeout_s) as call:
+                message = write(Number(request := call.connection.next_request(), 0))
+                found.append(answer_of(call.connection, INFO, message, request, time.monotonic() + timeout_s))
+        return found
+
+    def checkpoint(self, trainer_step: int = 0, timeout_s: float = 3600.0) -> list[str]:
+        """Let all servers write a checkpoint. Returns their folders when all is on the disks.
+
+        What was acknowledged before the call is in it; traffic goes on meanwhile.
+
+        Raises:
+            UsageError: if a server has no folder for checkpoints.
+            MachineError: if one cannot be written; the server goes on.
+        """
+        folders = []
+        for pool in self._pools:
+            with pool.call() as call:
+                message = write(Number(request := call.connection.next_request(), trainer_step))
+                deadline = time.monotonic() + timeout_s
+                folders.append(answer_of(call.connection, CHECKPOINT, message, request, deadline)["folder"])
+        return folders
+
+    def writer(self, table: str, max_in_flight_items: int = 65_536, timeout_s: float = WAIT_S) -> Writer:
+        """A writer to the storage of a table, and to all tables of that storage. Of several servers the next one.
+
+        Args:
+            table: By name.
+            max_in_flight_items: As of `Writer`.
+            timeout_s: As of `Writer`.
+        """
+        connection = self._next().connect()
+        try:
+            return Writer(connection, connection.table(table)[1], max_in_flight_items, timeout_s)
+        except BaseException:
+            connection.close()
+            raise
+
+    def sampler(
+        self,
+        table: str,
+        batch: int,
+        *,
+        max_in_flight: int = 1024,
+        workers: int = 1,
+        columns: tuple[str, ...] | None = None,
+        distinct: bool = False,
+        timeout_s: float = WAIT_S,
+        flexible: bool = False,
+    ) -> Sampler:
+        """An iterator of batches of all servers.
+
+        Args:
+            table: By name.
+            batch: Items of each.
+            max_in_flight: Samples that each worker asks for ahead.
+            workers: Connections to each server.
+            columns: As of `sample`.
+            distinct: As of `sample`.
+            timeout_s: Seconds that a batch may wait for the limiter; then the iteration ends.
+            flexible: Whether a batch may have fewer items, as many as the limiter allows.
+        """
+        if batch < 1 or workers < 1 or max_in_flight < 1:
+            text = f"batch {batch}, workers {workers} and max_in_flight {max_in_flight}"
+            raise UsageError(f"{text} must be 1 at least")
+        wish = Wish(table, batch, columns, distinct, None, flexible, timeout_s)
+        connections = [(server, pool.connect()) for server, pool in enumerate(self._pools) for _ in range(workers)]
+        try:
+            for _, connection in connections:
+                wish.chosen(connection.table(table)[1])
+            return Sampler(connections, wish, max_in_flight)
+        except BaseException:
+            for _, connection in connections:
+                connection.close()
+            raise
+
+    def close(self) -> None:
+        """Close all connections of calls. Writers and samplers have their own."""
+        for pool in self._pools:
+            pool.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _keys(self, kind: int, table: str, server: int, keys: Tensor, *values: Tensor) -> int:
+        if not 0 <= server < len(self._pools):
+            raise UsageError(f"there is no server {server}, only {len(self._pools)}")
+        if not len(keys):
+            return 0
+        with self._pools[server].call() as call:
+            return send_keys(call.connection, kind, call.connection.table(table)[0], keys, *values)
+
+    def _next(self) -> Pool:
+        return self._turn()[1]
+
+    def _turn(self) -> tuple[int, Pool]:
+        """The next server."""
+        server = next(self._turns) % len(self._pools)
+        return server, self._pools[server]

@@ -1,0 +1,199 @@
+"""A connection of a client to a replay server: requests go out, answers come back, every wait has a deadline."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from select import POLLIN, POLLOUT, poll
+from typing import Any, NoReturn
+
+from gmi_drl.comm.links.framing import FramedConnection, FrameError
+from gmi_drl.comm.links.token_listener import greeting
+from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.words import ERROR, NO_TOKEN, REPLY_BYTES, VERSION, WELCOME, WordError, check_byte_order, from_json
+
+CONNECT_S = 10.0
+"""Seconds for a server to welcome a client."""
+
+ANSWER_S = 30.0
+"""Seconds that an answer may take beyond what the request itself waits for."""
+
+_KNOWN = {error.__name__: error for error in (UsageError, MachineError, WordError)}
+
+
+class ServerLostError(GmiError):
+    """A replay server has ended, or closed the connection. What it has not acknowledged may be in or not."""
+
+
+@dataclass(frozen=True)
+class RemoteStorage:
+    """How the steps of a server lie.
+
+    Args:
+        number: In the server.
+        signature: Of a step.
+        steps: That there is room for.
+        longest: Steps of the longest item.
+        block_steps: Steps of a block.
+    """
+
+    number: int
+    signature: Signature
+    steps: int
+    longest: int
+    block_steps: int
+
+
+Handle = Callable[[int, bytes], None]
+
+
+class ServerConnection:
+    """A connection to a server. One thread at a time may use it.
+
+    Args:
+        address: `host:port`.
+        token: Of the server; None if it has none.
+        timeout_s: Seconds to connect.
+
+    Attributes:
+        address: As given.
+        framed: The frames.
+        tables: Number and storage of each table, by name.
+
+    Raises:
+        UsageError: if the address is no address, or the server speaks another version.
+        ServerLostError: if nobody listens there, or the token is wrong.
+        ReplayTimeoutError: if nobody answers in time.
+    """
+
+    def __init__(self, address: str, token: str | None = None, timeout_s: float = CONNECT_S) -> None:
+        check_byte_order()
+        self.address = address
+        deadline = time.monotonic() + timeout_s
+        dialled = _dial(address, timeout_s)
+        hello = json.dumps({"version": VERSION, "pid": os.getpid()}).encode()
+        try:
+            dialled.sendall(greeting(token or NO_TOKEN, hello))
+            self.framed = FramedConnection(dialled, 0, REPLY_BYTES)
+        except OSError as error:
+            dialled.close()
+            self._lost(error.strerror or str(error))
+        self.tables: dict[str, tuple[int, RemoteStorage]] = {}
+        self._requests = 0
+        self._poll = poll()
+        try:
+            self.wait(lambda: bool(self.tables), self._welcome, deadline, "a greeting")
+        except ServerLostError:
+            self.close()
+            self._lost("it closed the connection at the greeting: is the token right?")
+        except BaseException:
+            self.close()
+            raise
+
+    def table(self, name: str) -> tuple[int, RemoteStorage]:
+        """The number and storage of a table.
+
+        Raises:
+            UsageError: if there is none of this name.
+        """
+        if name not in self.tables:
+            raise UsageError(f"{self.address} has no table {name!r}{did_you_mean(name, self.tables)}")
+        return self.tables[name]
+
+    def next_request(self) -> int:
+        """A number for a request, not used before."""
+        self._requests += 1
+        return self._requests
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is open, and nothing has come that nobody asked for: the end of the server would be that."""
+        self._register(POLLIN)
+        return self.framed.is_open and not self._poll.poll(0)
+
+    def wait(self, is_done: Callable[[], bool], handle: Handle, deadline: float, what: str) -> None:
+        """Send and receive until something is done.
+
+        Args:
+            is_done: Whether it is.
+            handle: Gets each message.
+            deadline: By `time.monotonic`.
+            what: For messages.
+
+        Raises:
+            ServerLostError: if the server ended.
+            ReplayTimeoutError: if it has not answered in time.
+        """
+        while not is_done():
+            if not self.framed.is_open:
+                self._lost("it ended or closed the connection")
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise ReplayTimeoutError(f"the replay server at {self.address} has not answered {what} in time")
+            self._register(POLLIN | POLLOUT if self.framed.is_sending else POLLIN)
+            for _, events in self._poll.poll(min(left, 60.0) * 1000):
+                if events & POLLOUT:
+                    self.framed.flush()
+                if events & ~POLLOUT:
+                    self.read(handle)
+
+    def read(self, handle: Handle) -> None:
+        """Handle what has arrived, without waiting."""
+        try:
+            for kind, message in self.framed.read():
+                handle(kind, message)
+        except FrameError as error:
+            self.close()
+            self._lost(f"it sent no answer of a replay server: {error}")
+
+    def close(self) -> None:
+        """Close it. The server frees what it kept for this client."""
+        self.framed.close()
+
+    def _register(self, events: int) -> None:
+        if self.framed.is_open:
+            self._poll.register(self.framed.fileno(), events)
+
+    def _welcome(self, kind: int, message: bytes) -> None:
+        _, content = from_json(message)
+        if kind == ERROR:
+            raise_error(content)
+        if kind != WELCOME or content.get("version") != VERSION:
+            raise UsageError(f"{self.address} is no replay server of version {VERSION}")
+        storages = [
+            RemoteStorage(
+                number, Signature.from_json(one["signature"]), one["steps"], one["longest"], one["block_steps"]
+            )
+            for number, one in enumerate(content["storages"])
+        ]
+        self.tables = {
+            table["name"]: (number, storages[table["storage"]]) for number, table in enumerate(content["tables"])
+        }
+
+    def _lost(self, reason: str) -> NoReturn:
+        raise ServerLostError(f"the replay server at {self.address}: {reason}") from None
+
+
+def raise_error(content: Any) -> NoReturn:
+    """Raise the error that a server has told."""
+    kind, message = content["kind"], content["message"]
+    if kind == ReplayTimeoutError.__name__:
+        raise ReplayTimeoutError(message, content["done"])
+    raise _KNOWN.get(kind, GmiError)(message)
+
+
+def _dial(address: str, timeout_s: float) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise UsageError(f"{address!r} is no address of a replay server: expected HOST:PORT")
+    try:
+        return socket.create_connection((host.strip("[]"), int(port)), timeout=timeout_s)
+    except TimeoutError:
+        raise ReplayTimeoutError(f"nobody answers at {address} for {timeout_s:g} s") from None
+    except OSError as error:
+        text = f"the replay server at {address} cannot be reached: {error.strerror or error}"
+        raise ServerLostError(f"{text}: does it run?") from None

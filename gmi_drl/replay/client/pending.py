@@ -1,0 +1,125 @@
+"""What a writer has not sent yet, and what it has sent and is not acknowledged."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.words import (
+    ACK,
+    ERROR,
+    ITEMS_AT_ONCE,
+    Items,
+    Number,
+    WordError,
+    from_json,
+    read,
+    write,
+)
+
+Stretches = tuple[Tensor, Tensor, Tensor]
+"""First rows `[n, columns]`, lengths `[n, columns]` and priorities `[n]`."""
+
+
+class PendingItems:
+    """Items that are still to be sent, with their rows as the server counts them.
+
+    Args:
+        block_steps: Rows of a block.
+
+    Attributes:
+        count: Items.
+        first_step: The oldest step that an item may have.
+    """
+
+    def __init__(self, block_steps: int) -> None:
+        self.count = self.first_step = 0
+        self._block_steps = block_steps
+        self._opened = 0
+        self._bases = torch.empty(0, dtype=torch.int64)  # of each held block, the step of its row 0
+        self._begins = torch.empty(0, dtype=torch.int64)  # the first step that was written to it
+        self._pending: dict[tuple[int, int, int], list[Stretches]] = {}
+
+    @property
+    def has_full_blocks(self) -> bool:
+        """Whether the server holds blocks for items of the last steps."""
+        return len(self._bases) > 1
+
+    def open_block(self, base: int, step: int) -> None:
+        """The next step goes to a new block, whose row 0 is the step `base`."""
+        self._bases = torch.cat((self._bases, torch.tensor([base])))
+        self._begins = torch.cat((self._begins, torch.tensor([step])))
+        self._opened += 1
+        self.first_step = int(self._bases[0])
+
+    def forget_full_blocks(self) -> None:
+        """Items have steps of the open block only, from now on."""
+        self._bases, self._begins = self._bases[-1:], self._begins[-1:]
+        self.first_step = int(self._bases[0])
+
+    def add(self, table: int, first: Tensor, length: Tensor, priority: float | Tensor, version: int) -> None:
+        """Note items. Each lies in the block of its last step."""
+        held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
+        number = self._opened - len(self._bases) + held
+        rows = number * self._block_steps + first - self._bases[held]
+        priorities = torch.as_tensor(priority, dtype=torch.float64).reshape(-1).expand(len(first))
+        key = table, version, first.shape[1]
+        self._pending.setdefault(key, []).append((rows, length, priorities))
+        self.count += len(first)
+
+    def take(self) -> list[tuple[int, int, Stretches]]:
+        """All that is there, in messages: table, version, stretches."""
+        taken = []
+        for (table, version, _), parts in self._pending.items():
+            whole = parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True)))
+            for start in range(0, len(whole[0]), ITEMS_AT_ONCE):
+                first, length, priorities = (one[start : start + ITEMS_AT_ONCE] for one in whole)
+                taken.append((table, version, (first, length, priorities)))
+        self._pending.clear()
+        self.count = 0
+        return taken
+
+    @staticmethod
+    def message(
+        request: int, table: int, version: int, timeout_s: float, stretches: Stretches
+    ) -> list[bytes | memoryview]:
+        """The message of some items."""
+        count, columns = stretches[0].shape
+        return write(Items(request, table, count, columns, version, timeout_s), *stretches)
+
+
+class Answers:
+    """Counts what the server has answered to a writer.
+
+    Attributes:
+        acknowledged: Items that are in.
+        refused: Items that are not, and never will be.
+        in_flight: Items that are sent and not answered.
+        failure: What the server has told of the first items that it refused since that was raised.
+        is_over: Whether the server has refused the steps: it closes the connection.
+    """
+
+    def __init__(self) -> None:
+        self.acknowledged = self.refused = self.in_flight = 0
+        self.failure: dict[str, object] | None = None
+        self.is_over = False
+        self._counts: dict[int, int] = {}
+
+    def sent(self, request: int, count: int) -> None:
+        """Items were sent."""
+        self._counts[request] = count
+        self.in_flight += count
+
+    def handle(self, kind: int, message: bytes) -> None:
+        """Take an answer of the server."""
+        if kind == ACK:
+            word, _ = read(Number, message)
+            request, done = word.request, word.number
+        elif kind == ERROR:
+            request, told = from_json(message)
+            done, self.failure = told["done"], self.failure or told
+            self.is_over = self.is_over or request == 0
+        else:
+            raise WordError(f"a writer got an answer of kind {kind}")
+        count = self._counts.pop(request, 0)
+        self.in_flight -= count
+        self.acknowledged += done
+        self.refused += count - done if count else 0

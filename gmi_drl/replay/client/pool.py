@@ -1,0 +1,70 @@
+"""Connections to one server that are used again: each call takes one, so that several threads may call at once."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from gmi_drl.replay.client.connection import CONNECT_S, ServerConnection
+from gmi_drl.replay.client.writer import Writer
+
+_MOST = 8  # idle connections
+
+
+class Call:
+    """A connection that a call has taken, with a writer for each storage that calls have inserted to by it."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        self.connection, self.writers = connection, dict[int, Writer]()
+
+
+class Pool:
+    """Idle connections to a server.
+
+    Args:
+        address: `host:port`.
+        token: Of the server.
+    """
+
+    def __init__(self, address: str, token: str | None) -> None:
+        self.address, self._token = address, token
+        self._idle: list[Call] = []
+        self._lock = threading.Lock()
+
+    def connect(self, timeout_s: float = CONNECT_S) -> ServerConnection:
+        """A new connection, for the caller alone."""
+        return ServerConnection(self.address, self._token, timeout_s)
+
+    @contextmanager
+    def call(self, timeout_s: float = CONNECT_S) -> Iterator[Call]:
+        """A connection for the time of a `with` block. One whose block ends with an error of ours is closed.
+
+        Connections whose server ended meanwhile are not used again: a call after its restart makes a new one.
+        """
+        call = self._take() or Call(self.connect(timeout_s))
+        try:
+            yield call
+        except BaseException:
+            call.connection.close()
+            raise
+        with self._lock:
+            if len(self._idle) < _MOST:
+                self._idle.append(call)
+                return
+        call.connection.close()
+
+    def close(self) -> None:
+        """Close all."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for call in idle:
+            call.connection.close()
+
+    def _take(self) -> Call | None:
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                call = self._idle.pop()
+            if call.connection.is_idle:
+                return call
+            call.connection.close()

@@ -1,0 +1,161 @@
+"""Batches of a table, asked for before they are needed (Reverb, section 3.8)."""
+
+import time
+import warnings
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from select import POLLIN, POLLOUT, poll
+from typing import Self
+
+from gmi_drl.errors import GmiWarning
+from gmi_drl.replay.client.connection import ANSWER_S, ServerConnection, ServerLostError, raise_error
+from gmi_drl.replay.client.samples import ServerBatch, Wish
+from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.words import ERROR, SAMPLE, SAMPLES, WordError, from_json
+
+_LATE = ReplayTimeoutError.__name__
+
+
+class Sampler:
+    """An iterator of batches that are asked for ahead, so that they are there when they are needed.
+
+    The order of a server's answers is kept. A batch that the limiter does not allow in time ends the iteration. The
+    server counts samples when it sends them, so those that were asked for and are not used count, too.
+
+    Args:
+        connections: Its own, each with the number of its server.
+        wish: What each batch is.
+        max_in_flight: Samples that each connection is asked for ahead; up to `wish.count` means that none is before the
+            last batch is used.
+
+    Attributes:
+        asked: Samples that the servers were asked for.
+        used: Samples that this iterator has returned.
+    """
+
+    def __init__(self, connections: Sequence[tuple[int, ServerConnection]], wish: Wish, max_in_flight: int) -> None:
+        self.asked = self.used = 0
+        self._wish, self._ahead = wish, max(1, max_in_flight // wish.count)
+        self._lines = [_Line(server, connection, wish) for server, connection in connections]
+        self._turn = 0
+        self._is_over = False
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> ServerBatch:
+        """The next batch, of whichever server has it first.
+
+        Raises:
+            StopIteration: if the limiter of a server did not allow it in time.
+            ServerLostError: if no server is left.
+            UsageError: if no server ever gives such a batch.
+        """
+        if self._is_over:
+            raise StopIteration
+        deadline = time.monotonic() + self._wish.timeout_s + ANSWER_S
+        for line in self._lines:
+            self._ask(line)
+        while (ready := self._ready()) is None:
+            self._poll(deadline)
+        told = ready.arrived.popleft()
+        if isinstance(told, ServerBatch):
+            self.used += len(told.records)
+            return told
+        self._is_over = True
+        if told["kind"] == _LATE:
+            raise StopIteration
+        raise_error(told)
+
+    @property
+    def unused(self) -> int:
+        """Samples that were asked for and not used yet."""
+        return self.asked - self.used
+
+    def close(self) -> int:
+        """End the connections. Returns how many samples were asked for and not used."""
+        self._is_over = True
+        for line in self._lines:
+            line.connection.close()
+        return self.unused
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, line: "_Line") -> None:
+        while line.waiting + len(line.arrived) < self._ahead:
+            line.ask()
+            self.asked += self._wish.count
+
+    def _ready(self) -> "_Line | None":
+        """A connection with a complete batch; they take turns."""
+        count = len(self._lines)
+        for place in range(count):
+            line = self._lines[(self._turn + place) % count]
+            if line.is_ready:
+                self._turn = (self._turn + place + 1) % count
+                return line
+        return None
+
+    def _poll(self, deadline: float) -> None:
+        polling = poll()
+        for line in self._lines:
+            framed = line.connection.framed
+            polling.register(framed.fileno(), POLLIN | POLLOUT if framed.is_sending else POLLIN)
+        left = deadline - time.monotonic()
+        if left <= 0:
+            addresses = ", ".join(line.connection.address for line in self._lines)
+            raise ReplayTimeoutError(f"no replay server of {addresses} has answered in time")
+        ready = {descriptor for descriptor, _ in polling.poll(min(left, 60.0) * 1000)}
+        for line in list(self._lines):
+            if line.connection.framed.fileno() in ready:
+                line.connection.framed.flush()
+                line.connection.read(line.handle)
+            if not line.connection.framed.is_open and not line.is_ready:
+                self._drop(line)
+
+    def _drop(self, line: "_Line") -> None:
+        """Go on without a server that has ended, if there are others."""
+        address = line.connection.address
+        line.connection.close()
+        self._lines.remove(line)
+        if not self._lines:
+            raise ServerLostError(f"the replay server at {address} ended or closed the connection") from None
+        warnings.warn(f"the replay server at {address} ended: samples come from the others", GmiWarning, stacklevel=4)
+
+
+@dataclass
+class _Line:
+    """A connection, and what was asked for there."""
+
+    server: int
+    connection: ServerConnection
+    wish: Wish
+    arrived: deque[ServerBatch | dict[str, object]] = field(default_factory=deque)  # the last one may lack rows
+    waiting: int = 0
+
+    def ask(self) -> None:
+        number, storage = self.connection.table(self.wish.table)
+        message = self.wish.message(self.connection.next_request(), number, storage)
+        self.connection.framed.send_together([(SAMPLE, message)])
+        self.waiting += 1
+
+    @property
+    def is_ready(self) -> bool:
+        return len(self.arrived) > self.connection.framed.is_receiving
+
+    def handle(self, kind: int, message: bytes) -> None:
+        if kind == SAMPLES:
+            storage = self.connection.table(self.wish.table)[1]
+            batch, targets = self.wish.batch(message, storage, self.server)
+            self.connection.framed.receive_data(*targets)
+            self.arrived.append(batch)
+        elif kind == ERROR:
+            self.arrived.append(from_json(message)[1])
+        else:
+            raise WordError(f"a sampler got an answer of kind {kind}")
+        self.waiting -= 1

@@ -1,0 +1,75 @@
+"""Asks a replay server for batches, and receives them."""
+
+from dataclasses import dataclass
+
+import torch
+
+from gmi_drl.errors import UsageError, did_you_mean
+from gmi_drl.replay.batch import Batch
+from gmi_drl.replay.client.connection import RemoteStorage
+from gmi_drl.replay.items import STRETCHES
+from gmi_drl.replay.limiters import WAIT_S
+from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.words import DISTINCT, FLEXIBLE, Sample, Samples, arrays, bytes_of, read, write
+
+
+@dataclass(frozen=True)
+class ServerBatch(Batch):
+    """A batch of a replay server.
+
+    Args:
+        server: Which of the client's servers has its items, for `Client.update`.
+    """
+
+    server: int = 0
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a batch is to be.
+
+    Args:
+        table: By name.
+        count: Items.
+        columns: Of the storage; None for all.
+        distinct: Whether no item may be there twice.
+        newer_than: Items of this version and older ones are not drawn, from now on.
+        flexible: Whether fewer items will do, as many as the limiter allows.
+        timeout_s: Seconds to wait for the limiter.
+    """
+
+    table: str
+    count: int
+    columns: tuple[str, ...] | None = None
+    distinct: bool = False
+    newer_than: int | None = None
+    flexible: bool = False
+    timeout_s: float = WAIT_S
+
+    def message(self, request: int, table: int, storage: RemoteStorage) -> list[bytes | memoryview]:
+        """The message that asks for it.
+
+        Raises:
+            UsageError: if there is no such column.
+        """
+        flags = FLEXIBLE * self.flexible | DISTINCT * self.distinct
+        newer_than = -1 if self.newer_than is None else self.newer_than
+        columns = sum(1 << storage.signature.columns.index(name) for name in self.chosen(storage))
+        return write(Sample(request, table, self.count, flags, columns, newer_than, self.timeout_s))
+
+    def chosen(self, storage: RemoteStorage) -> tuple[str, ...]:
+        """The columns, in the order of the storage."""
+        known = storage.signature.columns
+        for name in self.columns or ():
+            if name not in known:
+                raise UsageError(f"table {self.table} has no column {name!r}{did_you_mean(name, known)}")
+        return tuple(name for name in known if self.columns is None or name in self.columns)
+
+    def batch(self, message: bytes, storage: RemoteStorage, server: int) -> tuple[ServerBatch, list[memoryview]]:
+        """The batch that a server has sent, and where its rows go."""
+        word, rest = read(Samples, message)
+        records = (word.count, STRETCHES + len(storage.signature.columns))
+        probabilities, of_items = arrays(rest, ((word.count,), torch.float64), (records, torch.int64))
+        rows = Rows.empty(storage.signature, (word.count, word.longest), columns=self.chosen(storage))
+        targets = [bytes_of(words) for words in rows.words.values()]
+        return ServerBatch(rows, of_items, probabilities, word.table_size, server), targets

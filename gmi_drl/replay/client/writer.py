@@ -1,0 +1,229 @@
+"""Writes steps and items to a replay server, many in one message (Reverb, section 3.7)."""
+
+import time
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.links.framing import DATA
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.replay.client.connection import ANSWER_S, RemoteStorage, ServerConnection, raise_error
+from gmi_drl.replay.client.pending import Answers, PendingItems
+from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
+from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.words import END_OF_EPISODE, ITEMS, NEXT_CALL, STEPS, Steps, bytes_of, write
+
+AT_ONCE_BYTES, AT_ONCE_ITEMS, AT_ONCE_S = 256 * 1024, 1024, 0.005
+"""What is sent as soon as there is so much of it, or it is so old, at the next call."""
+
+
+class Writer:
+    """A stream of steps to one storage of a server, and items of them in its tables. One thread may use it.
+
+    It writes what the server's open block gets, and begins a new one when the server does. An item has steps that the
+    last `append` wrote, or up to `longest` of the steps before, of one episode.
+
+    Args:
+        connection: Its own.
+        storage: Where the steps go.
+        max_in_flight_items: Items that are sent and not acknowledged, at most; then `create_items` waits.
+        timeout_s: Seconds that the server lets items wait for room, or for the limiter.
+
+    Attributes:
+        step: The number of the next step, from 0.
+
+    Errors of the server come at the next call, or at `flush`.
+    """
+
+    def __init__(
+        self,
+        connection: ServerConnection,
+        storage: RemoteStorage,
+        max_in_flight_items: int = 65_536,
+        timeout_s: float = WAIT_S,
+    ) -> None:
+        if max_in_flight_items < 1:
+            raise UsageError(f"max_in_flight_items must be 1 at least, not {max_in_flight_items}")
+        self.step, self.timeout_s = 0, timeout_s
+        self._connection, self._storage, self._most = connection, storage, max_in_flight_items
+        self._buffer = Rows.empty(storage.signature, (storage.block_steps,))
+        self._rows = self._sent = storage.block_steps  # of the open block: there is none yet
+        self._length = self._episode = 0  # steps of the episode, `longest` at most; its first step
+        self._flags = 0
+        self._since = time.monotonic()
+        self._items = PendingItems(storage.block_steps)
+        self._answers = Answers()
+
+    @property
+    def acknowledged(self) -> int:
+        """Items that are in, for sure."""
+        return self._answers.acknowledged
+
+    def append(self, fields: Mapping[str, Tensor]) -> int:
+        """Write n steps of one episode, which goes on.
+
+        Args:
+            fields: `[n, *shape]` of each field.
+
+        Returns:
+            The number of the first of them.
+
+        Raises:
+            UsageError: if a field is missing, unknown or of another shape or type.
+        """
+        self._raise()
+        self._storage.signature.check(fields)
+        if self._items.has_full_blocks:
+            self.send()
+            self._items.forget_full_blocks()
+            self._flags |= NEXT_CALL
+        first, count, done = self.step, len(next(iter(fields.values()))), 0
+        while done < count:
+            if self._rows == self._storage.block_steps:
+                self._open_block()
+            part = min(count - done, self._storage.block_steps - self._rows)
+            for name, value in fields.items():
+                self._buffer.fields[name][self._rows : self._rows + part].copy_(value[done : done + part])
+            self._rows += part
+            self.step += part
+            self._length = min(self._length + part, self._storage.longest)
+            done += part
+        self._send_if_due()
+        return first
+
+    def create_items(
+        self,
+        table: str,
+        first: int | Tensor,
+        length: int | Tensor = 1,
+        priority: float | Tensor = 1.0,
+        version: int = 0,
+    ) -> None:
+        """Make items of steps. They are in when `flush` returns.
+
+        Args:
+            table: One of this storage.
+            first: First steps, by their numbers: one, `[n]`, or `[n, columns]` if columns have different stretches.
+            length: Steps of all, `[n]` or `[n, columns]`.
+            priority: Of all, or `[n]`.
+            version: Of the policy that acted.
+
+        Raises:
+            UsageError: if the table or the steps are not there (any more).
+            GmiError: if the server has refused earlier items, with how many are in and how many are not.
+        """
+        self._raise()
+        number, storage = self._connection.table(table)
+        if storage.number != self._storage.number:
+            raise UsageError(f"table {table} has another storage than this writer")
+        first = torch.as_tensor(first, dtype=torch.int64)
+        first = first.reshape(-1, 1) if first.dim() < 2 else first
+        length = torch.as_tensor(length, dtype=torch.int64)
+        length = (length if length.dim() == 2 else length.reshape(-1, 1)).expand_as(first)
+        oldest = max(self._items.first_step, self._episode)
+        if not bool(((length >= 1) & (length <= storage.longest) & (first + length <= self.step)).all()) or not bool(
+            (first >= oldest).all()
+        ):
+            text = f"items have 1 to {storage.longest} steps, of those from {oldest} to {self.step - 1}"
+            raise UsageError(f"table {table}: {text}: make them before older steps are gone")
+        self._items.add(number, first, length, priority, version)
+        self._send_if_due()
+        if self._answers.in_flight > self._most:
+            self._wait(lambda: self._answers.in_flight <= self._most, self.timeout_s)
+
+    def end_episode(self) -> None:
+        """End the episode: no later item has steps of it."""
+        self._raise()
+        self.send()
+        if self._length:
+            word = Steps(self._storage.number, 0, END_OF_EPISODE, self.timeout_s)
+            self._connection.framed.send_together([(STEPS, write(word))])
+        self._length, self._episode = 0, self.step
+
+    def flush(self, timeout_s: float = WAIT_S) -> int:
+        """Send everything, and wait until all items are in. Returns how many of this writer are.
+
+        Raises:
+            ReplayTimeoutError: if they are not in time; they may come in later. `done` says how many are in.
+            ServerLostError: if the server ended; the message says how many items are in for sure.
+            GmiError: if the server refused some.
+        """
+        self.send()
+        self._wait(lambda: not self._answers.in_flight, timeout_s)
+        self._raise()
+        return self.acknowledged
+
+    def send(self) -> None:
+        """Send what is there, and read what the server has answered. Waits if the network takes no more."""
+        frames: list[tuple[int, list[bytes | memoryview]]] = []
+        if count := self._rows - self._sent:
+            word = Steps(self._storage.number, count, self._flags, self.timeout_s)
+            rows = slice(self._sent, self._rows)
+            frames.append((STEPS, write(word)))
+            frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
+            self._sent, self._flags = self._rows, 0
+        for table, version, tensors in self._items.take():
+            request = self._connection.next_request()
+            frames.append((ITEMS, self._items.message(request, table, version, self.timeout_s, tensors)))
+            self._answers.sent(request, len(tensors[0]))
+        self._since = time.monotonic()
+        if frames:
+            self._connection.framed.send_together(frames)
+            self._connection.read(self._answers.handle)
+            if not self._connection.framed.is_open:
+                self._wait(lambda: False, 0.0)
+
+    def close(self, timeout_s: float = WAIT_S) -> None:
+        """Flush, and end the connection."""
+        try:
+            self.flush(timeout_s)
+        finally:
+            self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+        else:
+            self._connection.close()
+
+    def _send_if_due(self) -> None:
+        pending = (self._rows - self._sent) * self._storage.signature.step_bytes
+        is_due = pending >= AT_ONCE_BYTES or self._items.count >= AT_ONCE_ITEMS
+        if is_due or time.monotonic() - self._since > AT_ONCE_S:
+            self.send()
+
+    def _open_block(self) -> None:
+        """Go on where the server does: in a new block, behind a copy of the steps that coming items may need."""
+        self.send()
+        if self._connection.framed.is_sending:  # the buffer is written over now
+            self._wait(lambda: not self._connection.framed.is_sending, self.timeout_s + ANSWER_S)
+        carried = min(self._length, self._storage.longest - 1)
+        self._items.open_block(self.step - carried, self.step)
+        self._rows = self._sent = carried
+
+    def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        try:
+            self._connection.wait(lambda: is_done() or self._answers.is_over, self._answers.handle, deadline, "items")
+        except ReplayTimeoutError:
+            raise ReplayTimeoutError(f"{self._told()} after {timeout_s:g} s", self.acknowledged) from None
+        except GmiError as error:
+            raise type(error)(f"{error}; {self._told()}") from None
+        self._raise()
+
+    def _raise(self) -> None:
+        """Raise what the server has told, once."""
+        if (told := self._answers.failure) is not None:
+            self._answers.failure = None
+            raise_error(told | {"message": f"{told['message']}; {self._told()}", "done": self.acknowledged})
+
+    def _told(self) -> str:
+        answers = self._answers
+        missing = answers.in_flight + self._items.count
+        return f"{answers.acknowledged} items are in, {answers.refused} were refused, {missing} are not acknowledged"

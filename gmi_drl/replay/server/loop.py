@@ -1,0 +1,248 @@
+"""The one thread of a server: accepts clients, reads their messages in turns, and serves those that wait."""
+
+import json
+import logging
+import os
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from select import EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP, epoll
+from typing import Any
+
+from gmi_drl.comm.links.framing import FramedConnection, FrameError
+from gmi_drl.comm.links.token_listener import Client, TokenListener
+from gmi_drl.errors import MachineError
+from gmi_drl.replay.server.connection import Connection
+from gmi_drl.replay.server.handling import Handler
+from gmi_drl.replay.words import MESSAGE_BYTES, VERSION, WELCOME, WordError, to_json
+
+LOG = logging.getLogger("gmi_drl.replay")
+
+HELLO_BYTES = 1024
+"""The most bytes of a greeting."""
+
+_TURN_BYTES = 2**20
+_TURN_MESSAGES = 16
+_LOOK_S = 0.05
+_CLIENTS = 256  # that may be greeting at once
+
+
+class Loop:
+    """Serves clients until it is stopped. A ready client gets some messages or 1 MiB, then the next one.
+
+    Args:
+        listener: A listening socket.
+        token: What clients greet with.
+        handler: Knows the tables.
+        hang_s: Seconds after which a client is cut off that does not read what it asked for.
+
+    Attributes:
+        connections: By descriptor.
+        received: Bytes of rows that clients have sent, which have gone.
+        sent: Bytes of rows that they got.
+    """
+
+    def __init__(self, listener: socket.socket, token: str, handler: Handler, hang_s: float) -> None:
+        self.connections: dict[int, Connection] = {}
+        self.received = self.sent = 0
+        self._socket, self._handler, self._hang_s = listener, handler, hang_s
+        self._listener = TokenListener(listener, token, HELLO_BYTES, _CLIENTS)
+        self._epoll = epoll()
+        self._epoll.register(self._listener.fileno(), EPOLLIN)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._epoll.register(self._wake, EPOLLIN)
+        self._calls: deque[Callable[[], None]] = deque()
+        self._parked: list[Connection] = []
+        self._wanted: dict[int, int] = {}
+        self._sending: set[Connection] = set()
+        self._numbers = 0
+        self._looked = self._warned = 0.0
+        self._is_stopped = False
+
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function in the loop's thread. For other threads."""
+        self._calls.append(function)
+        os.eventfd_write(self._wake, 1)
+
+    def stop(self) -> None:
+        """Let `run` return. For other threads."""
+        self._is_stopped = True
+        os.eventfd_write(self._wake, 1)
+
+    def run(self) -> None:
+        """Serve until `stop`, then close everything."""
+        try:
+            while not self._is_stopped:
+                self._turn()
+        finally:
+            for connection in list(self.connections.values()):
+                self._close(connection, None)
+            self._listener.close()
+            self._socket.close()
+            self._epoll.close()
+            os.close(self._wake)
+
+    def waiting(self) -> list[Connection]:
+        """The clients whose requests wait, the longest waiting first."""
+        return list(self._parked)
+
+    def _turn(self) -> None:
+        ready = self._epoll.poll(self._wait_s())
+        for descriptor, events in ready:
+            if descriptor == self._wake:
+                self._run_calls()
+            elif descriptor == self._listener.fileno():
+                self._accept()
+            elif connection := self.connections.get(descriptor):
+                self._serve(connection, events)
+        now = time.monotonic()
+        is_time = now - self._looked > _LOOK_S
+        if self._parked and (ready or is_time):
+            self._retry(now)
+        if is_time:
+            self._looked = now
+            self._look(now)
+
+    def _wait_s(self) -> float:
+        return _LOOK_S if self._parked or self._sending else 1.0
+
+    def _run_calls(self) -> None:
+        with suppress(BlockingIOError):
+            os.eventfd_read(self._wake)
+        while self._calls:
+            self._calls.popleft()()
+
+    def _accept(self) -> None:
+        try:
+            clients = self._listener.poll()
+        except MachineError as error:
+            if time.monotonic() - self._warned > 60:
+                self._warned = time.monotonic()
+                LOG.warning("%s", error)
+            time.sleep(0.01)  # it stays ready; those who are connected go on
+            return
+        for client in clients:
+            self._welcome(client)
+
+    def _welcome(self, client: Client) -> None:
+        hello = _hello(client.payload)
+        pid = pid if isinstance(pid := hello.get("pid"), int) else 0
+        self._numbers += 1
+        with suppress(OSError):
+            client.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        framed = FramedConnection(client.connection, pid, MESSAGE_BYTES)
+        connection = Connection(framed, f"process {pid} ({_peer(client)})", self._numbers, self._handler.storages)
+        self.connections[framed.fileno()] = connection
+        self._epoll.register(framed.fileno(), 0)
+        if hello.get("version") != VERSION:
+            text = f"this server speaks version {VERSION} of the protocol, the client {hello.get('version')}"
+            connection.send_error(0, WordError(f"{text}: install the same gmi-drl on both sides"))
+            self._close(connection, text)
+            return
+        connection.send(WELCOME, [to_json(0, self._handler.welcome())])
+        self._want(connection)
+
+    def _serve(self, connection: Connection, events: int) -> None:
+        try:
+            if events & EPOLLOUT:
+                connection.framed.flush()
+                connection.flushed()
+            if connection.parked:
+                if events & (EPOLLRDHUP | EPOLLHUP):
+                    self._close(connection, None)
+                    return
+            elif events & ~EPOLLOUT:
+                self._read(connection)
+        except (FrameError, WordError) as error:
+            self._close(connection, str(error))
+            return
+        except Exception as error:  # a fault of ours must not end the others' tables
+            LOG.exception("%s", connection.name)
+            self._close(connection, f"{type(error).__name__}: {error}")
+            return
+        if not connection.framed.is_open:
+            self._close(connection, None)
+            return
+        self._want(connection)
+
+    def _read(self, connection: Connection) -> None:
+        for number, (kind, message) in enumerate(connection.framed.read(_TURN_BYTES), start=1):
+            connection.settle()
+            request = self._handler.handle(connection, kind, message)
+            if request is not None and not request.attempt():
+                connection.parked = request
+                self._parked.append(connection)
+                return
+            if number == _TURN_MESSAGES or connection.framed.is_sending:
+                break
+        connection.settle()
+
+    def _retry(self, now: float) -> None:
+        """Attempt all requests that wait, the longest waiting first."""
+        for connection in self.waiting():
+            request = connection.parked
+            if request is None:
+                continue
+            try:
+                if not request.attempt():
+                    if now < request.deadline:
+                        continue
+                    request.expire()
+            except WordError as error:
+                self._close(connection, str(error))
+                continue
+            except Exception as error:
+                LOG.exception("%s", connection.name)
+                self._close(connection, f"{type(error).__name__}: {error}")
+                continue
+            self._parked.remove(connection)
+            connection.parked = None
+            self._want(connection)
+
+    def _look(self, now: float) -> None:
+        """Help or cut off clients that do not read, and those that do not greet."""
+        self._accept()
+        for connection in list(self._sending):
+            connection.look(now)
+            if now - connection.reading_since > self._hang_s:
+                self._close(connection, f"it has not read for {self._hang_s:g} s (hang_s)")
+
+    def _want(self, connection: Connection) -> None:
+        """Read no more from a client that waits or has not read its last answer: the network holds it back."""
+        is_sending = connection.framed.is_sending
+        (self._sending.add if is_sending else self._sending.discard)(connection)
+        events = EPOLLOUT if is_sending else EPOLLRDHUP if connection.parked else EPOLLIN
+        descriptor = connection.framed.fileno()
+        if self._wanted.get(descriptor) != events:
+            self._wanted[descriptor] = events
+            self._epoll.modify(descriptor, events)
+
+    def _close(self, connection: Connection, reason: str | None) -> None:
+        if reason is not None:
+            LOG.warning("%s was closed: %s", connection.name, reason)
+        descriptor = connection.framed.fileno()
+        self.connections.pop(descriptor, None)
+        self._wanted.pop(descriptor, None)
+        self._sending.discard(connection)
+        if connection in self._parked:
+            self._parked.remove(connection)
+        self.received += connection.framed.received
+        self.sent += connection.framed.sent
+        connection.close()
+
+
+def _hello(payload: bytes) -> Mapping[str, Any]:
+    try:
+        hello = json.loads(payload)
+    except (ValueError, RecursionError):
+        return {}
+    return hello if isinstance(hello, dict) else {}
+
+
+def _peer(client: Client) -> str:
+    try:
+        return ":".join(map(str, client.connection.getpeername()[:2]))
+    except OSError:
+        return "gone"

@@ -1,0 +1,239 @@
+"""What a replay server and its clients say to each other: a kind, a fixed struct, arrays of 8-byte numbers, then rows.
+
+JSON is for what is rare: greetings, infos, errors. Everything is little-endian. A reader checks all lengths before it
+makes room for anything.
+"""
+
+import json
+import math
+import struct
+import sys
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
+from gmi_drl.errors import GmiError, MachineError
+
+VERSION = 1
+"""Of the protocol. Server and clients have the same."""
+
+MESSAGE_BYTES = 64 * 1024
+"""The most bytes of a message to a server. Rows are no part of it."""
+
+REPLY_BYTES = 16 * 2**20
+"""The most bytes of a message to a client."""
+
+DATA_BYTES = 64 * 2**20
+"""The most bytes of rows in an answer, and of a column that is sent at once."""
+
+ITEMS_AT_ONCE = 1024
+"""Items of a message, and keys, at most."""
+
+LONGEST_WAIT_S = 86_400.0
+"""Seconds that a request waits at most."""
+
+NO_TOKEN = "-" * 32
+"""The token of a server that has none."""
+
+(
+    WELCOME,
+    ERROR,
+    STEPS,
+    ITEMS,
+    ACK,
+    SAMPLE,
+    SAMPLES,
+    LEASE,
+    LEASED,
+    RELEASE,
+    UPDATE,
+    DELETE,
+    RESET,
+    INFO,
+    CHECKPOINT,
+    DONE,
+) = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 16)
+"""Kinds of messages.
+
+WELCOME: the tables of a server. ERROR: why a request failed. STEPS: rows follow, one frame a column, for the writer's
+open block. ITEMS: stretches of that block become items. ACK: so many have. SAMPLE, SAMPLES: a batch is wanted, and
+follows. LEASE, LEASED: a client in shared memory wants to write, and where. RELEASE: it has read. UPDATE, DELETE,
+RESET, INFO, CHECKPOINT: what tables do. DONE: the answer to these.
+"""
+
+END_OF_EPISODE, IN_PLACE, NEXT_CALL = 1, 2, 4
+"""Flags of STEPS: no later item has steps of this episode; the rows are in shared memory already, none follow; no later
+item has steps of blocks that are full now."""
+
+FLEXIBLE, DISTINCT, PLACES = 1, 2, 4
+"""Flags of SAMPLE: fewer items will do; none twice; the client reads the rows in shared memory."""
+
+
+class WordError(GmiError):
+    """A message is not what its kind says."""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """STEPS."""
+
+    storage: int
+    count: int
+    flags: int
+    timeout_s: float
+    layout: ClassVar[struct.Struct] = struct.Struct("<IIId")
+
+
+@dataclass(frozen=True)
+class Items:
+    """ITEMS. Behind it first rows, lengths `[count, columns]` each, and priorities `[count]`.
+
+    Rows are counted in the blocks that this client has opened, the first of which begins with row 0.
+    """
+
+    request: int
+    table: int
+    count: int
+    columns: int
+    version: int
+    timeout_s: float
+    layout: ClassVar[struct.Struct] = struct.Struct("<QIIIqd")
+
+
+@dataclass(frozen=True)
+class Sample:
+    """SAMPLE. `columns` has a bit for each that is wanted; `newer_than` is -1 for any version."""
+
+    request: int
+    table: int
+    count: int
+    flags: int
+    columns: int
+    newer_than: int
+    timeout_s: float
+    layout: ClassVar[struct.Struct] = struct.Struct("<QIIIQqd")
+
+
+@dataclass(frozen=True)
+class Samples:
+    """SAMPLES. Behind it probabilities `[count]` and records `[count, 3 + columns]`; then rows, a frame a column.
+
+    `ticket` is for RELEASE, and -1 if rows follow.
+    """
+
+    request: int
+    count: int
+    longest: int
+    table_size: int
+    ticket: int
+    layout: ClassVar[struct.Struct] = struct.Struct("<QIIQq")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """UPDATE, with keys `[count]` and priorities `[count]` behind it; DELETE, with keys."""
+
+    request: int
+    table: int
+    count: int
+    layout: ClassVar[struct.Struct] = struct.Struct("<QII")
+
+
+@dataclass(frozen=True)
+class Number:
+    """A request and a number: a count in ACK and DONE, a table in RESET, a step in CHECKPOINT, a storage in LEASE."""
+
+    request: int
+    number: int
+    layout: ClassVar[struct.Struct] = struct.Struct("<Qq")
+
+
+@dataclass(frozen=True)
+class Lease:
+    """LEASED: the place of the next row, and how many fit."""
+
+    request: int
+    place: int
+    room: int
+    layout: ClassVar[struct.Struct] = struct.Struct("<QQQ")
+
+
+Word = TypeVar("Word", Steps, Items, Sample, Samples, Keys, Number, Lease)
+
+
+def write(word: Any, *arrays: Tensor) -> list[bytes | memoryview]:
+    """The pieces of a message: the struct, then arrays of 8-byte numbers on the CPU."""
+    return [
+        word.layout.pack(*vars(word).values()),
+        *(array.contiguous().numpy().view("u1").data.cast("B") for array in arrays if array.numel()),
+    ]
+
+
+def read(word: type[Word], message: bytes) -> tuple[Word, memoryview]:
+    """Read the struct of a message. Returns what is behind it, too.
+
+    Raises:
+        WordError: if it is too short, or a time is no number.
+    """
+    size = word.layout.size
+    if len(message) < size:
+        raise WordError(f"{word.__name__} has {len(message)} bytes, {size} are the least")
+    read = word(*word.layout.unpack_from(message))
+    timeout_s = getattr(read, "timeout_s", 0.0)
+    if not 0 <= timeout_s <= LONGEST_WAIT_S:
+        raise WordError(f"a wait of {timeout_s} s: 0 to {LONGEST_WAIT_S:g} are allowed")
+    return read, memoryview(message)[size:]
+
+
+def arrays(rest: memoryview, *shapes: tuple[tuple[int, ...], torch.dtype]) -> list[Tensor]:
+    """The arrays of 8-byte numbers in all that is behind a struct.
+
+    Raises:
+        WordError: if there are more or fewer bytes.
+    """
+    sizes = [math.prod(shape) for shape, _ in shapes]
+    if 8 * sum(sizes) != len(rest):
+        raise WordError(f"{len(rest)} bytes of numbers came where {8 * sum(sizes)} were expected")
+    whole, parts, start = bytearray(rest), [], 0
+    for size, (shape, dtype) in zip(sizes, shapes, strict=True):
+        part = (
+            torch.frombuffer(whole, dtype=dtype, count=size, offset=8 * start) if size else torch.empty(0, dtype=dtype)
+        )
+        parts.append(part.view(shape))
+        start += size
+    return parts
+
+
+def to_json(request: int, content: Any) -> bytes:
+    """A message of a request with JSON."""
+    return struct.pack("<Q", request) + json.dumps(content).encode()
+
+
+def from_json(message: bytes) -> tuple[int, Any]:
+    """Read what `to_json` wrote.
+
+    Raises:
+        WordError: if it is something else.
+    """
+    try:
+        return struct.unpack_from("<Q", message)[0], json.loads(message[8:])
+    except (struct.error, ValueError, RecursionError) as error:
+        raise WordError(f"no JSON: {error}") from None
+
+
+def bytes_of(words: Tensor) -> memoryview:
+    """The bytes of contiguous rows on the CPU."""
+    return words.numpy().reshape(-1).view("u1").data
+
+
+def check_byte_order() -> None:
+    """Raise where numbers are not little-endian.
+
+    Raises:
+        MachineError: there.
+    """
+    if sys.byteorder != "little":
+        raise MachineError("replay servers and clients run on little-endian machines only")
