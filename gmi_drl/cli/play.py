@@ -15,7 +15,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
-    from gmi_drl.algo.agent import Agent
+    from gmi_drl.algo.policy import ActingAgent
     from gmi_drl.roles.serving.player import Episode, Player
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.workload import TaskSpec
@@ -124,7 +124,7 @@ def _size(text: str) -> tuple[int, int]:
 
 
 def _report(
-    folder: "RunFolder", agent: "Agent", player: "Player", steps: int, output: Path | None, format: str
+    folder: "RunFolder", agent: "ActingAgent", player: "Player", steps: int, output: Path | None, format: str
 ) -> None:
     """Print the episodes and the name of the video."""
     spec, running = player.task.spec, player.running()
