@@ -69,7 +69,7 @@ def write_files(folder: Path) -> None:
     (folder / "layouts" / "kuberay.yaml").unlink()
     _write_layouts(folder)
     _write_agents(folder / "agents")
-    for kind in ("ppo", "a3c", "rsl_rl"):
+    for kind in ("ppo", "a3c", "rsl_rl", "sac"):
         _write_run(folder / "runs" / kind, kind)
 
 
@@ -149,9 +149,8 @@ def _write_run(path: Path, kind: str) -> None:
     import torch
 
     from gmi_drl import scheduler
-    from gmi_drl.algo.agent import make_agent
-    from gmi_drl.algo.flat_parameters import FlatParameters
-    from gmi_drl.config.run_config import acting_of, apply_settings, default_config
+    from gmi_drl.config.run_config import apply_settings, default_config
+    from gmi_drl.roles.serving.player import new_agent
     from gmi_drl.run import checkpoint
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TEMPLATES
@@ -178,9 +177,8 @@ def _write_run(path: Path, kind: str) -> None:
         "parameters": torch.zeros(4),
     }
     if kind != "rsl_rl":
-        agent = make_agent(task, acting_of(config), torch.device("cpu"), seed=0)
-        flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=torch.zeros)
-        learner = {"normaliser": agent.normaliser.statistics, "parameters": flat.vector}
+        agent, vector = new_agent(task, config, torch.device("cpu"))
+        learner = {"normaliser": agent.normaliser.statistics, "parameters": vector}
     checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", learner)
     facts = {"layout": layout.digest, "num_env": layout.num_env, "env_steps": 64, "iteration": 2, "learning_rate": 1e-3}
     checkpoint.commit(folder.checkpoints, 2, checkpoint.NO_TRAINING | facts, kept=2)

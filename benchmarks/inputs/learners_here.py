@@ -18,6 +18,7 @@ from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.comm.reductions.single import NoReduction
+from gmi_drl.config.learners import OffPolicyConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.layout.cut import Cut
@@ -29,7 +30,8 @@ from gmi_drl.roles.dedicated.agent import TrainingAgent
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
 from gmi_drl.roles.dedicated.simulator import TrainingSimulator
 from gmi_drl.roles.peer import Peer
-from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.replay.replica import ReplayReplica
+from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.ppo_replica import PPOReplica
@@ -47,7 +49,7 @@ class Apart:
     def __init__(self, config: RunConfig) -> None:
         self.task, self.learner = make("ant", num_env=N, seed=1), a3c_of(config)
         self.a3c = make_a3c(self.task.spec, config, NoReduction(), CPU)
-        agent, self.vector = new_agent(self.task.spec, config, CPU)
+        agent, self.vector = new_actor_critic(self.task.spec, config, CPU)
         evaluate, noise = partial(agent.evaluate_actions, config=self.learner), torch.Generator().manual_seed(2)
         self.actor = Actor(self.task, agent, self.learner, noise, evaluate=evaluate)
         end_soon(self.task)
@@ -103,7 +105,7 @@ class Dedicated(RemoteReplica):
         roles = zip((TrainingSimulator, TrainingAgent), managers, strict=False)
         self._threads = [threading.Thread(target=_play, args=(*role, i), daemon=True) for i, role in enumerate(roles)]
         agent = Peer(managers[2], 1)
-        with patch.object(Actor, "_stagger", lambda actor: end_soon(actor.task)):
+        with patch("gmi_drl.roles.training.actor.stagger", lambda task, generator: end_soon(task)):
             for thread in self._threads:
                 thread.start()
             told = agent.receive(HANG_S)
@@ -154,9 +156,13 @@ def made(config: RunConfig, template: str | None = None) -> Any:
         return Dedicated(config)
     if config.learner.kind == "a3c":
         return Apart(config)
-    task = make("ant", num_env=N, seed=1)
+    task = make("gymnasium:CartPole-v1" if config.learner.kind == "dqn" else "ant", num_env=N, seed=1)
     learner: Any
-    if config.learner.kind == "rsl_rl":
+    if isinstance(config.learner, OffPolicyConfig):
+        sizes = {"num_env": N, "group_num_env": N}
+        learner = ReplayReplica(task.spec, config, NoReduction(), device=CPU, seed=config.seed, **sizes)
+        learner.attach_task(task, seed=2)
+    elif config.learner.kind == "rsl_rl":
         from gmi_drl.roles.rsl_rl.replica import RslRlReplica
 
         torch.manual_seed(1)
@@ -164,5 +170,6 @@ def made(config: RunConfig, template: str | None = None) -> Any:
     else:
         learner = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=CPU, seed=config.seed)
         learner.attach_task(task, seed=2)
-    end_soon(task)
+    if not task.counts_by_itself:
+        end_soon(task)
     return learner

@@ -106,4 +106,50 @@ RSL_RL = {
     },
 }
 
-OF_LEARNER = {"ppo": PPO, "a3c": A3C, "rsl_rl": RSL_RL}
+FROM_REPLAY = {
+    "learner.reward_scale": "0.5",
+    "learner.hidden": "[16]",
+    "learner.activation": "tanh",
+    "learner.horizon": "6",
+    "learner.updates_per_step": "2.0",
+    "learner.batch": "4",
+    "learner.learning_rate": "3e-3",
+    "learner.gamma": "0.5",
+    "learner.replay.size": "500",
+    "learner.replay.placement": "cpu",
+    "learner.replay.update_size": "12",
+    "learner.replay.min_size": "400",
+    "learner.replay.sampler": "prioritized",
+    "learner.replay.exponent": "0.3",
+    "learner.replay.beta": "0.9",
+    "learner.replay.n_step": "2",
+    "learner.replay.next_obs": "twice",
+    "learner.replay.saved": "false",
+}
+
+DQN = {
+    **FROM_REPLAY,
+    "learner.normalise": "true",
+    "learner.conv": "[[4, 3, 1]]",
+    "learner.features": "16",
+    "learner.dueling": "true",
+    "learner.stream": "16",
+    "learner.double": "false",
+    "learner.target_every": "1",
+    "learner.epsilon_start": "0.0",
+    "learner.epsilon_end": "0.9",
+    "learner.epsilon_steps": "1",
+    "learner.max_grad_norm": "1e-4",
+}
+
+SAC = {
+    **FROM_REPLAY,
+    "learner.normalise": "false",
+    "learner.layer_norm": "true",
+    "learner.tau": "0.5",
+    "learner.actor_every": "2",
+    "learner.alpha": "0.1",
+    "learner.target_entropy": "3.0",
+}
+
+OF_LEARNER = {"ppo": PPO, "a3c": A3C, "rsl_rl": RSL_RL, "dqn": DQN, "sac": SAC}

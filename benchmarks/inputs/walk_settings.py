@@ -32,7 +32,8 @@ from other_settings import OF_LEARNER, RUN
 from settings_read import STARTS, arrived
 
 from gmi_drl.algo.flat_parameters import tensor_digest
-from gmi_drl.config.learners import A3CConfig, LearnerConfig, PPOConfig, RslRlConfig
+from gmi_drl.config.learners import A3CConfig, DQNConfig, LearnerConfig, PPOConfig, RslRlConfig, SACConfig
+from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.run_config import RunConfig, apply_settings
@@ -42,10 +43,13 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TEMPLATES
 
 OURS = PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,), clip=0.05)
+REPLAY = ReplaySettings(size=400, min_size=1, sampler="prioritized", placement="device", update_size=4)
 BASES: dict[str, LearnerConfig] = {
     "ppo": OURS,
     "a3c": A3CConfig(horizon=4, minibatches=2, hidden=(8,)),
     "rsl_rl": RslRlConfig(runner=runner_config(OURS)),
+    "dqn": DQNConfig(horizon=4, batch=8, hidden=(8,), stream=8, learning_rate=0.1, epsilon_steps=30, replay=REPLAY),
+    "sac": SACConfig(horizon=4, batch=8, hidden=(8,), replay=REPLAY),
 }
 NEED_MORE = frozenset({"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision"})
 """A compiler and a minute; a robot that is symmetric; a GPU."""

@@ -28,7 +28,7 @@ class Agent:
     def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
         """Actions `[N, A]` for observations: the most likely, or with noise of the distribution `[N, P]` a sample."""
         if noise is None:
-            return self.policy.distribution.mode(self.policy.params(self.normaliser(obs)))
+            return self.policy.mode(self.normaliser(obs))
         return self.policy.act(self.normaliser(obs), noise)[0]
 
     @torch.no_grad()

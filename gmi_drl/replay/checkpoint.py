@@ -71,7 +71,7 @@ def save(folder: Path, source: Source, trainer_step: int) -> None:
         draft.mkdir(parents=True)
         with source.snapshot() as state:
             rows = {name: tensor.contiguous().cpu() for name, tensor in state["rows"].items()}
-            tensors, numbers = _flattened({name: part for name, part in state.items() if name != "rows"})
+            tensors, numbers = flattened({name: part for name, part in state.items() if name != "rows"})
             save_file(tensors, draft / STATE)
             save_file(rows, draft / ROWS)
         digests = {name: _digest_of(draft / name) for name in (STATE, ROWS)}
@@ -115,7 +115,7 @@ def restore(folder: Path, source: Source) -> int:
     if differences:
         raise UsageError(f"{folder} is of another source: {'; '.join(differences)}")
     tensors = {name: _read(folder / name, index.sha256[name]) for name in (STATE, ROWS)}
-    source.load_state_dict(_nested(tensors[STATE] | index.numbers) | {"rows": tensors[ROWS]})
+    source.load_state_dict(nested(tensors[STATE] | index.numbers) | {"rows": tensors[ROWS]})
     return index.trainer_step
 
 
@@ -142,14 +142,14 @@ def _sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _flattened(state: Mapping[str, Any], name: str = "") -> tuple[dict[str, Tensor], dict[str, int]]:
+def flattened(state: Mapping[str, Any], name: str = "") -> tuple[dict[str, Tensor], dict[str, int]]:
     """The tensors and the numbers in nested dicts, by dotted names."""
     tensors: dict[str, Tensor] = {}
     numbers: dict[str, int] = {}
     for key, value in state.items():
         place = f"{name}.{key}" if name else key
         if isinstance(value, Mapping):
-            below = _flattened(value, place)
+            below = flattened(value, place)
             tensors |= below[0]
             numbers |= below[1]
         elif isinstance(value, Tensor):
@@ -159,12 +159,13 @@ def _flattened(state: Mapping[str, Any], name: str = "") -> tuple[dict[str, Tens
     return tensors, numbers
 
 
-def _nested(flat: Mapping[str, Any]) -> dict[str, Any]:
-    nested: dict[str, Any] = {}
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """The nested dicts of values by dotted names."""
+    found: dict[str, Any] = {}
     for name, value in flat.items():
         *path, last = name.split(".")
-        inner = nested
+        inner = found
         for part in path:
             inner = inner.setdefault(part, {})
         inner[last] = value
-    return nested
+    return found

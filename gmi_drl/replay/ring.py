@@ -17,7 +17,7 @@ from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.storage.device import DeviceStorage
-from gmi_drl.replay.windows import Windows, evaluate, flags_of
+from gmi_drl.replay.windows import VALID, Windows, evaluate, flags_of
 
 NEXT = "next/"
 """In front of the name of an observation: that after the window."""
@@ -132,6 +132,26 @@ class Ring:
         pending = getattr(self.storage, "pending", 0)
         return max(self.first, self.written - -(-pending // self.num_env) - self.n_step + self.is_twice)
 
+    @property
+    def windows(self) -> int:
+        """Windows that are complete, valid or not."""
+        return max(0, self.end - self.first) * self.num_env
+
+    def can_sample(self, count: int) -> bool:
+        """Whether the limiter allows `count` samples, and a window is complete."""
+        return self.windows > 0 and self.limiter.samples_allowed(count) == count
+
+    def mass(self) -> Tensor:
+        """Sum of what windows are drawn by, float64 `[]`: of a uniform ring the number of windows."""
+        return self._draws.mass(self)
+
+    def cut(self) -> None:
+        """Let no window have the newest step: another one than its own will follow it."""
+        self.storage.flush()
+        if self.written:
+            first = (self.written - 1) % self.steps * self.num_env
+            self.storage.rows.fields["flags"][first : first + self.num_env] &= ~VALID & 0xFF
+
     def add(self, fields: Mapping[str, Tensor], boundary: Tensor, valid: Tensor) -> None:
         """Add a step of all environments, over the oldest one if it is full.
 
@@ -165,7 +185,7 @@ class Ring:
         Raises:
             ReplayTimeoutError: if the limiter does not allow it, or no window is complete: nothing is waited for.
         """
-        if self.limiter.samples_allowed(count) < count or self.end <= self.first:
+        if not self.can_sample(count):
             why = self.limiter.why(count, "samples")
             raise ReplayTimeoutError(f"{count} windows of {self.n_step} steps are not there: {why}")
         self.limiter.counters.samples += count
@@ -180,7 +200,7 @@ class Ring:
             of = NEXT if self.is_twice else ""
             fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self.observations}
         fields |= {"reward": windows.reward, "discount": windows.discount}
-        return RingBatch(fields, keys, probabilities, (self.end - self.first) * self.num_env, (step, following))
+        return RingBatch(fields, keys, probabilities, self.windows, (step, following))
 
     def windows_at(self, keys: Tensor) -> Windows:
         """Evaluate the windows that begin at steps `[B]`, counted as keys are."""
@@ -218,8 +238,9 @@ class Ring:
     def snapshot(self) -> Iterator[dict[str, Any]]:
         """Everything that later samples depend on: nested dicts of tensors and numbers. They are not copied."""
         self.storage.flush()
+        filled = min(self.written, self.steps) * self.num_env
         yield {
-            "rows": self.storage.rows.words,
+            "rows": {column: words[:filled] for column, words in self.storage.rows.words.items()},
             "limiter": self.limiter.state_dict(),
             "draws": self._draws.state_dict(),
             "counts": {"written": self.written},
@@ -228,7 +249,7 @@ class Ring:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a `snapshot` of a ring with the same facts."""
         for column, words in self.storage.rows.words.items():
-            words.copy_(state["rows"][column])
+            words[: len(state["rows"][column])] = state["rows"][column]
         self.limiter.load_state_dict(state["limiter"])
         self.written = state["counts"]["written"]
         self._draws.load_state_dict(state["draws"])

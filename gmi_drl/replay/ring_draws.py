@@ -47,9 +47,13 @@ class UniformDraws:
             self._span[0].fill_(ring.first * ring.num_env)
             self._span[1].fill_((ring.end - ring.first) * ring.num_env)
 
+    def mass(self, ring: "Ring") -> Tensor:
+        """The number of windows, float64 `[]`."""
+        return torch.tensor(float(ring.windows), dtype=torch.float64, device=self.device)
+
     def draw(self, ring: "Ring", count: int) -> Draw:
         """Draw with replacement. Probabilities are those of all complete windows, valid or not."""
-        size = (ring.end - ring.first) * ring.num_env
+        size = ring.windows
         probabilities = torch.full((count,), 1 / size, dtype=torch.float64, device=self.device)
         if self.device.type != "cpu":
             return self._drawn_blindly(ring, count, probabilities)
@@ -122,6 +126,10 @@ class PrioritizedDraws:
     def spanned(self, ring: "Ring") -> None:
         """Note which windows there are, where a CUDA graph can read it."""
         self._uniform.spanned(ring)
+
+    def mass(self, ring: "Ring") -> Tensor:
+        """The sum of all weights, float64 `[]`."""
+        return self._tree.total.clone()
 
     def draw(self, ring: "Ring", count: int) -> Draw:
         """Draw with replacement; uniformly if all weights are 0."""

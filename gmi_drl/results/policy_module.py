@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.elu import Elu
+from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.roles.serving.player import EpisodePlayer, Player
 from gmi_drl.workload.observations import dtype_of
 from gmi_drl.workload.spaces import Observation, Part
@@ -34,7 +34,7 @@ class PolicyModule(nn.Module):
         notes: What a user must know besides.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: ActingAgent) -> None:
         super().__init__()
         self.policy = _exportable(deepcopy(agent.policy)).eval()
         self.observation: Observation = self.policy.observation
@@ -47,7 +47,7 @@ class PolicyModule(nn.Module):
 
     def forward(self, *parts: Tensor) -> Tensor:
         """Actions, the most likely ones."""
-        action: Tensor = self.policy.distribution.mode(self.policy.params(self._normalised(parts)))
+        action: Tensor = self.policy.mode(self._normalised(parts))
         return action
 
     def _normalised(self, parts: tuple[Tensor, ...]) -> Any:

@@ -48,7 +48,9 @@ def test_another_value_is_taken_or_refused_as_its_field_says(kind, place, text):
     after, setting = apply_settings(before, [f"{place}={text}"]), dict(leaves(before))[place].setting
     refused = refused_changes(before, after, [place])
     assert bool(refused) == bool(setting.fixed) and all(line.startswith(f"{place}: the run has") for line in refused)
-    assert bool(without_effect(after, [place])) == bool(setting.idle)
+    condition = setting.only_with and place.rpartition(".")[0] + "." + setting.only_with[0]
+    has_effect = not condition or dict(leaves(after))[condition].value == setting.only_with[1]
+    assert bool(without_effect(after, [place])) == bool(setting.idle or not has_effect)
     assert refused_changes(before, before, []) == []
 
 

@@ -11,7 +11,7 @@ from gmi_drl.config.settings import leaves
 
 OF_NO_WEIGHTS = {
     f"learner.runner.{key}" for key in ("check_for_nan", "logger", "run_name", "wandb_project", "neptune_project")
-}
+} | {"learner.replay.placement", "learner.replay.saved"}
 
 
 @cache

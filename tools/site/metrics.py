@@ -24,6 +24,13 @@ MEANINGS = {
     "learning_rate": "The learning rate",
     "action_std": "Standard deviation of the actions, mean over their dimensions",
     "skipped_steps": "Steps of the optimizer that were skipped, because a gradient was not finite",
+    "q_loss": "Loss of the values of actions (DQN, SAC)",
+    "q_mean": "Their mean",
+    "actor_loss": "Loss of SAC's policy",
+    "alpha": "Weight of the entropy in SAC",
+    "epsilon": "Share of random actions of DQN",
+    "updates": "Updates so far (DQN, SAC)",
+    "replay_steps": "Steps in the rings of all GMIs that may begin a window",
     "collect_s": "Seconds of simulating and acting",
 }
 PHASE_MEANINGS = {"sim_s": "simulating", "act_s": "acting", "learn_s": "learning", "sync_s": "waiting for other GMIs"}

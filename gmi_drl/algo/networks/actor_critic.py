@@ -85,6 +85,10 @@ class ActorCritic(nn.Module):
         params = self.params(obs)
         return self.distribution.sample(params, self.log_std, noise), params
 
+    def mode(self, obs: Tensor) -> Tensor:
+        """The most likely actions `[..., A]` for normalised observations."""
+        return self.distribution.mode(self.params(obs))
+
     def params(self, obs: Tensor) -> Tensor:
         """The distribution's numbers `[..., P]` for normalised observations `[..., *shape]`."""
         return self._allowed(self.actor(obs if self.trunk is None else self.trunk(obs)), obs)

@@ -157,6 +157,8 @@ class LearnerEntry:
         trainer: `module:class` of the role of a GMI that trains from channels, for templates with agents on other GMIs;
             None if it cannot.
         on_one_host: Whether all its GMIs must be on one host, because it exchanges data by means of one host.
+        agent: `module:function` that makes its agent as at the start of a run, for `play` and `serve`; None if its
+            policies are played with other tools. See `algo.agent.make_agent`.
     """
 
     name: str
@@ -169,6 +171,7 @@ class LearnerEntry:
     remedy: str = ""
     trainer: str | None = None
     on_one_host: bool = False
+    agent: str | None = None
 
     def obstacle(self) -> str | None:
         """Why this machine cannot run it, with the remedy; None if it can. Imports nothing."""
@@ -204,6 +207,7 @@ OUR_PPO = LearnerEntry(
     "gmi_drl.roles.training.holistic:Holistic",
     "gmi_drl.roles.probes.ppo_probe:PPOProbe",
     "gmi_drl.roles.probes.noise_probe:NoiseProbe",
+    agent="gmi_drl.algo.agent:make_agent",
 )
 RSL_RL = LearnerEntry(
     "rsl_rl",
@@ -221,9 +225,26 @@ A3C = LearnerEntry(
     "gmi_drl.config.learners.a3c:A3CConfig",
     None,
     trainer="gmi_drl.roles.decoupled.trainer:Trainer",
+    agent="gmi_drl.algo.agent:make_agent",
+)
+DQN = LearnerEntry(
+    "dqn",
+    "our DQN, from replay",
+    "gmi_drl.config.learners.dqn:DQNConfig",
+    "gmi_drl.roles.replay.role:Replaying",
+    "gmi_drl.roles.probes.replay_probe:ReplayProbe",
+    agent="gmi_drl.algo.dqn:make_dqn_agent",
+)
+SAC = LearnerEntry(
+    "sac",
+    "our SAC, from replay",
+    "gmi_drl.config.learners.sac:SACConfig",
+    "gmi_drl.roles.replay.role:Replaying",
+    "gmi_drl.roles.probes.replay_probe:ReplayProbe",
+    agent="gmi_drl.algo.sac:make_sac_agent",
 )
 
-LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL, A3C))
+LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL, A3C, DQN, SAC))
 """Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
 
 

@@ -20,7 +20,7 @@ from gmi_drl.roles.decoupled.trainer_connection import connect_to_trainers
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of, start_of
-from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.run.phases import ACT, SIMULATE
@@ -43,7 +43,7 @@ class ExperienceAgent(DRL_role):
         task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
         send_task_info(self, task, trainers)
         terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
-        agent, vector = new_agent(task.spec, config, device)
+        agent, vector = new_actor_critic(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
         evaluate = partial(agent.evaluate_actions, config=learner)
         actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)

@@ -12,7 +12,7 @@ from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.seeds import seed_of, start_of
-from gmi_drl.roles.serving.player import new_agent
+from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.templates.dedicated import chain_of
@@ -32,7 +32,7 @@ class TrainingAgent(DRL_role):
         with closing(RemoteTask(simulators, self.mgr.device)) as task:
             noise = torch.Generator(self.mgr.device)
             noise.manual_seed(seed_of(config, start_of(resume), chain.number, "agent"))
-            agent, parameters = new_agent(task.spec, config, self.mgr.device)
+            agent, parameters = new_actor_critic(task.spec, config, self.mgr.device)
             actor = Actor(task, agent, ppo_of(config), noise, cuda_graphs=config.cuda_graphs)
             slot, clock = actor.make_slot(), PhaseClock(self.mgr.device)
 

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import torch
 
-from gmi_drl.algo.agent import make_agent
-from gmi_drl.config.run_config import acting_of
 from gmi_drl.roles.probes.probe import Probe
+from gmi_drl.roles.serving.player import new_agent
 from gmi_drl.roles.serving.service import Service
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.phases import PHASE_NAMES
@@ -37,6 +36,6 @@ class ServingProbe(Probe):
 
     def attach_task(self, task: Task) -> None:
         """See `Probe`."""
-        agent = make_agent(task.spec, acting_of(self.config), self.mgr.device, seed=self.config.seed)
+        agent, _ = new_agent(task.spec, self.config, self.mgr.device)
         noise = torch.Generator(self.mgr.device).manual_seed(self.seed("agent"))
         self.service = Service(task, agent, noise, cuda_graphs=self.config.cuda_graphs)

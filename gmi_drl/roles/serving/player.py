@@ -11,10 +11,13 @@ from torch import Tensor
 
 from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat_parameters import FlatParameters
-from gmi_drl.config.learners import OurConfig
+from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.algo.replay_agent import ReplayAgent
+from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
+from gmi_drl.registry import class_at
 from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -22,6 +25,8 @@ from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 CPU = torch.device("cpu")
+
+AnyAgent = Agent | ReplayAgent
 
 
 @dataclass(frozen=True)
@@ -51,18 +56,18 @@ def require_policy(folder: RunFolder, layout: Layout, config: RunConfig) -> str:
     Raises:
         UsageError: if the run has none.
     """
-    task = require_task(folder, layout)
-    if not isinstance(config.learner, OurConfig):
-        raise UsageError(f"{folder.path} was trained by {config.learner.kind}, whose policies are played, not served")
+    task, kind = require_task(folder, layout), config.learner.kind
+    if LEARNERS.find(kind).agent is None:
+        raise UsageError(f"{folder.path} was trained by {kind}, whose policies are played, not served")
     return task
 
 
-def initial_agent(spec: TaskSpec, config: RunConfig) -> Agent:
+def initial_agent(spec: TaskSpec, config: RunConfig) -> AnyAgent:
     """The agent at the start of a run, on the CPU."""
     return new_agent(spec, config, CPU)[0]
 
 
-def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: torch.device = CPU) -> Agent:
+def load_agent(folder: RunFolder, spec: TaskSpec, config: RunConfig, device: torch.device = CPU) -> AnyAgent:
     """The agent of a run's newest checkpoint; a training may go on meanwhile.
 
     Raises:
@@ -139,7 +144,7 @@ class Player(EpisodePlayer):
         noise: Generator of the noise; None to act by the mode.
     """
 
-    def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
+    def __init__(self, task: Task, agent: ActingAgent, noise: torch.Generator | None = None) -> None:
         super().__init__(task)
         self.agent, self.noise = agent, noise
 
@@ -159,11 +164,25 @@ class Player(EpisodePlayer):
         """See `EpisodePlayer`: an agent has no memory."""
 
 
-def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
+def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[AnyAgent, Tensor]:
     """An agent as at the start of a run, and the vector that its parameters are views of, ordered as in checkpoints."""
+    kind = config.learner.kind
+    make = LEARNERS.find(kind).agent
+    if make is None:
+        raise UsageError(f"policies of {kind} are played with its own tools")
+    agent: AnyAgent = class_at(make)(spec, config.learner, device, seed=config.seed)
+    return agent, _vector_of(agent, device)
+
+
+def new_actor_critic(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[Agent, Tensor]:
+    """As `new_agent`, of a learner with a policy and a value network."""
     agent = make_agent(spec, acting_of(config), device, seed=config.seed)
-    flat = FlatParameters(agent.policy.parameters_in_order(), tail=0, make_bucket=partial(torch.zeros, device=device))
-    return agent, flat.vector
+    return agent, _vector_of(agent, device)
+
+
+def _vector_of(agent: AnyAgent, device: torch.device) -> Tensor:
+    parameters = agent.policy.parameters_in_order()
+    return FlatParameters(parameters, tail=0, make_bucket=partial(torch.zeros, device=device)).vector
 
 
 def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.agent import Agent
+from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.training.clock import PhaseClock
@@ -29,7 +29,7 @@ class Service:
     def __init__(
         self,
         task: Task,
-        agent: Agent,
+        agent: ActingAgent,
         noise: torch.Generator | None = None,
         *,
         cuda_graphs: bool = True,

@@ -13,6 +13,7 @@ from gmi_drl.config.learners import OurConfig
 from gmi_drl.cuda_graph import Captured
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.episodes import Episodes, stagger
 from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
@@ -49,14 +50,15 @@ class Actor:
     ) -> None:
         self.task, self.agent, self.config, self.generator = task, agent, config, generator
         self.cuda_graphs = cuda_graphs
-        self.running_episodes = torch.zeros(2, task.num_env, device=task.device)
+        self._episodes = Episodes(task.num_env, task.device)
+        self.running_episodes = self._episodes.running
         self._act = PolicyStep(task, agent, cuda_graphs=cuda_graphs)
         self._final_obs = torch.zeros_like(task.obs)
         self._final_value = torch.zeros(task.num_env, device=task.device)
         self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)
         self._evaluate = evaluate or partial(agent.evaluate, config=config)
         self.terms = terms_of(task)
-        self._stagger()
+        stagger(task, generator)
 
     def make_slot(self) -> Slot:
         """Make memory for a rollout of this actor."""
@@ -107,15 +109,7 @@ class Actor:
         self.running_episodes.copy_(state["episode"])
         if not task_state:
             self.running_episodes.zero_()
-            self._stagger()
-
-    def _stagger(self) -> None:
-        """Let first episodes time out at different steps, as rsl_rl can: otherwise all time out in the same step."""
-        if self.task.counts_by_itself:
-            return
-        steps = (0, self.task.spec.episode_steps)
-        shape = self.task.episode_length.shape
-        self.task.episode_length.copy_(torch.randint(*steps, shape, generator=self.generator, device=self.task.device))
+            stagger(self.task, self.generator)
 
     def _value(self) -> None:
         self._final_value.copy_(self.agent.value(self._final_obs))
@@ -131,11 +125,6 @@ class Actor:
 
     def _sum_up(self, rollout: Rollout) -> None:
         """Go on with the running returns and lengths, and sum up the episodes that ended by a valid step."""
-        so_far = torch.stack((rollout.reward, torch.ones_like(rollout.reward)), 1)  # [T, 2, N]
-        for now, goes_on in zip(so_far, 1 - rollout.done, strict=True):
-            torch.mul(now.add_(self.running_episodes), goes_on, out=self.running_episodes)
-        ended = rollout.done * rollout.valid
-        sums = (so_far * ended[:, None]).sum((0, 2), dtype=torch.float64)
-        rollout.sums[:4] = torch.stack((rollout.reward.double().sum(), ended.sum(), *sums))
+        rollout.sums[:4] = self._episodes.sum_up(rollout.reward, rollout.done, rollout.valid)
         if self.terms:
             rollout.sums[5:] = self.terms.pop_sums()

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.agent import Agent
+from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.cuda_graph import Captured
 from gmi_drl.tasks import Task
 
@@ -22,7 +22,7 @@ class PolicyStep:
         params: Of their distributions, `[N, P]`.
     """
 
-    def __init__(self, task: Task, agent: Agent, *, cuda_graphs: bool = True) -> None:
+    def __init__(self, task: Task, agent: ActingAgent, *, cuda_graphs: bool = True) -> None:
         self._task, self._agent = task, agent
         self.obs = torch.zeros_like(task.obs)
         widths = task.spec.action.params, task.spec.action.size, task.spec.action.params

@@ -17,7 +17,7 @@ from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cores import all_cores
 
 if TYPE_CHECKING:
-    from gmi_drl.algo.agent import Agent
+    from gmi_drl.algo.policy import ActingAgent
     from gmi_drl.config.run_config import RunConfig
     from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
@@ -96,7 +96,7 @@ def train(layout: "Layout", config: "RunConfig", run: "RunFolder") -> "list[Row]
     return read_metrics(run.metrics_file)
 
 
-def play(task: str, agent: "Agent", num_env: int) -> list[float]:
+def play(task: str, agent: "ActingAgent", num_env: int) -> list[float]:
     """Play one episode in each of `num_env` environments, always the same ones, without noise. Returns the returns."""
     from gmi_drl.gmi.inventory import allowed_cores
     from gmi_drl.roles.serving.player import Player

@@ -1,0 +1,93 @@
+"""DQN over a flat bucket, whose gradients are summed over the group."""
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import huber_loss
+
+from gmi_drl.algo.networks.q_network import QNetwork
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.replay_agent import ReplayAgent
+from gmi_drl.algo.replay_learner import ReplayLearner, frozen_copy
+from gmi_drl.config.learners import DQNConfig
+from gmi_drl.workload import TaskSpec
+
+EVERYTHING = slice(None)
+
+
+class DQN(ReplayLearner[DQNConfig]):
+    """Deep Q-learning with Huber's loss (Mnih et al., Nature 2015; van Hasselt et al., arXiv 1509.06461).
+
+    For arguments see `ReplayLearner`.
+    """
+
+    METRICS = ("q_loss", "q_mean")
+
+    def __init__(self, agent: ReplayAgent, config: DQNConfig, **options: Any) -> None:
+        assert isinstance(agent.policy, QNetwork)
+        self.network = agent.policy
+        size = sum(parameter.numel() for parameter in self.network.parameters())
+        self.target = copy.deepcopy(self.network)
+        super().__init__(agent, [size], config, **options)
+        self._target = frozen_copy(self.target, self.flat.vector).vector
+
+    def explore(self, steps: int) -> None:
+        """See `ReplayLearner`: the share falls evenly, by the steps of all environments."""
+        self.network.exploration.fill_(self.epsilon(self.steps + steps))
+
+    def epsilon(self, steps: int) -> float:
+        """The share of random actions after these control steps of all environments."""
+        config = self.config
+        done = min(1.0, steps / config.epsilon_steps)
+        return config.epsilon_start + done * (config.epsilon_end - config.epsilon_start)
+
+    def take_step(self) -> None:
+        """See `ReplayLearner`."""
+        self.run(self._compute_gradient)
+        self.reduce(self.flat.bucket)
+        self.run(self._apply)
+        if self.updates % self.config.target_every == 0:
+            self._target.copy_(self.flat.vector)
+
+    def metrics(self) -> dict[str, float]:
+        """See `ReplayLearner`."""
+        return {**self.means(), "epsilon": self.epsilon(self.steps)}
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `ReplayLearner`."""
+        return {**super().state_dict(), "target": self._target}
+
+    def _compute_gradient(self) -> None:
+        self.flat.bucket.zero_()
+        obs, next_obs = self.observations()
+        chosen = self.fields["action"].to(torch.int64)
+        value = self.network(obs).gather(-1, chosen).squeeze(-1)
+        error = value - self._wanted(next_obs)
+        loss = (self.weights * huber_loss(error, torch.zeros_like(error), reduction="none")).mean()
+        self.add_gradient(loss, self.network.parameters_in_order())
+        self.errors.copy_(error.detach().abs())
+        self.note(loss, value.mean())
+
+    @torch.no_grad()
+    def _wanted(self, next_obs: Tensor) -> Tensor:
+        """Rewards, and the discounted values of what follows, `[batch]`."""
+        following = self.target(next_obs)
+        by = self.network(next_obs) if self.config.double else following
+        best = following.gather(-1, by.argmax(-1, keepdim=True)).squeeze(-1)
+        return torch.addcmul(self.reward * self.config.reward_scale, self.discount, best)
+
+    @torch.no_grad()
+    def _apply(self) -> None:
+        norm = torch.linalg.vector_norm(self.flat.gradient)
+        self.flat.gradient.mul_((self.config.max_grad_norm / (norm + 1e-6)).clamp(max=1.0))
+        self.apply(EVERYTHING)
+
+
+def make_dqn_agent(spec: TaskSpec, config: DQNConfig, device: torch.device, *, seed: int) -> ReplayAgent:
+    """The agent at the start of a run with this seed, the same on every GMI."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        network = QNetwork(spec, config)
+    return ReplayAgent(network.to(device), Normaliser(spec.observation, device))

@@ -1,0 +1,39 @@
+"""The agent of learners that learn from replay: it acts, and explores."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.policy import Policy
+
+
+class ExploringPolicy(Policy, Protocol):
+    """A policy that acts at random now and then.
+
+    Attributes:
+        exploration: Share of random actions, float32 `[]` on the device.
+    """
+
+    exploration: Tensor
+
+
+@dataclass(frozen=True)
+class ReplayAgent:
+    """A policy and the scaling of its observations. A learner changes both in place.
+
+    Attributes:
+        iteration: Of the run that it was read from; 0 if it is new.
+    """
+
+    policy: ExploringPolicy
+    normaliser: Normaliser
+    iteration: int = 0
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Actions `[N, A]` for observations: the best, or with noise of the distribution `[N, P]` as in training."""
+        seen = self.normaliser(obs)
+        return self.policy.mode(seen) if noise is None else self.policy.act(seen, noise)[0]

@@ -1,0 +1,153 @@
+"""The settings of learners that act into a ring of replay and learn from it."""
+
+from collections.abc import Collection
+from typing import Annotated, Literal
+
+from gmi_drl.config.learners.base import FLOAT_BYTES, KEPT, LEARNER_COPIES, Count, Fraction, LearnerConfig, Positive
+from gmi_drl.config.settings import LEARNING_RATE, LIVE, NETWORKS, Setting
+from gmi_drl.files import FileModel
+from gmi_drl.workload import AGREED, TaskSpec
+from gmi_drl.workload.network_sizes import Activation, NetworkSettings, activations_per_sample
+
+RING = Setting(fixed="its ring cannot go on as another one")
+OF_PRIORITIES = Setting(only_with=("sampler", "prioritized"))
+OF_DEVICE = Setting(only_with=("placement", "device"))
+
+WORD = 8
+"""Bytes that a row of replay is a multiple of."""
+
+OUTCOME_BYTES = 8
+"""Of a step's reward and flags."""
+
+PRIORITY_BYTES = 10
+"""Of a step's leaf in the tree of priorities, with its sums above, and whether it may be drawn."""
+
+
+class ReplaySettings(FileModel):
+    """The ring of each GMI, which holds the steps of its own environments."""
+
+    size: Annotated[Count, RING] = 1_000_000
+    """Steps that a GMI keeps, of all its environments; of each environment at least those of two iterations."""
+
+    placement: Annotated[Literal["cpu", "shared", "pinned", "device"] | None, LIVE] = None
+    """Where the steps lie: memory of the process, a memfd, the same registered with CUDA, or the GPU. None: on the
+    device that learns."""
+
+    update_size: Annotated[Count | None, OF_DEVICE] = None
+    """Steps of environments on the host that are copied to a GPU at once. None: 2,000."""
+
+    min_size: Annotated[Count, LIVE] = 1000
+    """Steps of all GMIs together before the first update. Until then actions are random."""
+
+    sampler: Annotated[Literal["uniform", "prioritized"], RING] = "uniform"
+    """Whether each step is as likely, or by its last error (Schaul et al., arXiv 1511.05952)."""
+
+    exponent: Annotated[Fraction, Setting(fixed=RING.fixed, only_with=OF_PRIORITIES.only_with)] = 0.6
+    """Priorities are |error| to this power."""
+
+    beta: Annotated[Fraction, OF_PRIORITIES] = 0.4
+    """Exponent of the importance weights."""
+
+    n_step: Annotated[Count, RING] = 1
+    """Steps of a return before the value of what follows."""
+
+    next_obs: Annotated[Literal["once", "twice"], RING] = "once"
+    """`once` reads the next observation from the step that follows, in half the memory. `twice` stores it with each
+    step, too; then steps at which the time limit ended an episode are learnt from as well."""
+
+    saved: Annotated[bool, LIVE] = True
+    """Whether checkpoints hold the ring. Without it a resumed run begins with an empty one."""
+
+
+class OffPolicyConfig(LearnerConfig):
+    """What DQN and SAC have in common. An iteration is `horizon` steps into the ring, then the updates."""
+
+    hidden: Annotated[tuple[Count, ...], NETWORKS] = (256, 256)
+    """Widths of the hidden layers of each network."""
+
+    activation: Annotated[Activation, NETWORKS] = "relu"
+    """Follows each hidden layer."""
+
+    horizon: Annotated[Count, LIVE] = 32
+    """Control steps per environment before the updates of an iteration."""
+
+    updates_per_step: Annotated[Positive, LIVE] = 1.0
+    """Updates per control step of all environments. An iteration has this times `horizon`, rounded, at least one."""
+
+    batch: Annotated[Count, LIVE] = 256
+    """Steps that an update learns from, over all GMIs."""
+
+    learning_rate: Annotated[Positive, LEARNING_RATE] = 3e-4
+    """The learning rate of all networks."""
+
+    gamma: Annotated[Fraction, RING] = 0.99
+    """Discount per step."""
+
+    normalise: Annotated[bool, Setting(fixed="its networks expect what they were trained with")] = False
+    """Whether vectors of observations are scaled to mean 0 and variance 1."""
+
+    replay: ReplaySettings = ReplaySettings()
+    """The ring of replay."""
+
+    @property
+    def updates(self) -> int:
+        """Updates of an iteration."""
+        return max(1, round(self.updates_per_step * self.horizon))
+
+    @property
+    def epochs(self) -> int:
+        """See `LearnerConfig`: each update has its own batch."""
+        return 1
+
+    @property
+    def minibatches(self) -> int:
+        """See `LearnerConfig`: the updates of an iteration."""
+        return self.updates
+
+    @property
+    def network(self) -> NetworkSettings:
+        """See `LearnerConfig`."""
+        return NetworkSettings(hidden=self.hidden, activation=self.activation)
+
+    def num_weights(self, task: TaskSpec) -> int:
+        """Weights of all networks, without targets."""
+        raise NotImplementedError
+
+    def bucket_bytes(self, task: TaskSpec) -> int:
+        """See `LearnerConfig`."""
+        return FLOAT_BYTES * (self.num_weights(task) + AGREED)
+
+    def ring_steps(self, num_env: int) -> int:
+        """Steps of each environment in the ring of a GMI."""
+        return max(self.replay.size // num_env, 2 * self.horizon, self.replay.n_step + 2)
+
+    def step_bytes(self, task: TaskSpec) -> int:
+        """Bytes of a step in a ring: observation, action, reward, flags, priority."""
+        times = 2 if self.replay.next_obs == "twice" else 1
+        row = times * task.observation.nbytes + FLOAT_BYTES * task.action.size
+        priority = PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0
+        return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES + priority
+
+    def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
+        """See `LearnerConfig`: networks and targets, the ring, and a batch. A ring that is `pinned` is on the host."""
+        networks = (LEARNER_COPIES + 1) * self.bucket_bytes(task)
+        ring = 0 if self.replay.placement == "pinned" else self.ring_steps(num_env) * num_env * self.step_bytes(task)
+        kept = activations_per_sample(self.network, task.observation)
+        seen = 2 * task.observation.nbytes + FLOAT_BYTES * KEPT * 2 * kept
+        return networks + ring + self.batch * seen
+
+    def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
+        """See `LearnerConfig`: sizes that do not go together."""
+        replay, found = self.replay, list[str]()
+        if replay.min_size > replay.size:
+            found.append(f"learner.replay.min_size is {replay.min_size}, above its size {replay.size}: lower it")
+        if replay.n_step > replay.size - 1:
+            found.append(
+                f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
+                f"{replay.size - 1} at most: lower it"
+            )
+        if replay.update_size is not None and replay.update_size > replay.size:
+            found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
+        if self.batch > replay.size:
+            found.append(f"learner.batch is {self.batch}, above learner.replay.size {replay.size}: lower it")
+        return found

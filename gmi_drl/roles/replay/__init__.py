@@ -1,0 +1,1 @@
+"""Roles that act into a ring of replay and learn from it."""

@@ -1,0 +1,124 @@
+"""The learner: updates an agent from a ring."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.dqn import DQN, make_dqn_agent
+from gmi_drl.algo.replay_agent import ReplayAgent
+from gmi_drl.algo.replay_learner import ReplayLearner
+from gmi_drl.algo.sac import SAC, make_sac_agent
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config.learners import DQNConfig, OffPolicyConfig, SACConfig
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.replay import Ring
+from gmi_drl.replay.ring import RingBatch
+from gmi_drl.roles.replay.exchange import Rings
+from gmi_drl.workload import TaskSpec
+
+SMALLEST_PRIORITY = 1e-6
+"""Added to errors: what has priority 0 would never be drawn again."""
+
+
+class RingLearner:
+    """Draws batches from a ring, learns from them, and writes priorities back.
+
+    Args:
+        spec: Of the task.
+        config: Of the run.
+        reduction: Of the group.
+        batch: Steps that this GMI draws for an update.
+        device: Of all tensors.
+        seed: Of the noise of updates.
+
+    Attributes:
+        agent: Trained in place.
+        largest: Importance weight of this GMI since the last exchange, float64 `[]`.
+    """
+
+    def __init__(
+        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, batch: int, device: torch.device, seed: int
+    ) -> None:
+        self.config, self.group, self.device, self.batch = off_policy_of(config), reduction.group, device, batch
+        self.generator = torch.Generator(device).manual_seed(seed)
+        self.agent, self.updater = _made(spec, config, reduction, batch, device, self.generator)
+        self.largest = torch.zeros((), dtype=torch.float64, device=device)
+        self._drawn: RingBatch | None = None
+
+    def update(self, ring: Ring, rings: Rings, deltas: Tensor) -> None:
+        """Do all updates of an iteration if every ring can be sampled, then merge the normaliser's deltas."""
+        updater, config = self.updater, self.config
+        updater.begin()
+        updater.share.fill_(rings.share)
+        is_prioritized = config.replay.sampler == "prioritized"
+        if rings.are_ready:
+            self.largest.zero_()
+            for _ in range(config.updates):
+                self._drawn = batch = ring.sample(self.batch, out=self._drawn)
+                errors = updater.update(batch, self._weights(batch, rings) if is_prioritized else None)
+                if is_prioritized:
+                    ring.update(batch.keys, errors + SMALLEST_PRIORITY)
+        if deltas.shape[1]:
+            self.agent.normaliser.merge(deltas)
+
+    def forget_batches(self) -> None:
+        """Free the memory of batches, and the graphs over it."""
+        self._drawn = None
+        self.updater.release()
+
+    def _weights(self, batch: RingBatch, rings: Rings) -> Tensor:
+        """Importance weights `[batch]`: (windows x probability) ** -beta, of all rings together.
+
+        Each GMI draws from its own ring, and its mean counts by its share of all weights: together that is a draw from
+        all. The largest weight is about 1: what it was in the last iteration, over all GMIs, is the divisor.
+        """
+        weights = (rings.windows * rings.share * batch.probabilities).pow(-self.config.replay.beta)
+        torch.maximum(self.largest, weights.max(), out=self.largest)
+        return weights.div_(rings.largest).clamp_(max=1.0)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The state that is equal on all learners of a group."""
+        normaliser = {"normaliser": self.agent.normaliser.statistics}
+        return {**self.updater.state_dict(), **normaliser, "counts": self.updater.counts()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+        self.agent.normaliser.load(state["normaliser"])
+        self.updater.load_state_dict(state)
+        self.updater.steps, self.updater.updates = state["counts"].tolist()
+
+
+def off_policy_of(config: RunConfig) -> OffPolicyConfig:
+    """The settings of DQN or SAC.
+
+    Raises:
+        UsageError: if the run has another learner.
+    """
+    if not isinstance(config.learner, OffPolicyConfig):
+        raise UsageError(f"this is for learners from replay, dqn and sac; the run has {config.learner.kind}")
+    return config.learner
+
+
+def _made(
+    spec: TaskSpec,
+    config: RunConfig,
+    reduction: Reduction,
+    batch: int,
+    device: torch.device,
+    generator: torch.Generator,
+) -> tuple[ReplayAgent, ReplayLearner[DQNConfig] | ReplayLearner[SACConfig]]:
+    """The agent of a configuration, and what updates it."""
+    learner = config.learner
+    options = {
+        "batch": batch,
+        "reduce": reduction.reduce,
+        "make_bucket": reduction.bucket,
+        "generator": generator,
+        "cuda_graphs": config.cuda_graphs,
+    }
+    if isinstance(learner, DQNConfig):
+        agent = make_dqn_agent(spec, learner, device, seed=config.seed)
+        return agent, DQN(agent, learner, **options)
+    assert isinstance(learner, SACConfig)
+    agent = make_sac_agent(spec, learner, device, seed=config.seed)
+    return agent, SAC(agent, learner, **options)

@@ -1,0 +1,51 @@
+"""The ring of a GMI: of its task's steps, as the configuration says."""
+
+import math
+
+import torch
+
+from gmi_drl.config.learners import OffPolicyConfig
+from gmi_drl.replay import Field, MinSize, Prioritized, Ring, Signature, Uniform
+from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.observations import dtype_of
+
+
+def make_ring(
+    spec: TaskSpec, config: OffPolicyConfig, num_env: int, group_num_env: int, device: torch.device, seed: int
+) -> Ring:
+    """Make the ring of a GMI.
+
+    Args:
+        spec: Of the task.
+        config: Of the learner.
+        num_env: Environments of this GMI.
+        group_num_env: Those of all GMIs that train together.
+        device: That learns.
+        seed: Of what is drawn.
+
+    Raises:
+        UsageError: The placement is not one of this device.
+        MachineError: There is not as much memory.
+    """
+    replay, seen = config.replay, spec.observation
+    placement = replay.placement or ("cpu" if device.type == "cpu" else "device")
+    fields = (
+        Field("obs", seen.shape, dtype_of(seen)),
+        Field("action", (spec.action.size,)),
+        Field("reward"),
+        Field("terminated", (), torch.bool),
+    )
+    return Ring(
+        Signature(fields),
+        num_env,
+        config.ring_steps(num_env),
+        n_step=replay.n_step,
+        gamma=config.gamma,
+        sampler=Prioritized(replay.exponent) if replay.sampler == "prioritized" else Uniform(),
+        limiter=MinSize(math.ceil(replay.min_size * num_env / group_num_env)),
+        placement=placement,
+        device=device,
+        update_size=replay.update_size if placement == "device" else None,
+        next_obs=replay.next_obs,
+        seed=seed,
+    )

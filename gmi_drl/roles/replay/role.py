@@ -1,0 +1,24 @@
+"""The role of learners from replay: simulator, agent, ring and trainer on one GMI."""
+
+from gmi_drl.roles.replay.replica import ReplayReplica
+from gmi_drl.roles.training.holistic import Holistic
+from gmi_drl.tasks import Task
+
+
+class Replaying(Holistic):
+    """Trains DQN or SAC together with the other GMIs of its group, each with a ring of its own environments' steps."""
+
+    def make_replica(self, task: Task, start: int) -> ReplayReplica:
+        """See `Holistic`."""
+        members = [self.mgr.layout.gmis[gmi_id] for gmi_id in self.group.members]
+        replica = ReplayReplica(
+            task.spec,
+            self.config,
+            self.reduction,
+            num_env=task.num_env,
+            group_num_env=sum(self.num_env_of(gmi) for gmi in members),
+            device=self.mgr.device,
+            seed=self.seed(start, "learner"),
+        )
+        replica.attach_task(task, self.seed(start, "agent"))
+        return replica

@@ -1,0 +1,92 @@
+"""The settings of DQN and SAC: sizes that do not go together, tasks that they do not take, memory."""
+
+import re
+from dataclasses import replace
+
+import pytest
+import torch
+
+from gmi_drl.algo.dqn import make_dqn_agent
+from gmi_drl.algo.sac import make_sac_agent
+from gmi_drl.config.learners import DQNConfig, SACConfig
+from gmi_drl.config.learners.off_policy import ReplaySettings
+from gmi_drl.roles.replay.make_ring import make_ring
+from gmi_drl.workload import AGREED, TASK_SPECS
+from gmi_drl.workload.spaces import Action, Observation, Part, categorical, image, vector
+
+ANT, CPU = TASK_SPECS["ant"], torch.device("cpu")
+CART = replace(ANT, name="cart", observation=vector(4), action=categorical(2))
+GAME = replace(ANT, name="game", observation=image(3, 12, 12), action=categorical(3))
+
+
+@pytest.mark.parametrize(
+    ("config", "task", "words"),
+    [
+        (DQNConfig(), ANT, "dqn takes one choice .* takes 8 numbers: take --algo sac"),
+        (DQNConfig(), replace(ANT, action=categorical(2, 3)), "one choice .*--algo ppo"),
+        (SACConfig(), CART, "sac takes numbers .* take --algo dqn"),
+        (SACConfig(), replace(ANT, action=Action(2, (3,))), "sac takes numbers .*--algo ppo"),
+        (SACConfig(), replace(ANT, observation=image(3, 12, 12)), "sac takes vectors.*--algo ppo"),
+        (SACConfig(hidden=()), ANT, "needs a hidden layer"),
+        (DQNConfig(features=8), CART, "features is for images"),
+        (SACConfig(replay=ReplaySettings(size=400, min_size=500)), ANT, "min_size is 500, above its size 400"),
+        (SACConfig(replay=ReplaySettings(size=400, min_size=1, n_step=400)), ANT, "n_step is 400, but 400 steps"),
+        (SACConfig(batch=500, replay=ReplaySettings(size=400, min_size=1)), ANT, "batch is 500, above"),
+        (
+            SACConfig(replay=ReplaySettings(size=400, min_size=1, placement="device", update_size=500)),
+            ANT,
+            "update_size is 500, above its size 400",
+        ),
+    ],
+)
+def test_what_cannot_be_is_told_with_the_numbers_and_the_remedy(config, task, words):
+    (mistake,) = config.check(task, None)
+    assert re.search(words, mistake)
+
+
+def test_tasks_that_they_take_have_no_mistakes():
+    masked = Observation((Part("joints", (4,)), Part("allowed", (2,), "mask")))
+    assert SACConfig.for_task(ANT).check(ANT, None) == []
+    for task in (CART, GAME, replace(CART, observation=masked)):
+        assert DQNConfig.for_task(task).check(task, None) == []
+
+
+@pytest.mark.parametrize("settings", [{}, {"next_obs": "twice"}, {"sampler": "prioritized"}])
+@pytest.mark.parametrize(("task", "num_env"), [(ANT, 8), (GAME, 64)])
+def test_memory_counts_the_ring(settings, task, num_env):
+    config = DQNConfig(replay=ReplaySettings(size=4096, **settings))
+    with_ring, without = (
+        c.memory_bytes(task, num_env)
+        for c in (
+            config,
+            config.model_copy(update={"replay": config.replay.model_copy(update={"placement": "pinned"})}),
+        )
+    )
+    ring = make_ring(task, config, num_env, num_env, CPU, seed=0)
+    assert ring.storage.bytes <= with_ring - without <= 1.3 * ring.storage.bytes + 16 * ring.total
+
+
+def test_a_ring_has_room_for_two_iterations_of_any_number_of_environments():
+    config = SACConfig(horizon=8, replay=ReplaySettings(size=1000, n_step=3))
+    assert [config.ring_steps(num_env) for num_env in (1, 10, 500, 4000)] == [1000, 100, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("config", "task"),
+    [
+        (DQNConfig(), CART),
+        (DQNConfig(dueling=False, hidden=(8, 4)), CART),
+        (DQNConfig(hidden=(), stream=6), GAME),
+    ],
+)
+def test_the_bucket_has_as_many_numbers_as_the_networks_of_dqn(config, task):
+    agent = make_dqn_agent(task, config, CPU, seed=0)
+    weights = sum(parameter.numel() for parameter in agent.policy.parameters_in_order())
+    assert config.bucket_bytes(task) == 4 * (weights + AGREED)
+
+
+@pytest.mark.parametrize("config", [SACConfig(), SACConfig(hidden=(8, 4, 3), layer_norm=True)])
+def test_the_bucket_has_as_many_numbers_as_the_networks_of_sac(config):
+    agent = make_sac_agent(ANT, config, CPU, seed=0)
+    weights = sum(parameter.numel() for parameter in agent.policy.parameters_in_order())
+    assert config.bucket_bytes(ANT) == 4 * (weights + AGREED)
