@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import rich_click as click
+
 from gmi_drl.cli.make_plan import PlanOptions, make_plan, planned_node
 from gmi_drl.cli.options import use_simulator
 from gmi_drl.cli.output import require_folder, say, write_file
+from gmi_drl.cli.plan.command import plan as plan_command
 from gmi_drl.cli.train.begin import begin
+from gmi_drl.cli.train.command import train as train_command
 from gmi_drl.cli.train.options import TrainOptions
+from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.launchers import LOCAL, supervisors_for
 from gmi_drl.launch.training import train as launch
@@ -89,6 +94,9 @@ def plan(
         NoFeasiblePlanError: if no layout fits.
         MachineError: if this machine lacks what measuring needs.
     """
+    _check_ranges(
+        plan_command, num_env=num_env, gpus=gpus, gmis_per_gpu=gmis_per_gpu, keep_batch=keep_batch, budget=budget
+    )
     use_simulator(_text(simulator_python), task)
     if output is not None:
         require_folder(Path(output))
@@ -167,6 +175,7 @@ def train(
         LayoutMismatchError: if devices are not there or in use.
         GmiError: if a GMI fails; the message names it and its log. The last checkpoint is kept.
     """
+    _check_ranges(train_command, num_env=num_env, gmis_per_gpu=gmis_per_gpu, iterations=iterations, restarts=restarts)
     options = TrainOptions(
         layout=layout if isinstance(layout, Layout) else _path(layout),
         task=task,
@@ -181,7 +190,7 @@ def train(
         resume=_path(resume),
         config=_path(config),
         rsl_rl_config=_path(rsl_rl_config),
-        set=tuple(f"{key}={json.dumps(value)}" for key, value in (settings or {}).items()),
+        set=tuple(f"{key}={_as_json(key, value)}" for key, value in (settings or {}).items()),
         launcher=launcher,
         apply_mig=apply_mig,
         simulator_python=_text(simulator_python),
@@ -205,6 +214,25 @@ def _run(options: TrainOptions, restarts: int, on_row: Callable[[Row], None]) ->
             on_warning=say,
         )
     return Run(job.folder.path, outcome.state, outcome.iteration, outcome.checkpoint)
+
+
+def _check_ranges(command: click.Command, **numbers: float | None) -> None:
+    """Refuse numbers that the options of a command refuse."""
+    for option in command.params:
+        number = numbers.get(option.name or "")
+        if number is not None and isinstance(option.type, click.IntRange | click.FloatRange):
+            try:
+                option.type.convert(number, option, None)  # type: ignore[arg-type]
+            except click.BadParameter as refused:
+                raise UsageError(f"{option.name}: {refused.message}") from None
+
+
+def _as_json(key: str, value: object) -> str:
+    try:
+        return json.dumps(value)
+    except TypeError:
+        kind = type(value).__name__
+        raise UsageError(f"settings: {key} is a {kind}: give a number, a text, true or false, or a list") from None
 
 
 def _path(given: PathLike | None) -> Path | None:

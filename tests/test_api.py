@@ -1,6 +1,7 @@
 """`gmi_drl.plan` and `gmi_drl.train` do what the commands do."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 from conftest import two_cores
@@ -58,6 +59,12 @@ def test_a_layout_is_trained_and_resumed(folder):
 def test_mistakes_are_those_of_the_commands(folder):
     with pytest.raises(UsageError, match="--profile measures nothing"):
         gmi_drl.plan(profile="p.json", budget=3)
+    with pytest.raises(UsageError, match=r"num_env: 0 is not in the range 1<=x"):
+        gmi_drl.train(num_env=0)
+    with pytest.raises(UsageError, match=r"gpus: -1 is not in the range x>=1"):
+        gmi_drl.plan(gpus=-1)
+    with pytest.raises(UsageError, match=r"settings: learner.gamma is a PosixPath: give a number"):
+        gmi_drl.train(settings={"learner.gamma": Path("0.9")})
     with pytest.raises(UsageError, match=r"did you mean 'gamma'"):
         gmi_drl.train(settings={"learner.gama": 0.9})
     with pytest.raises(UsageError, match=r"--seed|--num-env: the layout file decides that: change the layout"):

@@ -13,7 +13,7 @@ from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import Template, template_for
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     )
     task = sizes_of(found)
     require_learnable(config.learner, found, task)
+    if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
+        raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
     fewest = config.learner.environments_of(layout) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches

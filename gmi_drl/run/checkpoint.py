@@ -96,12 +96,13 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
     return target
 
 
-def require_room(folder: Path, more: int) -> None:
-    """Check that the disk has room for `more` checkpoints like the one in this folder.
+def require_room(folder: Path, most: int) -> None:
+    """Check that the disk has room for `most` checkpoints like the draft in this folder; it and others there count.
 
     Raises:
         MachineError: with the numbers.
     """
+    more = max(0, most - 1 - len(list_checkpoints(folder.parent)))
     need = more * sum(file.stat().st_size for file in folder.iterdir())
     require_free(folder.parent, need, "the checkpoints to come need")
 

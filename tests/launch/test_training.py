@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from gmi_drl.run.checkpoint import best_checkpoint, list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 from gmi_drl.run.phases import PHASE_NAMES
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import TASK_SPECS, UNLIMITED_STEPS
 
 ANT = TASK_SPECS["ant"]
 
@@ -30,6 +31,12 @@ def start(path, layout, config, **more):
     folder = RunFolder(path)
     folder.create()
     return folder, train(resolve(layout, config, folder), **more)
+
+
+def test_evaluations_are_refused_where_episodes_have_no_limit(monkeypatch, tmp_path):
+    monkeypatch.setattr("gmi_drl.launch.job.sizes_of", lambda found: replace(ANT, episode_steps=UNLIMITED_STEPS))
+    with pytest.raises(UsageError, match="eval_every plays whole episodes, and those of ant have no limit"):
+        resolve(tiny_layout(1), tiny_config(eval_every=1), RunFolder(tmp_path / "run"))
 
 
 @pytest.fixture

@@ -141,11 +141,14 @@ def test_a_checkpoint_of_an_earlier_version_whose_index_has_no_digest_is_read(tm
 
 
 def test_a_disk_without_room_is_an_error_with_the_numbers(tmp_path, monkeypatch):
-    saved = save(tmp_path, 0)
-    checkpoint.require_room(saved, 3)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 10})())
-    with pytest.raises(MachineError, match="10 B are free, the checkpoints to come need"):
-        checkpoint.require_room(saved, 3)
+    save(tmp_path, 0)
+    draft = checkpoint.draft(tmp_path, 1)
+    file = checkpoint.write_part(draft, "learner", {"w": torch.ones(2)})
+    checkpoint.require_room(draft, 3)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": file.stat().st_size})())
+    checkpoint.require_room(draft, 3)  # the one that is there and the draft are two of them
+    with pytest.raises(MachineError, match=r"are free, the checkpoints to come need"):
+        checkpoint.require_room(draft, 4)
 
 
 def test_a_folder_that_lost_its_index_is_written_over(tmp_path):

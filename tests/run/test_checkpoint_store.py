@@ -8,7 +8,7 @@ def test_a_local_store_commits_checkpoints_itself(tmp_path):
     home = CheckpointStore(tmp_path)
     for iteration in (1, 2, 3):
         home.keep(checkpoint.write_part(checkpoint.draft(tmp_path, iteration), "learner", {"w": torch.ones(2)}))
-        home.require_room(iteration, more=1)
+        home.require_room(iteration, most=2)
         home.commit(iteration, {"env_steps": iteration}, kept=2)
     checkpoint.draft(tmp_path, 4).mkdir()
     home.drop_drafts()

@@ -31,9 +31,9 @@ class RemoteCheckpointStore(CheckpointStore):
         self._launcher.deliver(StoreFile(str(within)))
         self._await_stored(f"stored {within}")
 
-    def require_room(self, iteration: int, more: int) -> None:
+    def require_room(self, iteration: int, most: int) -> None:
         """See `CheckpointStore`."""
-        self._command("require_room", iteration=iteration, more=more)
+        self._command("require_room", iteration=iteration, most=most)
 
     def require_own_room(self, need: int) -> None:
         """See `CheckpointStore`: parts are on this host until they have been copied."""

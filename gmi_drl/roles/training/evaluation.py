@@ -1,7 +1,10 @@
 """Evaluations of a policy during a training: whole episodes without noise, in environments of their own."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,6 +21,22 @@ Act = Callable[[Task], Tensor]
 def share_of(total: int, rank: int, size: int) -> int:
     """The environments of a rank if `total` are divided among `size` ranks as evenly as they go; at least one."""
     return max(1, total // size + (rank < total % size))
+
+
+@contextmanager
+def unchanged_generators(device: torch.device) -> Iterator[None]:
+    """Give Python's, numpy's and torch's own generators back as they were: some simulators of trainings draw from them.
+
+    Args:
+        device: Whose generator of torch is meant, beside that of CPUs.
+    """
+    pythons, numpys = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        try:
+            yield
+        finally:
+            random.setstate(pythons)
+            np.random.set_state(numpys)
 
 
 @torch.no_grad()
@@ -56,7 +75,7 @@ class Evaluation:
 
     def play(self, act: Act) -> dict[str, float]:
         """Play by a policy, and return what rows have of it, the same on all GMIs: means over all episodes."""
-        with torch.random.fork_rng(devices=[]):  # some simulators draw from torch's own generator, as trainings do
+        with unchanged_generators(self.task.device):
             sums = play_episodes(self.task, act)
         count, returns, lengths = self.group.gather(sums.cpu()).sum(0).tolist()
         return {"eval_return_mean": returns / count, "eval_length_mean": lengths / count}

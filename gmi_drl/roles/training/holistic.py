@@ -14,7 +14,7 @@ from gmi_drl.roles.launcher.protocol import Stop
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
-from gmi_drl.roles.training.evaluation import Evaluation, share_of
+from gmi_drl.roles.training.evaluation import Evaluation, share_of, unchanged_generators
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.roles.training.nan_guard import NanGuard
 from gmi_drl.roles.training.ppo_replica import PPOReplica
@@ -130,7 +130,8 @@ class Holistic(DRL_role):
         if self.config.eval_every is not None:
             group = self.reduction.group
             num_env = share_of(self.config.eval_num_env, group.rank, group.size)
-            task = open_task(self.mgr, self.config, num_env, self.seed(start, "evaluation"))
+            with unchanged_generators(self.mgr.device):
+                task = open_task(self.mgr, self.config, num_env, self.seed(start, "evaluation"))
             self.evaluation = Evaluation(group, task, best)
 
     def _evaluate(self, iteration: int) -> dict[str, float]:

@@ -36,13 +36,13 @@ def test_paths_are_within_the_run_folder_and_commands_are_sent(remote, tmp_path)
     store, received = remote
     store.keep(tmp_path / "checkpoints" / ".000001.draft" / "gmi-0.safetensors")
     store.keep(tmp_path / "model_1.pt")
-    store.require_room(1, more=3)
+    store.require_room(1, most=3)
     store.commit(1, {"env_steps": 8}, kept=2)
     store.drop_drafts()
     assert received == [
         StoreFile("checkpoints/.000001.draft/gmi-0.safetensors"),
         StoreFile("model_1.pt"),
-        StoreCommand("require_room", {"iteration": 1, "more": 3}),
+        StoreCommand("require_room", {"iteration": 1, "most": 3}),
         StoreCommand("commit", {"iteration": 1, "facts": {"env_steps": 8}, "kept": 2}),
         StoreCommand("drop_drafts", {}),
     ]

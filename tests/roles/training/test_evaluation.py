@@ -1,3 +1,6 @@
+import random
+
+import numpy as np
 import pytest
 import torch
 from conftest import tiny_config
@@ -44,9 +47,12 @@ def test_means_are_over_all_gmis_and_the_random_numbers_of_the_training_stay(age
 
     episodes = played(agent, seed=5)
     evaluation = Evaluation(Two(), make("ball_balance", num_env=NUM_ENV, seed=5), None)
-    before = torch.get_rng_state()
-    means = evaluation.play(lambda task: agent.act(task.obs) + 0 * torch.randn(1))
-    assert torch.equal(torch.get_rng_state(), before)
+    before, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    means = evaluation.play(
+        lambda task: agent.act(task.obs) + 0 * (torch.randn(1) + np.random.rand() + random.random())
+    )
+    assert torch.equal(torch.get_rng_state(), before) and random.getstate() == pythons
+    assert all(map(np.array_equal, np.random.get_state(), numpys))
     assert means["eval_return_mean"] == pytest.approx((sum(one.total for one in episodes) + 100) / (NUM_ENV + 1))
     assert means["eval_length_mean"] == pytest.approx((sum(one.length for one in episodes) + 7) / (NUM_ENV + 1))
 
