@@ -16,7 +16,7 @@ OLD_RSL_RL := .venv/rsl-rl-5.4/ready
 PLAYGROUND := .playground/ready
 PLAYGROUND_PACKAGE := examples/gmi_drl_playground
 
-.PHONY: train test test-tools lint guard docs measure mutants report playground interop gpu-kernels clean
+.PHONY: train ready test test-tools lint guard docs measure mutants report playground interop gpu-kernels clean
 
 train: $(READY)
 	$(BIN)/gmi-drl plan --task ant --budget 30 $(KEEP)
@@ -24,8 +24,11 @@ train: $(READY)
 
 # The tests of scripts and tools.
 TOOLS := tests/field tests/tools
-# Two files at a time: most of their time goes into processes that import torch.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile
+# Two files at a time, in their order: by default xdist begins with those of most tests, and the longest tests come last.
+PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+# All that tests need.
+ready: $(READY) $(ENVPOOL) $(OLD_RSL_RL)
 
 # The package, its pages and examples.
 test: lint $(ENVPOOL) $(OLD_RSL_RL)

@@ -4,13 +4,12 @@ import gc
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 from contextlib import closing, contextmanager
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -54,6 +53,11 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="needs a CUDA device"))
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # thousands of tests and all modules, which no later collection has to look through
+
+
 @pytest.fixture(scope="session", autouse=True)
 def signals_are_received():
     """A shell ignores SIGINT for what it starts in the background, `nohup` ignores SIGHUP: programs inherit it."""
@@ -81,13 +85,21 @@ def known_speeds(tmp_path_factory):
     return cache
 
 
+@pytest.fixture(scope="session")
+def numbered_folders(tmp_path_factory):
+    """A new folder each time. (`mktemp` looks through all that are there, which are thousands.)"""
+    base = tmp_path_factory.mktemp("numbered")
+    return (base / str(number) for number in count())
+
+
 @pytest.fixture(autouse=True)
-def own_claims(tmp_path_factory, monkeypatch, known_speeds):
+def own_claims(numbered_folders, monkeypatch, known_speeds):
     """Tests claim cores and remember measurements among themselves only."""
-    monkeypatch.setenv("GMI_DRL_CLAIMS", str(tmp_path_factory.mktemp("claims")))
-    cache = tmp_path_factory.mktemp("cache")
-    shutil.copytree(known_speeds, cache, dirs_exist_ok=True)
-    monkeypatch.setenv("GMI_DRL_CACHE", str(cache))
+    own = next(numbered_folders)
+    shutil.copytree(known_speeds, own / "cache")
+    (own / "claims").mkdir()
+    monkeypatch.setenv("GMI_DRL_CLAIMS", str(own / "claims"))
+    monkeypatch.setenv("GMI_DRL_CACHE", str(own / "cache"))
 
 
 @pytest.fixture(autouse=True)
@@ -98,22 +110,21 @@ def others_do_not_disturb(monkeypatch):
 
 @pytest.fixture(scope="session")
 def fork_server():
-    """Forks the processes of GMIs, which then need not import torch."""
-    from tests.fork_server import ForkServer
+    """Forks Python processes, which then need not import torch."""
+    from tests.fork_server import SERVER
 
-    with closing(ForkServer()) as server:
-        yield server
+    with closing(SERVER):
+        yield SERVER
 
 
 @pytest.fixture(autouse=True)
 def gmis_are_forked(request, fork_server, monkeypatch):
     """What this process launches is forked, but in tests of how GMIs start: `@pytest.mark.starts_gmis`."""
-    is_started = any(map(request.node.get_closest_marker, ("starts_gmis", "gpu")))
-    if not is_started and "COVERAGE_PROCESS_START" not in os.environ:
-        names = {name: getattr(subprocess, name) for name in ("DEVNULL", "PIPE", "STDOUT")}
-        for module in ("processes.gmi_process", "task_info"):
-            spawning = SimpleNamespace(Popen=fork_server.popen, **names)
-            monkeypatch.setattr(f"gmi_drl.launch.{module}.subprocess", spawning)
+    from tests.fork_server import SPAWNING, spawning
+
+    if not any(map(request.node.get_closest_marker, ("starts_gmis", "gpu"))):
+        for module in SPAWNING:
+            monkeypatch.setattr(f"{module}.subprocess", spawning(fork_server, module))
 
 
 @pytest.fixture(scope="session")
@@ -269,14 +280,16 @@ def open_descriptors():
 
 
 def children_of(pid):
-    """Living child processes of a process, but for the one that forks GMIs for tests."""
+    """Living child processes of a process, but for those that fork GMIs for tests."""
     import psutil
 
-    from tests.fork_server import PIDS
+    from tests.fork_server import FORKS_GMIS, PIDS
+
+    def is_ours(child):
+        return child.pid in PIDS or child.status() == psutil.STATUS_ZOMBIE or child.cmdline()[-1:] == [FORKS_GMIS]
 
     try:
-        children = psutil.Process(pid).children(recursive=True)
-        return [child for child in children if child.pid not in PIDS and child.status() != psutil.STATUS_ZOMBIE]
+        return [child for child in psutil.Process(pid).children(recursive=True) if not is_ours(child)]
     except psutil.NoSuchProcess:
         return []
 

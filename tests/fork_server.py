@@ -1,11 +1,13 @@
-"""Processes of GMIs that are forked from one that has imported torch already, which saves a second or two each.
+"""Python processes that are forked from one that has imported torch already, which saves two seconds each.
 
-What a test sees is the same: a child of this process with the environment, descriptors and output that it was given,
-the leader of its own process group, whose command line others see. What must be there when a program is executed
-(LD_LIBRARY_PATH, LD_PRELOAD) needs a process that is started: `ForkServer.popen` starts one then.
+What a test sees is the same: a child of this process with the environment, descriptors, folder, process group and
+signal mask that it was given, whose command line others see. For another LD_LIBRARY_PATH there is another server. What
+else must be there when a program is executed (LD_PRELOAD), and other options of Python than `-P` and `-u`, need a
+process that is started: `ForkServer.popen` starts one then.
 """
 
 import ctypes
+import gc
 import json
 import os
 import runpy
@@ -17,10 +19,10 @@ import threading
 import time
 from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-
-from gmi_drl.processes.signals import ENDING
+from types import ModuleType, SimpleNamespace
 
 ROOT = Path(__file__).parent.parent
 PIDS: set[int] = set()
@@ -29,6 +31,7 @@ PIDS: set[int] = set()
 LOADED = (
     "torch",
     "mujoco",
+    "rich_click",
     "gmi_drl.roles.manager",
     "gmi_drl.roles.training.holistic",
     "gmi_drl.roles.decoupled.agent",
@@ -36,103 +39,162 @@ LOADED = (
     "gmi_drl.roles.dedicated.simulator",
 )
 """What nearly every GMI imports."""
-AT_EXECUTION = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONHASHSEED", "MUJOCO_GL")
+SPAWNING = {
+    "gmi_drl.launch.processes.gmi_process": False,
+    "gmi_drl.launch.task_info": False,
+    "gmi_drl.launch.nodes.supervisor_starters": True,
+}
+"""The modules that start GMIs or what starts them, with whether it does."""
+LIBRARIES = "LD_LIBRARY_PATH"
+AT_EXECUTION = ("LD_PRELOAD", "PYTHONHASHSEED", "MUJOCO_GL")
+FLAGS = ("-P", "-u")
 LONGEST_COMMAND = 4096
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 EXECUTABLE, STARTED_WITH = sys.executable, dict(os.environ)
+PROGRAM = str(Path(EXECUTABLE).with_name("gmi-drl"))
+FORKS_GMIS = "forks GMIs"
+"""The end of the command line of a server that a forked process has."""
 HIGH = 500
 """Where descriptors wait before they get their numbers."""
 
 
 class ForkServer:
-    """The process that forks, started when it is first needed."""
+    """The process that forks, one for each LD_LIBRARY_PATH, started when it is first needed."""
 
     def __init__(self) -> None:
-        self._lock, self._process = threading.Lock(), None
+        self._lock, self._processes, self._lines, self.is_nested = threading.Lock(), [], {}, False
 
-    def popen(
-        self, command, *, stdin=None, stdout=None, stderr=None, env=None, pass_fds=(), process_group=None, **more
-    ):
-        """As `subprocess.Popen` for `python -P -m MODULE ...`: its stdin is empty, and it dies with this process."""
-        env = os.environ if env is None else env
-        if command[0] != EXECUTABLE or any(env.get(name) != STARTED_WITH.get(name) for name in AT_EXECUTION):
-            given = {"stdin": stdin, "stdout": stdout, "stderr": stderr, "env": env, "pass_fds": pass_fds}
-            return subprocess.Popen(command, process_group=process_group, **given, **more)
-        read = None
-        if stdout == subprocess.PIPE:
-            ours, theirs = os.pipe()
-            read, stdout = open(ours, "rb"), open(theirs, "wb")  # noqa: SIM115
-        stderr = stdout if stderr == subprocess.STDOUT else stderr
+    def popen(self, command, *, env=None, gmis_are_forked=False, preexec_fn=None, **more):
+        """As `subprocess.Popen`; a forked process dies with this one, without a `preexec_fn`.
+
+        Args:
+            gmis_are_forked: Whether the GMIs that the process starts are forked, too, from itself.
+        """
+        command = [str(word) for word in command]
+        given = dict(os.environ if env is None else env)
+        if not _can_be_forked(command, given) or (self.is_nested and given.get(LIBRARIES) not in self._lines):
+            return subprocess.Popen(command, env=env, preexec_fn=preexec_fn, **more)
+        return Forked(self, command, gmis_are_forked, env=given, **more)
+
+    def run(self, command, *, timeout=None, check=False, **more):
+        """As `subprocess.run`, with the GMIs of the process forked, too."""
+        if more.pop("capture_output", False):
+            more |= {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with self.popen(command, gmis_are_forked=True, **more) as process:
+            try:
+                ended = subprocess.CompletedProcess(command, None, *process.communicate(timeout=timeout))
+            except BaseException:
+                process.kill()
+                raise
+        ended.returncode = process.returncode
+        if check:
+            ended.check_returncode()
+        return ended
+
+    def fork(self, order, fds) -> int:
+        """Have a process forked that carries out `order`, with these descriptors. Returns its id."""
         with self._lock:
-            if self._process is None:
-                self._start()
-            order = {
-                "command": list(command),
-                "env": dict(env),
-                "cwd": os.getcwd(),
-                "parent": os.getpid(),
-            }
-            order |= {"fds": [1, 2, *pass_fds]}
-            sent = [stdout.fileno(), stderr.fileno(), *pass_fds]
+            libraries = order["env"].get(LIBRARIES)
+            if libraries not in self._lines:
+                self._start(libraries)
+            line = self._lines[libraries]
             _adopt(True)
             try:
-                text = json.dumps(order).encode()
-                socket.send_fds(self._line, [len(text).to_bytes(8)], sent)
-                self._line.sendall(text)
-                pid = int.from_bytes(_exactly(self._line, 8))
+                text = json.dumps(order | {"dies": not self.is_nested}).encode()
+                socket.send_fds(line, [len(text).to_bytes(8)], fds)
+                line.sendall(text)
+                return int.from_bytes(_exactly(line, 8))
             finally:
                 _adopt(False)
-        with suppress(ProcessLookupError, PermissionError):
-            os.setpgid(pid, pid)
-        if read is not None:
-            stdout.close()
-        return Forked(pid, read)
 
     def close(self) -> None:
         """End it."""
-        if self._process is not None:
-            self._line.close()
-            self._process.wait()
+        for line in self._lines.values():
+            line.close()
+        for process in self._processes:
+            process.wait()
 
-    def _start(self) -> None:
-        self._line, theirs = socket.socketpair()
+    def _start(self, libraries) -> None:
+        self._lines[libraries], theirs = socket.socketpair()
         code = (
             f"import sys; sys.path[:0] = [{str(ROOT)!r}]; from tests.fork_server import serve; serve({theirs.fileno()})"
         )
-        threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+        given = {name: value for name, value in os.environ.items() if name != LIBRARIES}
+        given |= {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
         with theirs:
-            self._process = subprocess.Popen(
+            process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code, " " * LONGEST_COMMAND],
-                env=os.environ | threads,
+                env=given if libraries is None else given | {LIBRARIES: libraries},
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
-        PIDS.add(self._process.pid)
+        self._processes.append(process)
+        PIDS.add(process.pid)
+
+    @classmethod
+    def of_this_process(cls) -> "ForkServer":
+        """One that is forked from this process, which has imported all of it."""
+        server = cls()
+        server.is_nested = True
+        ours, theirs = socket.socketpair()
+        server._lines[os.environ.get(LIBRARIES)] = ours
+        if os.fork() == 0:
+            os.setpgid(0, 0)
+            _show([EXECUTABLE, FORKS_GMIS])
+            ours.close()
+            for fd in range(3):
+                os.dup2(os.open(os.devnull, os.O_RDWR), fd)
+            serve(theirs.detach())
+            os._exit(0)
+        theirs.close()
+        return server
 
 
-class Forked:
-    """What of `subprocess.Popen` those use who start GMIs."""
+SERVER = ForkServer()
 
-    def __init__(self, pid: int, stdout=None) -> None:
-        self.pid, self.stdout, self.returncode = pid, stdout, None
 
-    def wait(self) -> int:
-        """Reap it. Returns its exit code, negative for a signal."""
-        if self.returncode is None:
-            with suppress(ChildProcessError):
-                self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
-        return self.returncode
+class Forked(subprocess.Popen):
+    """`subprocess.Popen` whose process is forked by a server."""
 
-    def kill(self) -> None:
-        """End it."""
-        os.kill(self.pid, signal.SIGKILL)
+    def __init__(self, server, command, gmis_are_forked, **more) -> None:
+        self._server, self._gmis_are_forked = server, gmis_are_forked
+        super().__init__(command, **more)
+
+    def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest) -> None:
+        *_, stdin, p2cwrite, c2pread, stdout, errread, stderr = rest[:9]
+        start_new_session, process_group = rest[-2:]
+        given = [number if fd == -1 else fd for number, fd in enumerate((stdin, stdout, stderr))]
+        order = {
+            "command": list(args),
+            "env": env,
+            "cwd": str(cwd or os.getcwd()),
+            "parent": os.getpid(),
+            "group": os.getpgrp() if process_group == -1 else process_group,
+            "session": start_new_session,
+            "mask": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
+            "forks": self._gmis_are_forked,
+            "fds": [0, 1, 2, *pass_fds],
+        }
+        self.pid = self._server.fork(order, [*given, *pass_fds])
+        self._child_created = True
+        self._close_pipe_fds(stdin, p2cwrite, c2pread, stdout, errread, stderr)
+        if process_group == 0:
+            with suppress(ProcessLookupError, PermissionError):
+                os.setpgid(self.pid, self.pid)
+
+
+def spawning(server, module):
+    """What a module of `SPAWNING` has as `subprocess`, which then forks."""
+    popen = partial(server.popen, gmis_are_forked=SPAWNING[module])
+    return SimpleNamespace(**(vars(subprocess) | {"Popen": popen}))
 
 
 def serve(connection_fd: int) -> None:
     """Fork until the test process closes its end. Returns in it and in no child: these exit."""
     for name in LOADED:
         import_module(name)
+    gc.freeze()  # collections in the children would look through it, and so copy it
     line = socket.socket(fileno=connection_fd)
     while True:
         head, fds, _, _ = socket.recv_fds(line, 8, 250)
@@ -157,10 +219,20 @@ def serve(connection_fd: int) -> None:
         line.sendall(pid)
 
 
+def _can_be_forked(command, env) -> bool:
+    if "COVERAGE_PROCESS_START" in os.environ or sum(map(len, command)) + len(command) > LONGEST_COMMAND:
+        return False
+    if any(env.get(name) != STARTED_WITH.get(name) for name in AT_EXECUTION):
+        return False
+    if command[0] == PROGRAM:
+        return True
+    following = next((word for word in command[1:] if word not in FLAGS), "-")
+    return command[0] == EXECUTABLE and (following in ("-m", "-c") or not following.startswith("-"))
+
+
 def _become(order, fds, line) -> None:
-    """Run the module of an order in this process, and exit."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # as whoever starts it does, until it is ready for them
-    os.setpgid(0, 0)
+    """Run the program of an order in this process, and exit."""
+    os.setsid() if order["session"] else os.setpgid(0, order["group"])
     line.close()
     high = [fcntl(fd, F_DUPFD_CLOEXEC, HIGH) for fd in fds]
     for fd in fds:
@@ -172,15 +244,40 @@ def _become(order, fds, line) -> None:
     os.environ.update(order["env"])
     os.chdir(order["cwd"])
     sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    sys.path.remove(str(ROOT))
+    with suppress(ValueError):
+        sys.path.remove(str(ROOT))
     while os.getppid() != order["parent"]:
         time.sleep(0.001)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if order["dies"]:
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _show(order["command"])
-    module, *arguments = order["command"][order["command"].index("-m") + 1 :]
-    sys.argv = [module, *arguments]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    if order["forks"]:
+        server = ForkServer.of_this_process()
+        for name in SPAWNING:
+            import_module(name).subprocess = spawning(server, name)
+    signal.pthread_sigmask(signal.SIG_SETMASK, order["mask"])
+    _run(order["command"])
     sys.exit()
+
+
+def _run(command) -> None:
+    """Run the module, code or file of a command line as `__main__`."""
+    words = command if command[0] == PROGRAM else command[1:]
+    flags = [word for word in words[:2] if word in FLAGS]
+    words, is_safe = words[len(flags) :], "-P" in flags
+    if words[0] == "-m":
+        module, sys.argv = words[1], words[1:]
+        sys.path[:0] = [] if is_safe else [os.getcwd()]
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    elif words[0] == "-c":
+        code, sys.argv = words[1], ["-c", *words[2:]]
+        sys.path[:0] = [] if is_safe else [""]
+        main = sys.modules["__main__"] = ModuleType("__main__")
+        exec(compile(code, "<string>", "exec"), vars(main))
+    else:
+        sys.argv = list(words)
+        sys.path[:0] = [] if is_safe else [str(Path(words[0]).resolve().parent)]
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def _show(command) -> None:

@@ -1,10 +1,11 @@
 """The command lines in a page of documentation, and how to run them."""
 
 import re
-import subprocess
 import sys
 
 from conftest import environment
+
+from tests.fork_server import SERVER
 
 
 def transcripts(text):
@@ -20,9 +21,7 @@ def transcripts(text):
 def gmi_drl(arguments, folder, **variables):
     """Run one command line of the page in `folder`."""
     line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
-    return subprocess.run(
-        line, cwd=folder, env=environment() | variables, capture_output=True, text=True, timeout=120, check=False
-    )
+    return SERVER.run(line, cwd=folder, env=environment() | variables, capture_output=True, text=True, timeout=120)
 
 
 def lines(output):

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from conftest import environment, two_cores
 
+from tests.fork_server import SERVER
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PLAYGROUND = EXAMPLES.parent / ".playground"
 
@@ -16,15 +18,13 @@ PLAYGROUND = EXAMPLES.parent / ".playground"
 )
 def test_examples_run(example, expected, tmp_path):
     command = [sys.executable, EXAMPLES / example]
-    run = subprocess.run(
-        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120, check=False
-    )
+    run = SERVER.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=120)
     assert run.returncode == 0 and expected in run.stdout, run.stderr
 
 
 def test_the_six_tasks_are_drawn(tmp_path, opengl):
     command = [sys.executable, EXAMPLES / "six_tasks.py", tmp_path / "tasks.png"]
-    subprocess.run(command, env=environment(), check=True, timeout=120)
+    SERVER.run(command, env=environment(), check=True, timeout=120)
     assert (tmp_path / "tasks.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -110,5 +110,6 @@ def test_a_signal_that_cuts_an_import_off_ends_with_its_code_whatever_the_import
 def test_every_option_has_an_environment_variable(command_line, monkeypatch):
     monkeypatch.setenv("GMI_DRL_PLAN_NUM_ENV", "33")
     monkeypatch.setenv("GMI_DRL_PLAN_GMIS_PER_GPU", "1")
+    monkeypatch.setenv("GMI_DRL_PLAN_BUDGET", "0")
     code, out, _ = command_line("plan")
     assert code == 0 and "33 environments" in out

@@ -128,7 +128,8 @@ def test_a_profile_of_many_points_leaves_a_plan_short(command_line, tmp_path):
 
 
 @two_cores
-def test_a_plan_on_this_machine_is_measured(command_line, tmp_path):
+def test_a_plan_on_this_machine_is_measured(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.confirm.MEASURE_S", 0.05)
     code, out, err = command_line("plan", "--num-env", 8, "--gmis-per-gpu", 2, "--budget", 100)
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     text = " ".join(out.split())
@@ -181,7 +182,8 @@ def test_options_that_contradict_each_other_are_refused(command_line, tmp_path, 
 
 def test_a_plan_for_rsl_rl_is_measured_with_rsl_rls_runner(command_line, tmp_path, monkeypatch):
     pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
-    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    for module in ("points", "confirm"):
+        monkeypatch.setattr(f"gmi_drl.profiler.{module}.MEASURE_S", 0.05)
     measured, start = [], Session.start
     monkeypatch.setattr(
         Session, "start", lambda session, claim: measured.extend(session.roles.values()) or start(session, claim)

@@ -1,6 +1,5 @@
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from gmi_drl.gmi import allowed_cores
 from gmi_drl.run.checkpoint import UNSEALED
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from tests.fork_server import SERVER
 
 TINY = ["--num-env", 8, "--set", "learner.horizon=4", "--set", "learner.epochs=1", "--iterations", 2]
 
@@ -26,7 +26,7 @@ def trained(tmp_path_factory):
     command = [Path(sys.executable).with_name("gmi-drl"), "train", *map(str, TINY), "--gmis-per-gpu", "1"]
     command += ["--run-dir", "run", "--seed", "3"]
     env = environment() | {"GMI_DRL_CLAIMS": str(folder / "claims")}
-    run = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=env, check=False)
+    run = SERVER.run(command, cwd=folder, capture_output=True, text=True, env=env)
     assert run.returncode == 0, run.stderr
     return folder / "run", run.stdout, run.stderr
 
@@ -207,7 +207,7 @@ def test_a_task_in_a_layout_imports_nothing_from_the_working_directory(tmp_path)
     (tmp_path / "evil.py").write_text("open('marker', 'w')")
     (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1, task="gymnasium:evil:X-v0")))
     command = [Path(sys.executable).with_name("gmi-drl"), "train", "layout.yaml", "--iterations", "1"]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    run = SERVER.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment())
     assert run.returncode == 4 and "name the folder of evil in PYTHONPATH" in " ".join(run.stderr.split()), run.stderr
     assert not (tmp_path / "marker").exists()
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
@@ -19,6 +18,7 @@ from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 from gmi_drl.workload import TASK_SPECS
+from tests.fork_server import SERVER
 
 NETWORK = {"class_name": "MLPModel", "hidden_dims": [8], "obs_normalization": True}
 AGENT = {
@@ -102,7 +102,7 @@ def test_a_class_in_a_configuration_is_not_imported_from_the_working_directory(t
     (tmp_path / "agent.yaml").write_text(yaml.dump(AGENT | {part: AGENT[part] | {"class_name": name}}))
     given = [*RSL_RL, "--gmis-per-gpu", 1, "--rsl-rl-config", "agent.yaml"]
     command = [Path(sys.executable).with_name("gmi-drl"), "train", *map(str, given)]
-    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment(), check=False)
+    run = SERVER.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment())
     said = " ".join(run.stderr.split())
     assert run.returncode == 2 and "cannot be found: install the package" in said and "evil" in said, run.stderr
     assert not (tmp_path / "marker").exists()

@@ -1,9 +1,10 @@
 """The programs in `benchmarks/`, which are no package, for their tests."""
 
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+from tests.fork_server import SERVER
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -46,7 +47,7 @@ def put_fake_mps(folder, *, quits=True, stuck=False):
 def run(name, *arguments, **more):
     """A program of `benchmarks/` with arguments."""
     line = [sys.executable, next(BENCHMARKS.glob(f"*/{name}.py")), *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300, check=False, **more)
+    return SERVER.run(line, capture_output=True, text=True, timeout=300, **more)
 
 
 def wait_until(is_so, seconds=60):

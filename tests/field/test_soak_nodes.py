@@ -12,7 +12,7 @@ from networks import needs_hosts
 @two_cores
 @needs_hosts
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("fault", ["gmi", "head killed", "proxy killed"])
+@pytest.mark.parametrize("fault", ["head killed", "proxy killed"])
 def test_a_fault_ends_as_promised_and_the_run_goes_on(fault, tmp_path):
     import soak_nodes
 

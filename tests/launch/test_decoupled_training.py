@@ -41,8 +41,7 @@ def start(path, layout, config, **more):
     return folder, train(resolve(layout, config, folder), **more)
 
 
-@pytest.mark.starts_gmis
-@pytest.mark.parametrize("mode", ["MCC", "UCC"])
+@pytest.mark.parametrize("mode", [pytest.param("MCC", marks=pytest.mark.starts_gmis), "UCC"])
 def test_with_no_lag_experience_is_of_the_very_policy_that_learns(tmp_path, mode):
     """So densities on both sides are the same: parameters and statistics have come to the agent whole."""
     folder, outcome = start(tmp_path / "run", layout_of(mode=mode, max_lag=0), config_of(5))

@@ -17,6 +17,7 @@ from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores, claim
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
+from tests.fork_server import SERVER
 
 TINY = ["--set", "learner.horizon=4", "--set", "learner.epochs=1"]
 USUAL = {"checkpoint_every": "1", "hang_s": "60"}
@@ -41,8 +42,9 @@ class Training:
         usual = [f"{key}={value}" for key, value in USUAL.items() if not any(one.startswith(key) for one in options)]
         command = [*COMMAND, "--run-dir", str(path), "--iterations", "1000000", *layout, *options]
         command += [part for setting in usual for part in ("--set", setting)]
-        self.process = subprocess.Popen(
+        self.process = SERVER.popen(
             command,
+            gmis_are_forked=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -201,7 +203,7 @@ def test_a_gloo_run_goes_on_after_it_was_killed(training, tmp_path):
     (*_, newest) = list_checkpoints(run.folder.checkpoints)
     more = str(int(newest.name) + 2)
     command = [*COMMAND, "--resume", str(run.folder.path), "--iterations", more]
-    again = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    again = SERVER.run(command, capture_output=True, text=True, env=environment(), timeout=120)
     assert again.returncode == 0, again.stderr
     assert int(list_checkpoints(run.folder.checkpoints)[-1].name) == int(more)
 
@@ -215,7 +217,7 @@ def test_a_full_disk_is_told_before_training(tmp_path):
         pytest.skip("mounting a small disk needs root")
     try:
         command = [*COMMAND, "--num-env", "8", "--run-dir", str(disk / "run"), "--iterations", "3"]
-        run = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+        run = SERVER.run(command, capture_output=True, text=True, env=environment(), timeout=120)
         assert run.returncode == 4 and "No space left on device" in run.stderr, run.stderr
         assert not (disk / "run" / "metrics.jsonl").read_text() and "Traceback" not in run.stderr
     finally:

@@ -11,6 +11,7 @@ from conftest import children_of, environment, tiny_layout, two_cores
 from gmi_drl import run_role
 from gmi_drl.errors import GmiDiedError, GmiError, UsageError
 from gmi_drl.files import dump_yaml
+from tests.fork_server import SERVER
 
 ROLES = """
 import os, signal, subprocess, sys, time
@@ -113,7 +114,7 @@ def test_what_a_role_has_started_ends_with_it(roles, tmp_path, how):
 def test_what_a_role_has_started_ends_with_the_launcher(roles, tmp_path, number):
     (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(1)))
     command = [sys.executable, "-c", LAUNCHER, f"{roles}:Starter", "layout.yaml", str(tmp_path / "pid")]
-    launcher = subprocess.Popen(command, env=environment(), cwd=tmp_path, stderr=subprocess.DEVNULL)
+    launcher = SERVER.popen(command, gmis_are_forked=True, env=environment(), cwd=tmp_path, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 90
     while not (tmp_path / "pid").exists() and time.monotonic() < deadline:
         time.sleep(0.1)

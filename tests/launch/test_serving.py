@@ -47,9 +47,8 @@ def played(served_run, seed, stochastic):
     return player.finished
 
 
-@pytest.mark.starts_gmis
 @two_cores
-@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("stochastic", [False, pytest.param(True, marks=pytest.mark.starts_gmis)])
 @pytest.mark.parametrize("gmis", [1, 2])
 def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, gmis, stochastic):
     served = serve(layout(gmis), served_run, steps=STEPS, seed=3, stochastic=stochastic)

@@ -47,9 +47,8 @@ def what_was_learnt(folder, outcome):
     return read_index(outcome.checkpoint)["learner"], rows
 
 
-@pytest.mark.starts_gmis
 @two_cores
-@pytest.mark.parametrize("more", [{}, {"reward_terms": True}])
+@pytest.mark.parametrize("more", [pytest.param({}, marks=pytest.mark.starts_gmis), {"reward_terms": True}])
 def test_one_simulator_one_agent_and_one_trainer_learn_bit_for_bit_what_one_holistic_gmi_does(tmp_path, more):
     config = tiny_config(**more)
     (folder, outcome), whole = (
@@ -88,7 +87,6 @@ def test_a_resumed_run_is_bit_identical_to_an_undisturbed_one(tmp_path):
 
 @two_cores
 @pytest.mark.parametrize("victim", [0, 2])
-@pytest.mark.starts_gmis  # GMIs are found by their command lines
 def test_a_killed_gmi_ends_the_run_and_is_named(tmp_path, victim):
     killed = []
 
@@ -110,7 +108,6 @@ def test_a_killed_gmi_ends_the_run_and_is_named(tmp_path, victim):
     [(apart(), 0, 1), (on_two_devices(), 3, 4), (on_two_devices(), 4, 5)],
     ids=["simulator", "simulator beside another device", "agent beside another device"],
 )
-@pytest.mark.starts_gmis  # GMIs are found by their command lines
 def test_a_gmi_that_hangs_is_named_by_who_waits_for_it_first_hand_though_all_wait(tmp_path, layout, victim, by):
     stopped = []
 

@@ -19,6 +19,7 @@ from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 from tests.comm.ranks import METHODS, legal
+from tests.fork_server import SERVER
 
 WORKER = """
 import json
@@ -82,7 +83,7 @@ def test_parameters_optimizer_and_normaliser_are_bit_identical_after_fifty_updat
     size = sum(map(len, mapping))
     with closing(RendezvousPoints(METHODS[method], mapping, 2**16)) as points:
         ranks = [
-            subprocess.Popen(
+            SERVER.popen(
                 [sys.executable, "-c", WORKER, str(rank), str(mapping), method, json.dumps(points[rank].to_order())],
                 pass_fds=points[rank].descriptors.values(),
                 stdout=subprocess.PIPE,

@@ -1,22 +1,38 @@
 import copy
 import json
 
+import pytest
+
 from gmi_drl.hardware.cluster import Network
 from tools import network_table
 from tools.network_table import measured_table, times_the_network
 from tools.site.network import network_page
 
-PAGE = network_page()
 RESULT = json.loads(network_table.MEASURED.read_text())
 
 
-def test_the_page_has_the_tables_as_they_are_computed_and_measured():
-    assert network_table.table() in PAGE and measured_table(RESULT) in PAGE
+@pytest.fixture(scope="module")
+def page():
+    """The page without its computed table, which takes seconds (tests/tools/test_site.py makes it)."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tools.site.network.table", lambda: "| as computed |")
+        return network_page()
 
 
-def test_the_page_tells_how_far_sums_are_from_the_model():
+def test_the_page_has_the_tables_as_they_are_computed_and_measured(page):
+    assert "| as computed |" in page and measured_table(RESULT) in page
+
+
+def test_a_row_has_the_speeds_of_a_number_of_nodes(monkeypatch):
+    monkeypatch.setattr(network_table, "COUNTS", (1, 2))
+    _, _, _, two = network_table.table().splitlines()
+    speeds = [network_table.cell(2, network) for network in network_table.NETWORKS]
+    assert two == f"| 2 | {' | '.join(speeds)} |" and len(set(speeds)) > 1
+
+
+def test_the_page_tells_how_far_sums_are_from_the_model(page):
     times = times_the_network(RESULT)
-    assert f"{min(times):.2f}x to {max(times):.2f}x" in PAGE
+    assert f"{min(times):.2f}x to {max(times):.2f}x" in page
 
 
 def test_more_hosts_have_rows_of_their_own():

@@ -17,6 +17,7 @@ from gmi_drl.comm.memory.collective_calls import BARRIER
 from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.reductions import MPR_GLOO
+from tests.fork_server import SERVER
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def test_nothing_is_left_open_or_in_a_folder(rendezvous, tmp_path, monkeypatch):
 def started(script, rank, rendezvous, *rest):
     """A process that runs a script as a rank."""
     line = [sys.executable, "-c", script, str(rank), json.dumps(rendezvous.to_order()), *rest]
-    return subprocess.Popen(line, stdout=subprocess.PIPE, text=True, pass_fds=rendezvous.descriptors.values())
+    return SERVER.popen(line, stdout=subprocess.PIPE, text=True, pass_fds=rendezvous.descriptors.values())
 
 
 WITHOUT_LOOPBACK = """

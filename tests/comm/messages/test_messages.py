@@ -15,6 +15,7 @@ from conftest import open_descriptors
 from gmi_drl.comm.memory.mailbox_memory import PIECE_BYTES, create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
+from tests.fork_server import SERVER
 
 WORKER = Path(__file__).with_name("messages_worker.py")
 MOST_MESSAGES = 8
@@ -37,7 +38,7 @@ def worker(mailboxes, deed):
     """GMI 1 as a process of its own."""
     descriptors = mailboxes.descriptors
     line = [sys.executable, str(WORKER), deed, *map(str, descriptors)]
-    process = subprocess.Popen(line, pass_fds=descriptors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = SERVER.popen(line, pass_fds=descriptors, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         yield process
     finally:

@@ -21,6 +21,7 @@ from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.layout.reductions import HAR, HOROVOD, MPR_GLOO, MPR_SHM, NONE
 from tests.comm.ranks import METHODS, legal
+from tests.fork_server import SERVER
 
 WORKER = Path(__file__).parent / "contract_worker.py"
 FROZEN_WORKER = WORKER.with_name("frozen_worker.py")
@@ -49,7 +50,7 @@ def started(rank, points):
     """A worker, which inherits its own points alone."""
     fds = {fd for name, (_, size) in GROUPS.items() if rank < size for fd in points[name][rank].descriptors.values()}
     command = [sys.executable, WORKER, str(rank), json.dumps(described(rank, points))]
-    return subprocess.Popen(command, pass_fds=fds, stdout=subprocess.PIPE, text=True)
+    return SERVER.popen(command, pass_fds=fds, stdout=subprocess.PIPE, text=True)
 
 
 def live_through():
@@ -202,9 +203,7 @@ def test_a_whole_group_may_stand_still_for_longer_than_hang_s():
             "hang_s": hang_s,
         }
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "pass_fds": rendezvous.descriptors.values()}
-        ranks.append(
-            subprocess.Popen([sys.executable, FROZEN_WORKER, json.dumps(order)], text=True, bufsize=1, **pipes)
-        )
+        ranks.append(SERVER.popen([sys.executable, FROZEN_WORKER, json.dumps(order)], text=True, bufsize=1, **pipes))
     try:
         assert [rank.stdout.readline() for rank in ranks] == ["imported\n"] * len(ranks)
         for rank in ranks:

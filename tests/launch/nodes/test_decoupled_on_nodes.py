@@ -128,6 +128,7 @@ def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_pa
     assert processes_of(tmp_path) == []
 
 
+@pytest.mark.starts_gmis  # a fork shares its memory with its parent
 @two_cores
 def test_a_stand_in_takes_as_much_memory_as_is_reckoned_with(tmp_path):
     """What it shares with the GMIs counts for each in equal parts, and the channels, which are reckoned apart, not."""

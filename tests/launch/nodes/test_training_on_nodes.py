@@ -19,6 +19,7 @@ from gmi_drl.launch.nodes import remote_hosts
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.run.folder import RunFolder
+from tests.fork_server import SERVER
 
 ENDLESS = config(iterations=10**6)
 
@@ -137,7 +138,7 @@ train(resolve(over("a", "b"), config(iterations=10**6), folder), supervisors=Sub
 def test_nothing_is_left_of_a_launcher_that_is_killed_and_a_signal_stops_in_order(tmp_path, number):
     here = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
     line = [sys.executable, "-c", LAUNCHER, str(tmp_path / "run"), *here]
-    with subprocess.Popen(line, stdout=subprocess.PIPE, env=environment(), text=True) as launcher:
+    with SERVER.popen(line, gmis_are_forked=True, stdout=subprocess.PIPE, env=environment(), text=True) as launcher:
         assert launcher.stdout.readline() == "row\n"
         all_of_it = [child.pid for child in psutil.Process(launcher.pid).children(recursive=True)]
         if number == signal.SIGTERM:  # as systemd sends it, to all at once

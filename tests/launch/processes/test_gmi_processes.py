@@ -16,6 +16,7 @@ from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, START_S, GMIMessage, GMIProcesses
 from gmi_drl.run.folder import RunFolder
+from tests.fork_server import SERVER
 
 ROLE = """
 import time, warnings
@@ -208,7 +209,7 @@ def test_suspension_of_all_processes_is_no_timeout(tmp_path):
     folder.create()
     folder.write_setup(tiny_layout(1), tiny_config())
     command = [sys.executable, "-c", LAUNCHER, str(folder.path), f"{tmp_path / 'role.py'}:Beating"]
-    with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as launcher:
+    with SERVER.popen(command, gmis_are_forked=True, env=environment(), stdout=subprocess.PIPE, text=True) as launcher:
         rows = iter(launcher.stdout)
         assert next(rows) == "row\n"
         gmi = next(child for child in children_of(launcher.pid) if "GMI 0" in " ".join(child.cmdline()))

@@ -23,6 +23,7 @@ from gmi_drl.tasks.sim_task import SimTask
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
 from gmi_drl.roles.rsl_rl.replica import RslRlReplica
+from tests.fork_server import SERVER
 
 GROUPS = ("actor", "critic", "rnd_state")
 TESTS = Path(__file__).parents[2]
@@ -81,7 +82,7 @@ def test_it_trains_with_the_version_that_mjlab_asks_for(tmp_path):
     paths = [OLD_RSL_RL, TESTS, Path(__file__).parent, os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths))}
     command = [sys.executable, "-c", "import test_configs_of_users as tests; tests.train_all_by_5_4()"]
-    subprocess.run(command, env=environment, cwd=tmp_path, check=True, timeout=240, stdout=subprocess.DEVNULL)
+    SERVER.run(command, env=environment, cwd=tmp_path, check=True, timeout=240, stdout=subprocess.DEVNULL)
 
 
 def train_all_by_5_4():

@@ -22,6 +22,7 @@ from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.roles.rsl_rl import version
 from gmi_drl.roles.rsl_rl.group import GroupRunner, process_group
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+from tests.fork_server import SERVER
 
 OLD_RSL_RL = Path(__file__).parents[3] / ".venv" / "rsl-rl-5.4"
 
@@ -81,7 +82,7 @@ def test_learners_are_bit_identical_after_twenty_updates(tmp_path, packages):
     command = [sys.executable, "-c", WORKER, str(fd), str(tmp_path)]
     env = os.environ | ({"PYTHONPATH": str(packages)} if packages else {})
     with os.fdopen(fd):
-        ranks = subprocess.run(command, env=env, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
+        ranks = SERVER.run(command, env=env, pass_fds=[fd], stdout=subprocess.PIPE, text=True, timeout=240)
     assert ranks.returncode == 0
     told = [line.split()[1:] for line in ranks.stdout.splitlines() if line.startswith("told")]
     learners, worlds, rates, counts, words, versions, means = zip(*told, strict=True)
