@@ -5,9 +5,9 @@ import pytest
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.results.comparison import curve, estimate, interquartile_mean
-from gmi_drl.run.run_data import RunData, differences, groups_of
 from gmi_drl.results.text_plot import text_plot
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.run_data import RunData, differences, groups_of
 
 
 def run_of(returns, seed=0, **settings):
