@@ -31,6 +31,11 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "On which GMIs": ("--num-env", "--gmis-per-gpu", "--template", "--backend", "--apply-mig", "--launcher"),
         "The run": ("--run-dir", "--resume", "--restarts", "--simulator-python", "--format"),
     },
+    "sweep": {
+        "What is trained": ("--task", "--env-arg", "--algo", "--seeds", "--set", "--iterations", "--num-env"),
+        "How": ("--gmis-per-gpu", "--config", "--rsl-rl-config", "--command", "--at-once", "--stop-early"),
+        "The sweep": ("--sweep-dir", "--resume", "--format"),
+    },
     "play": {
         "What is played": ("--num-env", "--steps", "--seconds", "--seed", "--stochastic", "--untrained"),
         "The video": ("--output", "--camera", "--size"),
@@ -53,6 +58,12 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "train layout.yaml --set learner.learning_rate=3e-4": "Train on a planned layout, with another learning rate.",
         "train --resume latest": "Go on with the newest run from its last checkpoint.",
         "train ant --config runs/old/config.yaml --seed 3": "Train with the settings of another run.",
+    },
+    "sweep": {
+        "sweep --task ant --seeds 0-15": "Train Ant with 16 seeds.",
+        "sweep --task ant --set learner.learning_rate=3e-4,1e-3": "Try two learning rates, with three seeds each.",
+        "sweep --resume runs/sweep-ant": "Go on with a sweep that was stopped or killed.",
+        "sweep --seeds 0-3 --command 'python train.py --seed {seed}'": "Pack runs of another program.",
     },
     "play": {
         "play runs/ant": "Show the returns of one episode in each of four environments.",

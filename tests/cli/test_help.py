@@ -1,3 +1,5 @@
+import shlex
+
 import click
 import pytest
 
@@ -18,7 +20,7 @@ def test_every_command_has_examples():
 
 @pytest.mark.parametrize("call", [call for examples in EXAMPLES.values() for call in examples])
 def test_examples_are_calls_of_their_command(call):
-    name, *arguments = call.split()
+    name, *arguments = shlex.split(call)
     cli.commands[name].make_context(name, arguments)  # raises for what the command does not take
 
 

@@ -1,0 +1,168 @@
+"""`gmi-drl sweep`."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from gmi_drl.cli.options import algo_option, env_arg_option, format_option
+from gmi_drl.cli.output import console, plain_table, print_json, say
+from gmi_drl.cli.train.begin import begin
+from gmi_drl.cli.train.command import train
+from gmi_drl.cli.train.options import TrainOptions
+from gmi_drl.config.task_names import as_file_name, with_arguments
+from gmi_drl.errors import UsageError
+from gmi_drl.units import counted, human_seconds
+from gmi_drl.workload import MOST_ENVIRONMENTS
+
+if TYPE_CHECKING:
+    from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
+    from gmi_drl.launch.sweep.table import Line
+    from gmi_drl.launch.sweep.trial_process import Ended
+
+PASSED_ON = ("task", "algo", "iterations", "num_env", "gmis_per_gpu", "config", "rsl_rl_config")
+"""Options that each training gets, too."""
+
+OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early")
+OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command")
+
+
+@click.command()
+@click.option("--task", metavar="NAME", help="The task to train.  [default: ant]")
+@env_arg_option
+@algo_option()
+@click.option("--seeds", metavar="LIST", help="Seeds of each combination, such as 0-15 or 0,3,5-7.  [default: 0-2]")
+@click.option("--set", multiple=True, metavar="KEY=V,V,...", help="Values of a setting to try. Repeatable: all pairs.")
+@click.option("--iterations", type=click.IntRange(min=1), help="Iterations of each training.  [default: 500]")
+@click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Environments of each GMI.")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each training.  [default: 1]")
+@click.option("--config", type=click.Path(path_type=Path), metavar="FILE", help="A config.yaml for all trainings.")
+@click.option("--rsl-rl-config", type=click.Path(path_type=Path), metavar="FILE", help="As that of `train`.")
+@click.option("--command", metavar="TEXT", help="Run this program instead; {seed}, {name} and {KEY} are filled in.")
+@click.option("--at-once", type=click.IntRange(min=1), help="Trials side by side.  [default: measured]")
+@click.option("--stop-early", is_flag=True, help="Stop trainings whose best return is below the median of others.")
+@click.option("--sweep-dir", type=click.Path(path_type=Path), help="Its folder.  [default: runs/sweep-TASK-TIME]")
+@click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with the sweep in this folder.")
+@format_option
+def sweep(format: str, resume: Path | None, **options: Any) -> None:
+    """Train with many seeds and settings, several trainings side by side on this machine.
+
+    How many is measured for about a minute, so that all are done soonest. Each training is a usual run in a folder of
+    its own, with equal cores, whatever else runs. A sweep that was stopped or killed goes on with --resume.
+    """
+    from gmi_drl.launch.signals import EndedAtOnce, stop_on_signals
+    from gmi_drl.launch.sweep.run_sweep import Listener, run_sweep
+    from gmi_drl.launch.sweep.sweep_file import read_sweep
+    from gmi_drl.launch.sweep.table import results
+
+    if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
+        named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+        raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
+    folder, what = (resume, read_sweep(resume)) if resume is not None else _new(options)
+    say(f"Sweep of {counted(len(what.trials), 'trial')} in {folder}")
+    with stop_on_signals() as request:
+        try:
+            is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
+        except EndedAtOnce:
+            say(f"Ended at once. Go on with: gmi-drl sweep --resume {folder}")
+            raise
+    lines = results(folder, what)
+    if format == "json":
+        print_json("sweep", {"sweep": str(folder), "done": is_done, "results": [line.document for line in lines]})
+    else:
+        _print(lines, folder)
+    if not is_done and request.signal is not None:
+        say(f"Stopped. Go on with: gmi-drl sweep --resume {folder}")
+        raise SystemExit(128 + request.signal)
+
+
+def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
+    """A new sweep, checked, and its folder with `sweep.json`."""
+    from gmi_drl.launch.sweep.sweep_file import FILE, Sweep, make_trials, read_seeds, read_values, write_sweep
+    from gmi_drl.launch.sweep.trial_process import words_of
+
+    command, values = options["command"], read_values(options["set"])
+    trials = make_trials(read_seeds(options["seeds"] or "0-2"), values)
+    if command is not None:
+        if given := [name for name in OF_TRAININGS if options[name] not in (None, (), False)]:
+            named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
+            raise UsageError(f"{named}: is for trainings of ours, not for a --command: leave it out")
+        words_of(command, trials[0])
+        arguments: tuple[str, ...] = ()
+    else:
+        task = with_arguments(options["task"] or "ant", options["env_arg"])
+        arguments = _arguments(options | {"task": task, "gmis_per_gpu": options["gmis_per_gpu"] or 1})
+        for trial in {tuple(trial.settings.items()): trial for trial in trials}.values():
+            _check(arguments, trial)
+    usual = f"sweep-{as_file_name(options['task'] or 'ant')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder: Path = options["sweep_dir"] or Path("runs") / usual
+    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
+        remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
+        raise UsageError(f"{folder} is not empty: {remedy}choose another --sweep-dir")
+    made = Sweep(
+        arguments=arguments,
+        command=command,
+        trials=trials,
+        at_once=options["at_once"],
+        stop_early=options["stop_early"],
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    write_sweep(folder, made)
+    return folder, made
+
+
+def _arguments(options: dict[str, Any]) -> tuple[str, ...]:
+    """The options of `train` that all trials have."""
+    given = {name: options[name] for name in PASSED_ON if options[name] is not None}
+    return tuple(word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value)))
+
+
+def _check(arguments: tuple[str, ...], trial: "Trial") -> None:
+    """Refuse what `train` would refuse, before anything runs."""
+    settings = [word for key, value in trial.settings.items() for word in ("--set", f"{key}={value}")]
+    parsed = train.make_context("train", [*arguments, "--seed", str(trial.seed), *settings]).params
+    begin(TrainOptions(**{name: parsed[name] for name in TrainOptions.__dataclass_fields__}))
+
+
+class _Progress:
+    """Prints a line for each trial that has ended, with the time that the others need."""
+
+    def __init__(self, folder: Path, sweep: "Sweep") -> None:
+        from gmi_drl.launch.sweep.trial_process import read_ended
+
+        self.folder, self.total = folder, len(sweep.trials)
+        self.before = sum(read_ended(folder, trial) is not None for trial in sweep.trials)
+        self.ended, self.started = 0, time.monotonic()
+
+    def __call__(self, trial: "Trial", ended: "Ended") -> None:
+        """Print the line."""
+        self.ended += 1
+        left = self.total - self.before - self.ended
+        rest = human_seconds((time.monotonic() - self.started) / self.ended * left)
+        how = (
+            "stopped early" if ended.early else "done" if ended.exit_code == 0 else _failure(self.folder, trial, ended)
+        )
+        more = f"; about {rest} left" if left else ""
+        say(f"{trial.name}: {how} ({self.before + self.ended} of {self.total}{more})")
+
+
+def _failure(folder: Path, trial: "Trial", ended: "Ended") -> str:
+    return f"FAILED with exit code {ended.exit_code}: see {folder / 'logs' / f'{trial.name}.log'}"
+
+
+def _print(lines: list["Line"], folder: Path) -> None:
+    """Print the table, best first."""
+    has_returns = any(line.returns for line in lines)
+    table = plain_table("settings", "done", *(("median return", "least", "most") if has_returns else ()))
+    for line in lines:
+        settings = ", ".join(f"{key}={value}" for key, value in line.settings.items()) or "(as usual)"
+        counts = f"{line.done} of {line.total}"
+        counts += f", {line.early} early" if line.early else ""
+        counts += f", {line.failed} failed" if line.failed else ""
+        values = [line.median, min(line.returns.values(), default=None), max(line.returns.values(), default=None)]
+        cells = ["-" if value is None else f"{value:.1f}" for value in values] if has_returns else []
+        table.add_row(settings, counts, *cells)
+    console().print(table, markup=False)
+    if lines[0].best:
+        say(f"The best is {lines[0].best}. Next: gmi-drl compare {folder}/*seed*")

@@ -1,0 +1,126 @@
+"""The queue of a sweep: starts trials in free slots until all have ended."""
+
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from select import POLLIN, poll
+
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.launch.signals import StopRequest
+from gmi_drl.launch.sweep.early_stop import MedianRule
+from gmi_drl.launch.sweep.slots import Slot
+from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
+from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, read_ended, write_ended
+
+LOOK_S = 1.0
+"""Seconds between two looks at slots that were in use, and at returns for early stopping."""
+
+STOP_S = 60.0
+"""Seconds that stopped trials have to save a checkpoint; then they are killed."""
+
+TRIES = 2
+"""How often a trial is started that fails: a second time from its last checkpoint, as after a lack of memory."""
+
+REFUSED = {2, 3, 4}
+"""Exit codes of ours after which a second try would end the same."""
+
+
+class Queue:
+    """Runs the trials of a sweep.
+
+    Args:
+        folder: Of the sweep.
+        sweep: What it runs.
+        slots: Where.
+        request: Of a signal, after which trials are stopped and the queue returns.
+        on_end: Called with each trial that has ended for good.
+        tell: Called with a line for the user.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sweep: Sweep,
+        slots: Sequence[Slot],
+        request: StopRequest,
+        on_end: Callable[[Trial, Ended], None] = lambda trial, ended: None,
+        tell: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.folder, self.sweep, self.slots, self.request, self.on_end = folder, sweep, slots, request, on_end
+        self.tell, self._has_told = tell, False
+        self.waiting = deque(trial for trial in sweep.trials if read_ended(folder, trial) is None)
+        self.running: dict[int, TrialProcess] = {}
+        self.rule = MedianRule(folder, sweep) if sweep.stop_early else None
+        self._tries: Counter[str] = Counter()
+        self._not_before = 0.0
+
+    def run(self) -> bool:
+        """Run until all trials have ended. Returns whether they have; not after a signal."""
+        try:
+            while (self.waiting or self.running) and self.request.signal is None:
+                self._fill()
+                self._wait()
+                self._collect()
+                self._stop_early()
+        finally:
+            self._stop_all()
+        return not self.waiting
+
+    def _fill(self) -> None:
+        """Start trials in slots that are free, here and for other programs."""
+        if time.monotonic() < self._not_before:
+            return
+        for slot in self.slots:
+            if self.waiting and slot.number not in self.running and slot.is_free():
+                trial = self.waiting.popleft()
+                self.running[slot.number] = TrialProcess(self.folder, self.sweep, trial, slot)
+        if not self.running and not self._has_told:
+            devices = ", ".join(device for slot in self.slots for device in slot.devices)
+            self.tell(f"Waiting for {devices}: other runs use them (gmi-drl doctor names them)")
+        self._has_told = not self.running
+
+    def _wait(self) -> None:
+        """Wait until a process ends, at most `LOOK_S`."""
+        events = poll()
+        for process in self.running.values():
+            events.register(process.leader.exit_fd, POLLIN)
+        events.poll(LOOK_S * 1000)
+
+    def _collect(self) -> None:
+        for number, process in list(self.running.items()):
+            if (ended := process.end()) is not None:
+                del self.running[number]
+                self._end(process.trial, ended)
+
+    def _end(self, trial: Trial, ended: Ended) -> None:
+        """Keep how a trial has ended, or let it wait again."""
+        if ended.exit_code == LayoutMismatchError.exit_code and self.sweep.command is None:
+            self._not_before = time.monotonic() + LOOK_S  # another run was faster: it has the device, or the folder
+            self.waiting.appendleft(trial)
+            return
+        self._tries[trial.name] += 1
+        is_good = ended.exit_code == 0 or ended.early
+        is_refused = ended.exit_code in REFUSED and self.sweep.command is None
+        if not is_good and not is_refused and self._tries[trial.name] < TRIES:
+            self.waiting.append(trial)
+            return
+        write_ended(self.folder, trial, ended)
+        self.on_end(trial, ended)
+
+    def _stop_early(self) -> None:
+        for process in self.running.values() if self.rule else ():
+            assert self.rule is not None
+            if not process.is_stopped_early and self.rule.is_hopeless(process.trial):
+                process.stop(early=True)
+
+    def _stop_all(self) -> None:
+        """Stop what still runs, and wait for it."""
+        for process in self.running.values():
+            process.stop()
+        deadline = time.monotonic() + STOP_S
+        for process in self.running.values():
+            process.leader.exit_code(deadline - time.monotonic())
+            self.waiting.append(process.trial)
+            process.kill()
+        self.running.clear()

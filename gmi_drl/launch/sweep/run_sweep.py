@@ -1,0 +1,106 @@
+"""Runs a sweep, or goes on with one: measures how many trials run at once, then works through the queue."""
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.gmi.claims import Shared, claim
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.launch.signals import StopRequest
+from gmi_drl.launch.sweep.measure import candidates, measure, soonest
+from gmi_drl.launch.sweep.queue import Queue
+from gmi_drl.launch.sweep.slots import Slot, make_slots
+from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
+from gmi_drl.launch.sweep.trial_process import Ended, read_ended
+
+LOCK = ".lock"
+
+
+@dataclass(frozen=True)
+class Listener:
+    """What hears of a sweep's progress.
+
+    Args:
+        tell: Called with a line for the user.
+        on_end: Called with each trial that has ended for good.
+    """
+
+    tell: Callable[[str], None]
+    on_end: Callable[[Trial, Ended], None]
+
+
+def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listener) -> bool:
+    """Run the trials of a sweep that have not ended. Returns whether all have; not after a signal.
+
+    Args:
+        folder: Has `sweep.json`.
+        sweep: As in it.
+        request: Of a signal.
+        listener: Hears of the progress.
+
+    Raises:
+        LayoutMismatchError: if another process runs this sweep.
+        GmiError: if a training to measure by fails.
+    """
+    cores, gpus = allowed_cores(), [gpu.uuid for gpu in visible_gpus()]
+    with locked_sweep(folder):
+        if all(read_ended(folder, trial) is not None for trial in sweep.trials):
+            return True
+        if sweep.at_once is None:
+            sweep = _measured(folder, sweep, cores, gpus, request, listener)
+        if request.signal is not None or sweep.at_once is None:
+            return False
+        slots = make_slots(sweep.at_once, cores, gpus)
+        with _held(slots, folder):
+            return Queue(folder, sweep, slots, request, listener.on_end, listener.tell).run()
+
+
+def _measured(
+    folder: Path, sweep: Sweep, cores: list[int], gpus: list[str], request: StopRequest, listener: Listener
+) -> Sweep:
+    """The sweep with how many trials run at once."""
+    devices = len(gpus) or len(cores)
+    slots_for: Callable[[int], list[Slot]] = partial(make_slots, cores=cores, gpus=gpus)
+    usual = min(devices, len(sweep.trials))
+    is_busy = not all(slot.is_free() for slot in slots_for(devices))
+    if sweep.command is not None or is_busy:
+        reason = "other runs use this machine" if is_busy else "a program does not tell how fast it is"
+        listener.tell(f"{usual} at once, one per core or GPU: not measured, as {reason}")
+        chosen = sweep.model_copy(update={"at_once": usual})
+    else:
+        listener.tell("Measuring how many trainings at once end soonest...")
+        numbers = candidates(len(sweep.trials), devices)
+        speeds = measure(folder, sweep, numbers, slots_for, partial(_held, folder=folder), request, listener.tell)
+        if request.signal is not None:
+            return sweep
+        at_once = soonest(speeds, len(sweep.trials))
+        named = {str(number): speed for number, speed in speeds.items()}
+        chosen = sweep.model_copy(update={"at_once": at_once, "measured": named})
+    write_sweep(folder, chosen)
+    return chosen
+
+
+@contextmanager
+def _held(slots: list[Slot], folder: Path) -> Iterator[None]:
+    """Hold devices that several slots have, together with other sweeps; others are held by each trial itself."""
+    shared = {device for slot in slots if slot.shares for device in slot.devices}
+    with claim([Shared(device) for device in sorted(shared)], f"sweep {folder}"):
+        yield
+
+
+@contextmanager
+def locked_sweep(folder: Path) -> Iterator[None]:
+    """Lock the folder of a sweep. The lock ends with the process."""
+    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise LayoutMismatchError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,72 @@
+"""Slots: the equal shares of this machine's cores and GPUs in which trials run side by side."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.layout.environment import KEEP_FREED_MEMORY
+
+SLOT_VARIABLE = "GMI_DRL_SLOT"
+"""The number of its slot, for programs that want it, such as for a port."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A share of the machine.
+
+    Args:
+        number: From 0.
+        cores: CPU numbers.
+        gpu: Index of its GPU among those that are visible, as CUDA_VISIBLE_DEVICES names it; None on cores.
+        shares: Whether other slots have the same device. Then the sweep holds the device for all of them.
+    """
+
+    number: int
+    cores: tuple[int, ...]
+    gpu: str | None
+    shares: bool
+
+    def environment(self, folder: Path) -> dict[str, str]:
+        """Variables of a program in it; `folder` is the sweep's."""
+        threads = str(len(self.cores))
+        caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu}
+        claims = {"GMI_DRL_CLAIMS": str(folder.absolute() / ".claims" / str(self.number))} if self.shares else {}
+        return {**KEEP_FREED_MEMORY, **caps, **gpu, **claims, SLOT_VARIABLE: str(self.number)}
+
+    @property
+    def devices(self) -> list[str]:
+        """Names of its devices, as they are claimed."""
+        return [f"gpu-{self.gpu}"] if self.gpu is not None else [f"core-{core}" for core in self.cores]
+
+    def is_free(self) -> bool:
+        """Whether no run of another program holds its devices."""
+        if self.shares:
+            return True
+        files = [claims_folder() / device for device in self.devices]
+        return not any(file.exists() and locked(file) for file in files)
+
+
+def make_slots(at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[Slot]:
+    """Equal slots: cores that are left over stay idle, since trials with more cores would not compute the same.
+
+    With more slots than cores, several have the same core.
+    """
+    each = max(1, len(cores) // at_once)
+    shares = at_once > (len(gpus) or len(cores))
+    return [
+        Slot(
+            number=number,
+            cores=tuple(cores[(number * each + offset) % len(cores)] for offset in range(each)),
+            gpu=gpus[number % len(gpus)] if gpus else None,
+            shares=shares,
+        )
+        for number in range(at_once)
+    ]
+
+
+def bind(cores: Sequence[int]) -> None:
+    """Bind this process, and those that it starts, to cores."""
+    os.sched_setaffinity(0, cores)

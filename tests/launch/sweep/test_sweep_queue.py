@@ -1,0 +1,164 @@
+"""The queue, with small programs in place of trainings."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from signal import Signals
+
+import pytest
+
+from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.launch.signals import Stage, StopRequest
+from gmi_drl.launch.sweep import trial_process
+from gmi_drl.launch.sweep.early_stop import MedianRule
+from gmi_drl.launch.sweep.queue import Queue
+from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
+from gmi_drl.launch.sweep.slots import make_slots
+from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
+from gmi_drl.launch.sweep.table import results
+from gmi_drl.launch.sweep.trial_process import Ended, read_ended, words_of, write_ended
+
+TOY = (sys.executable, str(Path(__file__).with_name("toy_training.py")))
+CORE = min(os.sched_getaffinity(0))
+RUN_TOYS = """
+import sys
+from pathlib import Path
+from gmi_drl.launch.sweep import run_sweep, trial_process
+from gmi_drl.launch.signals import Stage, StopRequest
+from gmi_drl.launch.sweep.sweep_file import read_sweep
+trial_process.OURS = tuple(sys.argv[2:])
+folder = Path(sys.argv[1])
+listener = run_sweep.Listener(print, lambda trial, ended: None)
+run_sweep.run_sweep(folder, read_sweep(folder), StopRequest(Stage.RUNNING), listener)
+"""
+
+
+@pytest.fixture
+def toys(monkeypatch):
+    monkeypatch.setattr(trial_process, "OURS", TOY)
+
+
+def running():
+    return StopRequest(Stage.RUNNING)
+
+
+def run(folder, sweep, at_once=2, **others):
+    folder.mkdir(exist_ok=True)
+    return Queue(folder, sweep, make_slots(at_once, [CORE], []), running(), **others).run()
+
+
+def table(folder, sweep):
+    return [(line.settings, line.returns, line.done, line.failed) for line in results(folder, sweep)]
+
+
+def toy_sweep(seeds=3, **others):
+    return Sweep(trials=make_trials(range(seeds), {"rate": ["1", "2"]}), at_once=2, **others)
+
+
+def test_all_trials_run_and_the_table_is_best_first(tmp_path, toys):
+    sweep, ended = toy_sweep(), []
+    assert run(tmp_path / "a", sweep, on_end=lambda trial, how: ended.append(trial.name))
+    assert table(tmp_path / "a", sweep) == [
+        ({"rate": "2"}, {0: 24, 1: 25, 2: 26}, 3, 0),
+        ({"rate": "1"}, {0: 12, 1: 13, 2: 14}, 3, 0),
+    ]
+    assert results(tmp_path / "a", sweep)[0].best == str(tmp_path / "a" / "5-rate=2-seed2") and len(ended) == 6
+
+
+def test_a_sweep_that_is_killed_ten_times_ends_with_the_same_table(tmp_path, toys):
+    sweep, drawn = toy_sweep(), random.Random(0)
+    run(tmp_path / "whole", sweep)
+    folder = tmp_path / "killed"
+    folder.mkdir()
+    write_sweep(folder, sweep)
+    command = [sys.executable, "-c", RUN_TOYS, str(folder), *TOY]
+    for _ in range(10):
+        with subprocess.Popen(command) as process:
+            begun = time.monotonic()
+            while time.monotonic() < begun + 60 and not any(folder.glob("*/metrics.jsonl")):
+                time.sleep(0.02)
+            time.sleep(drawn.uniform(0, 0.4))
+            process.send_signal(signal.SIGKILL)
+    subprocess.run(command, check=True, timeout=120)
+    assert table(folder, sweep) == table(tmp_path / "whole", sweep)
+
+
+def test_trials_die_with_their_sweep(tmp_path):
+    sweep = Sweep(command="sleep 600", trials=make_trials([0], {}), at_once=1)
+    write_sweep(tmp_path, sweep)
+    with subprocess.Popen([sys.executable, "-c", RUN_TOYS, str(tmp_path)]) as process:
+        deadline = time.monotonic() + 60
+        while not (children := _children(process.pid)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    while any(Path(f"/proc/{child}/cwd").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert children and not any(Path(f"/proc/{child}/cwd").exists() for child in children)
+
+
+def _children(pid):
+    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_programs_of_others_get_their_values_and_their_slot(tmp_path):
+    command = """sh -c 'echo {name} {seed} {a.b} $OMP_NUM_THREADS $GMI_DRL_SLOT; exit {seed}'"""
+    sweep = Sweep(command=command, trials=make_trials([0, 3], {"a.b": ["x"]}), at_once=1)
+    assert run(tmp_path, sweep, at_once=1)
+    assert (tmp_path / "logs" / "0-seed0.log").read_text() == "0-seed0 0 x 1 0\n"
+    (line,) = results(tmp_path, sweep)
+    assert (line.done, line.failed, line.returns) == (1, 1, {})
+    assert (tmp_path / "logs" / "1-seed3.log").read_text().count("seed3") == 2, "a failure is tried once more"
+
+
+def test_a_signal_stops_trials_which_wait_again(tmp_path):
+    sweep, request = Sweep(command="sleep 600", trials=make_trials([0, 1, 2], {})), running()
+    queue = Queue(tmp_path, sweep, make_slots(2, [CORE], []), request)
+    queue._fill()
+    assert len(queue.running) == 2
+    request.signal = Signals.SIGINT
+    assert not queue.run() and len(queue.waiting) == 3 and not any(read_ended(tmp_path, t) for t in sweep.trials)
+
+
+def test_a_device_that_another_run_took_is_waited_for(tmp_path, toys):
+    sweep = toy_sweep(seeds=1)
+    queue = Queue(tmp_path, sweep, [], running())
+    first = queue.waiting.popleft()
+    queue._end(first, Ended(LayoutMismatchError.exit_code, 0.1))
+    assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
+
+
+def test_settings_that_are_refused_are_not_tried_again(tmp_path):
+    sweep = toy_sweep(seeds=1)
+    queue = Queue(tmp_path, sweep, [], running())
+    queue._end(queue.waiting.popleft(), Ended(2, 0.1))
+    assert len(queue.waiting) == 1 and read_ended(tmp_path, sweep.trials[0]) == Ended(2, 0.1)
+
+
+def test_a_sweep_runs_once_at_a_time(tmp_path):
+    with locked_sweep(tmp_path), pytest.raises(LayoutMismatchError, match="another process runs this sweep"):
+        run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended: None))
+
+
+def test_the_median_rule_needs_three_finished_trials(tmp_path, toys):
+    sweep = Sweep(trials=make_trials([0, 10, 11, 12, 13], {}), at_once=2)
+    run(tmp_path, sweep.model_copy(update={"trials": sweep.trials[1:4]}))
+    rule = MedianRule(tmp_path, sweep)
+    worst = sweep.trials[0]
+    assert not rule.is_hopeless(worst), "it has no row"
+    run(tmp_path, sweep.model_copy(update={"trials": sweep.trials[:1]}))
+    (tmp_path / worst.name / "state.json").unlink()
+    for trial in sweep.trials[1:4]:
+        write_ended(tmp_path, trial, Ended(0, 1.0))
+    (tmp_path / "ended" / f"{worst.name}.json").unlink()
+    assert MedianRule(tmp_path, sweep).is_hopeless(worst)
+    (tmp_path / "ended" / f"{sweep.trials[1].name}.json").write_text('{"exit_code": 1, "seconds": 1}')
+    assert not MedianRule(tmp_path, sweep).is_hopeless(worst)
+
+
+def test_words_keep_quotes_and_braces_of_others():
+    trial = make_trials([4], {"lr": ["1e-3"]})[0]
+    assert words_of("run --x '{a} b' --lr={lr} {seed}", trial) == ["run", "--x", "{a} b", "--lr=1e-3", "4"]
