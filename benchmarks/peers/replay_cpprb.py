@@ -21,7 +21,13 @@ def main() -> None:
     if is_prioritized:
         buffer.update_priorities(np.arange(ITEMS), random.random(ITEMS))
     new, places, priorities = transitions(count), random.integers(ITEMS, size=count), random.random(count)
+
+    def per_step() -> None:
+        drawn = buffer.sample(count, beta=BETA)
+        buffer.update_priorities(drawn["indexes"], priorities)
+
     calls = {
+        "per_step": per_step,
         "uniform": lambda: buffer.sample(count),
         "prioritized": lambda: buffer.sample(count, beta=BETA),
         "add": lambda: buffer.add(**new),

@@ -12,7 +12,7 @@ ALPHA, BETA = 0.6, 0.4
 CALLS = 50
 """Per line."""
 
-WHAT = ("uniform", "prioritized", "add", "add_prioritized", "update")
+WHAT = ("uniform", "prioritized", "add", "add_prioritized", "update", "per_step")
 
 
 def read_replay_arguments(description: str | None) -> argparse.Namespace:

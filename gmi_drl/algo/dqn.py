@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
-from gmi_drl.algo.networks.q_network import QNetwork
 from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.q_networks import QNetwork
 from gmi_drl.algo.replay_agent import ReplayAgent
 from gmi_drl.algo.replay_learner import ReplayLearner, frozen_copy
 from gmi_drl.config.learners import DQNConfig

@@ -6,10 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.networks.soft_actor_critic import SoftActorCritic
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.replay_agent import ReplayAgent
 from gmi_drl.algo.replay_learner import ReplayLearner, frozen_copy
+from gmi_drl.algo.sac_networks import SoftActorCritic
 from gmi_drl.config.learners import SACConfig
 from gmi_drl.workload import TaskSpec
 

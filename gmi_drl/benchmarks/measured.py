@@ -81,6 +81,16 @@ SERVING: Paths = (*OUR_TASKS, *ACTING, "gmi_drl/roles/serving/service.py")
 
 REPLAY: Paths = ("gmi_drl/replay/",)
 
+FROM_REPLAY: Paths = (
+    "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/dqn.py",
+    "gmi_drl/algo/flat_parameters.py",
+    "gmi_drl/algo/q_networks.py",
+    "gmi_drl/algo/replay_learner.py",
+    "gmi_drl/algo/sac.py",
+    "gmi_drl/algo/sac_networks.py",
+)
+
 CHANNELS: Paths = (
     "gmi_drl/comm/channels/agent_end.py",
     "gmi_drl/comm/channels/batcher.py",

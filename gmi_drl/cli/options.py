@@ -57,7 +57,7 @@ def env_arg_option(function: Function) -> Function:
 
 def algo_option(default: str = "ppo") -> Callable[[Function], Function]:
     """Add `--algo`. `default` describes the default."""
-    words = f"The algorithm: ppo (ours), a3c, rsl_rl, or one of another package.  [default: {default}]"
+    words = f"The algorithm: ppo (ours), a3c, dqn, sac, rsl_rl, or one of another package.  [default: {default}]"
     return click.option("--algo", metavar="NAME", help=words)
 
 

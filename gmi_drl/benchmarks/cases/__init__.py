@@ -16,6 +16,8 @@ from gmi_drl.benchmarks.cases.components import (
     reductions,
     replay,
     replay_gather,
+    replay_learning,
+    replay_rings,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous
 from gmi_drl.benchmarks.cases.paper import (
@@ -45,6 +47,7 @@ from gmi_drl.benchmarks.measured import (
     CHANNELS,
     DECOUPLED,
     DEDICATED,
+    FROM_REPLAY,
     ITERATION,
     OUR_TASKS,
     PLANNING,
@@ -70,6 +73,8 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
+    (replay_rings, replay_rings.CASES, REPLAY),
+    (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (ppo_update, (ppo_update.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
     (learning, learning.CASES, TRAINING),

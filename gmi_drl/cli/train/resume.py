@@ -91,6 +91,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
+    if why := _why_empty(before, index, chosen):
+        say(f"{why}: the rings of replay begin empty")
     return job, saved[-1]
 
 
@@ -159,6 +161,17 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     saved, now = sum(name.startswith("gmi-") for name in index["parts"]), len(layout.gmis)
     differs = f"{counted(saved, 'GMI')}, now {now}" if saved != now else "or it is of an earlier version of gmi-drl"
     return f"The layout is not that of the checkpoint ({differs})"
+
+
+def _why_empty(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
+    """Why rings of replay cannot go on from a checkpoint; None if they can, or the learner has none."""
+    from gmi_drl.config.learners import OffPolicyConfig
+
+    if not isinstance(before.learner, OffPolicyConfig):
+        return None
+    if not before.learner.replay.saved:
+        return "The checkpoint holds none (learner.replay.saved: false)"
+    return None if layout.digest == index["layout"] else "The layout is not that of the checkpoint"
 
 
 def _resized(layout: "Layout", config: "RunConfig", total: int, options: TrainOptions) -> "Layout":

@@ -21,12 +21,14 @@ CPPRB, TORCHRL = "cpprb", "torchrl"
 
 @contextmanager
 def open_sides(what: str, count: int, others: tuple[str, ...], quick: bool) -> Iterator[Sides]:
-    """Our table first; of adds also our ring."""
+    """Our table first; of adds and of what a learner does per update also our ring."""
     items, seconds = (QUICK_ITEMS, QUICK_SECONDS) if quick else (ITEMS, SECONDS)
     with one_core():
         sides = {"gmi-drl": partial(repeat, table_call(what, count, items), count, seconds)}
         if what == "add":
             sides["gmi-drl, ring"] = partial(repeat, ring_call(count, items), count, seconds)
+        if what == "per_step":
+            sides["gmi-drl, ring"] = partial(repeat, ring_step_call(count, items), count, seconds)
         if not quick:
             sides |= {peer: partial(peer_sample, peer, what, count, seconds) for peer in others}
         yield sides
@@ -35,7 +37,7 @@ def open_sides(what: str, count: int, others: tuple[str, ...], quick: bool) -> I
 def repeat(call: Callable[[], object], count: int, seconds: float) -> Sample:
     """Transitions per second of a call for `count` of them, and its processor time."""
     began, cpu, calls = time.perf_counter(), time.process_time(), 0
-    while time.perf_counter() - began < seconds:
+    while calls == 0 or time.perf_counter() - began < seconds:
         for _ in range(CALLS):
             call()
         calls += CALLS
@@ -69,7 +71,14 @@ def table_call(what: str, count: int, items: int) -> Callable[[], object]:
     for _ in range(items // ADDED):
         keys = table.insert(stream.append(filling), 1, torch.rand(ADDED))
     keys, priorities = table.sample(count).keys, torch.rand(count)
+
+    def per_step() -> None:
+        batch = table.sample(count)
+        batch.weights(BETA)
+        table.update(batch.keys, priorities)
+
     calls: dict[str, Callable[[], object]] = {
+        "per_step": per_step,
         "uniform": lambda: table.sample(count),
         "prioritized": lambda: table.sample(count).weights(BETA),
         "add": lambda: table.insert(stream.append(new), 1, 1.0),
@@ -94,6 +103,32 @@ def ring_call(count: int, items: int) -> Callable[[], object]:
     return lambda: ring.add(step, boundary, valid)
 
 
+def ring_step_call(count: int, items: int) -> Callable[[], object]:
+    """What a prioritized learner does per update with a full ring: draw, gather, write priorities back."""
+    import torch
+
+    from gmi_drl.replay.fields import Field, Signature
+    from gmi_drl.replay.ring import Ring
+    from gmi_drl.replay.selectors import Prioritized
+
+    num_env = 1000
+    kinds = [Field("obs", (27,)), Field("act"), Field("reward"), Field("terminated", (), torch.bool)]
+    ring = Ring(Signature(kinds), num_env, items // num_env, sampler=Prioritized(EXPONENT), next_obs="twice")
+    boundary, valid = torch.zeros(num_env, dtype=torch.bool), torch.ones(num_env, dtype=torch.bool)
+    step = {"obs": torch.rand(num_env, 27), "next/obs": torch.rand(num_env, 27), "act": torch.rand(num_env)}
+    step |= {"reward": torch.rand(num_env), "terminated": boundary}
+    for _ in range(ring.steps):
+        ring.add(step, boundary, valid)
+    drawn, priorities = ring.sample(count), torch.rand(count)
+
+    def per_step() -> None:
+        batch = ring.sample(count, out=drawn)
+        batch.weights(BETA)
+        ring.update(batch.keys, priorities)
+
+    return per_step
+
+
 def obstacle(others: tuple[str, ...]) -> str | None:
     """What is missing."""
     return next((text for peer in others if (text := peers.obstacle(peer, f"replay_{peer}"))), None)
@@ -113,6 +148,17 @@ def _case(name: str, what: str, count: int, claim: str, others: tuple[str, ...],
 _DUELS = "torchrl's compiled sampler of priorities does not load on this torch."
 
 CASES = (
+    *(
+        _case(
+            f"replay_per_step_{count}",
+            "per_step",
+            count,
+            f"What a prioritized learner does per update: {count} drawn and gathered, priorities written back.",
+            (CPPRB,),
+            _DUELS,
+        )
+        for count in (256, 1024)
+    ),
     *(
         _case(f"replay_uniform_{count}", "uniform", count, f"Uniform samples of {count}.", (CPPRB, TORCHRL))
         for count in (256, 1024)

@@ -2,13 +2,16 @@ from functools import partial
 
 import pytest
 
-from gmi_drl.benchmarks.cases.components import replay, replay_gather
+from gmi_drl.benchmarks.cases.components import replay, replay_gather, replay_learning, replay_rings
+
+ALL = [*replay.CASES, *replay_gather.CASES, *replay_rings.CASES, *replay_learning.CASES]
 
 
-@pytest.mark.parametrize("case", [*replay.CASES, *replay_gather.CASES], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", ALL, ids=lambda case: case.name)
 def test_small_sizes_are_measured_without_peers(case, monkeypatch):
     monkeypatch.setattr(replay, "QUICK_SECONDS", 0.01)
     monkeypatch.setattr(replay_gather, "QUICK_ROWS", 300)
+    monkeypatch.setattr(replay_learning, "QUICK_CALLS", 1)
     with case.open(True) as sides:
         assert next(iter(sides)).startswith("gmi-drl")
         assert not {"cpprb", "torchrl"} & set(sides)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from gmi_drl.algo.distributions.categorical import MASKED
-from gmi_drl.algo.networks.q_network import QNetwork, epsilon_greedy
+from gmi_drl.algo.q_networks import QNetwork, epsilon_greedy
 from gmi_drl.config.learners import DQNConfig
 from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.spaces import Observation, Part, categorical, image, vector

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.distributions import Normal, TanhTransform, TransformedDistribution
 
-from gmi_drl.algo.networks.soft_actor_critic import SoftActorCritic, TwinCritics
+from gmi_drl.algo.sac_networks import SoftActorCritic, TwinCritics
 from gmi_drl.config.learners import SACConfig
 from gmi_drl.workload import TASK_SPECS
 
