@@ -17,6 +17,16 @@ RUN = {
     "warp.njmax": "9",
     "writers": "[tensorboard]",
     "reward_terms": "true",
+    "task.noops": "3",
+    "task.frame_skip": "2",
+    "task.stack": "2",
+    "task.image_size": "40",
+    "task.lives_end": "false",
+    "task.clip_rewards": "false",
+    "task.sticky_actions": "0.25",
+    "task.channels": "first",
+    "task.agent_id": "true",
+    "task.pad": "true",
 }
 
 OURS = {

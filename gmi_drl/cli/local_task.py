@@ -6,7 +6,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_task(name: str, num_env: int, seed: int) -> Iterator["Task"]:
-    """Make the environments of a task for a `with` block, and close them after it.
+def open_task(name: str, num_env: int, seed: int, **more: Any) -> Iterator["Task"]:
+    """Make the environments of a task for a `with` block, and close them after it; `more` is as of `tasks.make`.
 
     If closing takes longer than `CLOSE_S`, a warning and the error of the block are printed, and this process exits
     with that error's code: nothing else ends a simulator that hangs.
@@ -31,7 +31,7 @@ def open_task(name: str, num_env: int, seed: int) -> Iterator["Task"]:
         say(f"making {name}...")
     others = set(_children())
     try:
-        task = make(name, num_env=num_env, seed=seed)
+        task = make(name, num_env=num_env, seed=seed, **more)
         try:
             yield task
         finally:

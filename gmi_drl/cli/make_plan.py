@@ -212,8 +212,8 @@ def even_plan(
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.profiler.speeds import known_communication
 
-    num_env = num_env or DEFAULT_NUM_ENV
     spec = task_spec(task)
+    num_env = num_env or spec.whole_worlds(DEFAULT_NUM_ENV)
     learner = learner or default_config(spec, template.usual_learner).learner
     return scheduler.Plan(
         scheduler.plan(
@@ -293,6 +293,7 @@ def measured_plan(options: PlanOptions, node: "Node") -> "Plan":
         num_env=options.num_env,
         keep_batch=options.keep_batch,
         backends=backends,
+        agents=spec.agents,
     )
     for remark in remarks:
         say(remark)

@@ -11,18 +11,23 @@ import rich_click as click
 from gmi_drl.cli.local_task import open_task
 from gmi_drl.cli.options import format_option, simulator_option, use_simulator
 from gmi_drl.cli.output import console, plain_table, print_json, say
+from gmi_drl.config.task_names import ForeignTask, find_task
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import UNLIMITED_STEPS
 
 if TYPE_CHECKING:
+    from gmi_drl.cli.pictures import Pictures
     from gmi_drl.roles.serving.player import Episode, EpisodePlayer
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.tasks import Task
     from gmi_drl.workload import TaskSpec
 
 VIDEO_S = 10.0
 SIZE = "640x480"
 MOST_PIXELS = 8192
 SHOWN = 20
+UNKNOWN_STEP_S = 0.1
+"""Seconds of a step in the video of a simulator that does not tell them."""
 
 
 @click.command()
@@ -48,7 +53,6 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     from gmi_drl.roles.serving.load_player import load_player
     from gmi_drl.roles.serving.player import require_task
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.tasks import SimTask
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
@@ -56,16 +60,19 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     if output is None and not (options["camera"] is options["size"] is None):
         raise UsageError("--camera and --size are for a video: name its file with -o")
     use_simulator(options["simulator_python"], task_name)
-    with open_task(task_name, num_env, seed) as task:
-        if output is not None and not isinstance(task, SimTask):
-            raise UsageError(f"{task.spec.name} cannot be drawn, as another simulator runs it: leave out -o")
+    if is_foreign := isinstance(find_task(task_name), ForeignTask):
+        _refuse_drawing(options["camera"], options["size"])
+    films = is_foreign and output is not None
+    with open_task(task_name, num_env, seed, settings=config.task, films=films) as task:
         steps = _steps(task.spec, options["steps"], options["seconds"], is_video=output is not None)
         how = {name: options[name] for name in ("stochastic", "untrained")}
         player = load_player(folder, config, task, seed=seed, **how)
         if output is None:
             _play(player, steps)
         else:
-            _film(player, steps, output, _size(options["size"] or SIZE), options["camera"])
+            size = _size(options["size"] or SIZE)
+            with closing(_pictures(task, size, options["camera"])) as pictures:
+                _film(player, steps, output, pictures)
         _report(folder, player, steps, output, format)
 
 
@@ -74,27 +81,35 @@ def _play(player: "EpisodePlayer", steps: int) -> None:
         player.step()
 
 
-def _film(player: "EpisodePlayer", steps: int, output: Path, size: tuple[int, int], camera: str | None) -> None:
+def _film(player: "EpisodePlayer", steps: int, output: Path, pictures: "Pictures") -> None:
     from rich.console import Console
     from rich.progress import track
 
     from gmi_drl.run.video import check_video, open_video, stride_of
-    from gmi_drl.tasks import SimTask
-    from gmi_drl.tasks.sim.renderer import Renderer
 
-    task = player.task
-    assert isinstance(task, SimTask)
-    check_video(output, size)
-    stride = stride_of(task.spec.step_s)
+    step_s = player.task.spec.step_s or UNKNOWN_STEP_S
+    check_video(output, pictures.size)
+    stride = stride_of(step_s)
     is_shown = sys.stderr.isatty()
-    with (
-        closing(Renderer(task.model_xml, task.num_env, size, camera)) as renderer,
-        open_video(output, size, stride * task.spec.step_s) as add,
-    ):
+    with open_video(output, pictures.size, stride * step_s) as add:
         for step in track(range(steps), "Drawing", console=Console(stderr=True), transient=True, disable=not is_shown):
             if step % stride == 0:
-                add(renderer.draw(task.states()))
+                add(pictures.draw())
             player.step()
+
+
+def _pictures(task: "Task", size: tuple[int, int], camera: str | None) -> "Pictures":
+    """What draws a task: a renderer of our physics, or the other library's own pictures."""
+    from gmi_drl.cli.pictures import OwnPictures, RenderedPictures
+    from gmi_drl.tasks import SimTask
+
+    return RenderedPictures(task, size, camera) if isinstance(task, SimTask) else OwnPictures(task)
+
+
+def _refuse_drawing(camera: str | None, size: str | None) -> None:
+    given = {"--camera": camera, "--size": size}
+    if names := [name for name, value in given.items() if value is not None]:
+        raise UsageError(f"{', '.join(names)}: a video of another simulator has its own pictures: leave it out")
 
 
 def _steps(spec: "TaskSpec", steps: int | None, seconds: float | None, is_video: bool) -> int:

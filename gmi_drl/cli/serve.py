@@ -88,14 +88,15 @@ def serve(
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        chosen = make_layout(task, num_env or DEFAULT_NUM_ENV, gmis_per_gpu, TCG)
+        usual = task_spec(task, config.task).whole_worlds(DEFAULT_NUM_ENV)
+        chosen = make_layout(task, num_env or usual, gmis_per_gpu, TCG)
     chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
     check_apply_mig(chosen, options["apply_mig"])
     require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:
         warn_physics(chosen, config)
-        require_room(chosen, config, task_spec(task), this_node(), tell=say)
+        require_room(chosen, config, task_spec(task, config.task), this_node(), tell=say)
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
         with supervisors_for(launcher, chosen) as agents:

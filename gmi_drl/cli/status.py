@@ -44,13 +44,14 @@ def _describe(folder: Any) -> dict[str, Any]:
     last = last_row(folder.metrics_file)
     saved = list_checkpoints(folder.checkpoints)
     shown = ("iteration", "env_steps", "steps_per_second", "return_mean", "episode_length_mean")
-    state = folder.read_state()
+    state, speed, frames = folder.read_state(), last.get("steps_per_second"), folder.frame_skip()
     return {
         "run": str(folder.path),
         "state": state["state"],
         "message": state["message"],
         "host": state["host"],
         **{name: last.get(name) for name in shown},
+        "frames_per_second": frames * speed if frames > 1 and speed is not None else None,
         "checkpoint": str(saved[-1]) if saved else None,
     }
 
@@ -72,6 +73,9 @@ def _print(rows: list[dict[str, Any]]) -> None:
             "-" if mean is None else f"{mean:.1f}",
         )
     console().print(table)
+    for row in rows:
+        if row["frames_per_second"] is not None:
+            console().print(f"{row['run']}: {human_count(row['frames_per_second'])} frames/s", markup=False)
     for row in rows if len(rows) == 1 else []:
         if row["message"]:
             console().print(row["message"], markup=False)

@@ -14,6 +14,7 @@ from gmi_drl.config.learners.base import Count, Positive
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.physics import Physics
 from gmi_drl.config.settings import LIVE, RUN, Setting
+from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.config.writers import WRITERS
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse, read_mapping
@@ -106,6 +107,9 @@ class RunConfig(FileModel):
 
     reward_terms: Annotated[bool, LIVE] = False
     """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""
+
+    task: TaskSettings = TaskSettings()
+    """How a game or a world of another library is played."""
 
     learner: AnyLearnerConfig = PPOConfig()
     """The learner and its hyper-parameters."""

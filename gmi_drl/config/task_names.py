@@ -33,11 +33,13 @@ OF_OTHER_PYTHON = "isaacgym"
 """The prefix of tasks that run in that interpreter."""
 
 ADAPTERS = {
+    "atari": "gmi_drl.tasks.adapters.atari:make_task",
     "envpool": "gmi_drl.tasks.adapters.envpool:make_task",
     "gymnasium": "gmi_drl.tasks.adapters.gymnasium:make_task",
     "isaacgym": "gmi_drl.tasks.adapters.isaacgym:make_task",
     "isaaclab": "gmi_drl.tasks.adapters.isaaclab:make_task",
     "mjlab": "gmi_drl.tasks.adapters.mjlab:make_task",
+    "pettingzoo": "gmi_drl.tasks.adapters.pettingzoo:make_task",
 }
 """`module:function` that makes the tasks of a simulator, by prefix."""
 

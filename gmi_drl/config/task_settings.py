@@ -3,6 +3,7 @@
 from gmi_drl.config.physics import Physics, usual_physics
 from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.config.task_names import ForeignTask
+from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings, refused_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS, TaskSpec
 
@@ -11,7 +12,13 @@ MEASURED_ROOM = WarpRoom()
 
 
 def check_settings(
-    task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics | None, room: WarpRoom, tells_terms: bool
+    task: TaskSpec | ForeignTask,
+    *,
+    on_gpu: bool,
+    physics: Physics | None,
+    room: WarpRoom,
+    tells_terms: bool,
+    settings: TaskSettings = USUAL_SETTINGS,
 ) -> None:
     """Refuse settings of `RunConfig` that this task does not support.
 
@@ -21,10 +28,13 @@ def check_settings(
         physics: The setting `physics`.
         room: The setting `warp`.
         tells_terms: The setting `reward_terms`.
+        settings: The section `task`.
 
     Raises:
         UsageError: with the reason, and what to leave out.
     """
+    if refused := refused_settings(task.name, settings):
+        raise UsageError(refused)
     if not isinstance(task, ForeignTask):
         check_physics(task.name, task.name in MUJOCO_SPECS, on_gpu=on_gpu, physics=physics, room=room)
         return

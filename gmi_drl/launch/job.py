@@ -77,13 +77,31 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
         physics=config.physics,
         room=config.warp,
         tells_terms=config.reward_terms,
+        settings=config.task,
     )
-    task = sizes_of(found)
+    task = sizes_of(found, config.task)
     require_learnable(config.learner, found, task)
     if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
         raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
+    require_whole_worlds(layout, task)
     fewest = config.learner.environments_of(layout) * config.learner.horizon
     if fewest < config.learner.minibatches:
         wanted = config.learner.minibatches
         raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")
     return TrainingJob(layout, config, folder, roles, config.learner.bucket_bytes(task), task, template, learner)
+
+
+def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:
+    """Refuse a layout whose GMIs do not have whole worlds of a task's agents.
+
+    Raises:
+        UsageError: with the nearest numbers of environments.
+    """
+    for gmi in layout.gmis:
+        if gmi.num_env and gmi.num_env % task.agents:
+            more = task.whole_worlds(gmi.num_env)
+            fewer = f"{more - task.agents} or " if more > task.agents else ""
+            raise UsageError(
+                f"{task.name} has {task.agents} agents in each world, and each is an environment: GMI {gmi.id} has "
+                f"{gmi.num_env} environments: give --num-env {fewer}{more}"
+            )

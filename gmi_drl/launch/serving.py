@@ -14,7 +14,7 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.job import Job
+from gmi_drl.launch.job import Job, require_whole_worlds
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
@@ -146,7 +146,8 @@ def serve(
     kept = None if experience is None else experience.resolve()
     params: dict[str, Any] = {"steps": steps, "seed": seed, "stochastic": stochastic}
     params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
-    spec = task_spec(task)
+    spec = task_spec(task, config.task)
+    require_whole_worlds(layout, spec)
     with _folder_with_policy(run, spec, config) as (folder, iteration), stop_on_signals() as request:
         job = Job(layout, config, folder, roles, config.learner.bucket_bytes(spec))
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
@@ -201,7 +202,12 @@ def _check_settings(run: RunFolder, task: str, layout: Layout, config: RunConfig
     on_gpu = any(device.kind == "gpu" for device in layout.devices)
     try:
         check_settings(
-            find_task(task), on_gpu=on_gpu, physics=config.physics, room=config.warp, tells_terms=config.reward_terms
+            find_task(task),
+            on_gpu=on_gpu,
+            physics=config.physics,
+            room=config.warp,
+            tells_terms=config.reward_terms,
+            settings=config.task,
         )
     except UsageError as error:
         raise UsageError(f"{run.config_file}: {error}") from None

@@ -16,6 +16,7 @@ from gmi_drl import errors
 from gmi_drl.config.learners import LEARNERS, LearnerConfig
 from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.config.task_names import CLOSE_S, DESCRIPTION_SCHEMA, ForeignTask, find_task
+from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.errors import GmiError, GmiWarning, UsageError
 from gmi_drl.launch.group_leader import KILLED_S, GroupLeader
 from gmi_drl.launch.processes.reaper import Reaper
@@ -37,25 +38,26 @@ READ_BYTES = 64 * 1024
 """Bytes of its output per read. As many earlier ones are kept, more than an answer has."""
 
 
-def task_spec(name: str) -> TaskSpec:
+def task_spec(name: str, settings: TaskSettings = USUAL_SETTINGS) -> TaskSpec:
     """The sizes of a task. Those of a foreign task are read from a process that makes it, once in the life of this one.
 
     That may take minutes, so a line on stderr says what is made.
 
     Args:
         name: See `task_names.find_task`.
+        settings: The section `task` of the configuration.
 
     Raises:
         UsageError: if there is no such task, or it cannot be trained.
         MachineError: if the simulator is not installed.
         GmiError: if the process failed or took longer than `DESCRIBE_S`.
     """
-    return sizes_of(find_task(name))
+    return sizes_of(find_task(name), settings)
 
 
-def sizes_of(task: TaskSpec | ForeignTask) -> TaskSpec:
+def sizes_of(task: TaskSpec | ForeignTask, settings: TaskSettings = USUAL_SETTINGS) -> TaskSpec:
     """As `task_spec`, for what `find_task` has found."""
-    return _ask(task.name) if isinstance(task, ForeignTask) else task
+    return _ask(task.name, settings) if isinstance(task, ForeignTask) else task
 
 
 def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
@@ -91,11 +93,11 @@ def require_learnable(learner: LearnerConfig, task: TaskSpec | ForeignTask, size
 
 
 @cache
-def _ask(name: str) -> TaskSpec:
+def _ask(name: str, settings: TaskSettings) -> TaskSpec:
     with suppress(OSError):  # a terminal that is gone
         print(f"making {name}...", file=sys.stderr, flush=True)
     with closing(Reaper()) as reaper, TemporaryFile() as stderr:
-        child = _Describing(name, stderr)
+        child = _Describing(name, settings, stderr)
         reaper.watch(child.pid)
         try:
             answer = child.answer()
@@ -115,12 +117,15 @@ class _Describing(GroupLeader):
 
     Args:
         name: The name of the task.
+        settings: The section `task` of the configuration.
         stderr: The file for its stderr.
     """
 
-    def __init__(self, name: str, stderr: IO[bytes]) -> None:
+    def __init__(self, name: str, settings: TaskSettings, stderr: IO[bytes]) -> None:
         self.name, self._stderr, self._printed = name, stderr, b""
         command = [sys.executable, "-u", "-P", "-m", "gmi_drl.tasks.describe", name]
+        if given := settings.given():
+            command.append(json.dumps(given))
         self._command = " ".join(command)
         with held_back():
             process = subprocess.Popen(

@@ -112,7 +112,7 @@ class Session:
         self.layout, self.config, self.environment = layout, config, environment
         role = role or probe_of(layout, config)
         self.roles = dict.fromkeys((gmi.id for gmi in layout.gmis), role) if isinstance(role, str) else role
-        self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or ""))
+        self.bucket_bytes = config.learner.bucket_bytes(task_spec(layout.task or "", config.task))
         self.compiled_s = 0.0
         self._life, self._is_idle = ExitStack(), False
 

@@ -39,6 +39,7 @@ def open_task(mgr: GMI_manager, config: RunConfig, num_env: int, seed: int) -> T
         cuda_graphs=config.cuda_graphs,
         room=config.warp,
         tells_terms=config.reward_terms,
+        settings=config.task,
     )
     mgr.tasks.append(task)
     if mistakes := config.learner.check(task.spec, groups_of(task)):

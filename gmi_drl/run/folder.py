@@ -33,6 +33,7 @@ TASK_FACTS = {
     "action_bounds": "bounds of actions",
     "observation": "parts of the observation",
     "action": "the action",
+    "frame_skip": "frames of a step",
 }
 """Entries of `task.json`, and their names in messages."""
 
@@ -141,6 +142,11 @@ class RunFolder:
         """Write `task.json`: the facts of the task that its policy depends on."""
         write_atomically(self.path / "task.json", json.dumps(_facts(spec), indent=2) + "\n")
 
+    def frame_skip(self) -> int:
+        """Frames of a step of the task, by `task.json`; 1 if it tells none."""
+        frames = _read_object(self.path / "task.json").get("frame_skip", 1)
+        return frames if isinstance(frames, int) else 1
+
     def require_task(self, spec: TaskSpec) -> None:
         """Check that a task still is the run's. Facts that are not in `task.json` are not compared.
 
@@ -236,12 +242,14 @@ class RunFolder:
 
 
 def _facts(spec: TaskSpec) -> dict[str, Any]:
-    facts = {
+    facts: dict[str, Any] = {
         "num_obs": spec.observation.size,
         "num_actions": spec.action.size,
         "action_bounds": spec.action_bounds,
     }
     is_plain = spec.observation == vector(spec.observation.size) and not spec.action.categories
+    if spec.frame_skip > 1:
+        facts["frame_skip"] = spec.frame_skip
     return facts if is_plain else {**facts, "observation": str(spec.observation), "action": str(spec.action)}
 
 

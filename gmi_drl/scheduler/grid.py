@@ -42,6 +42,7 @@ def search_grid(
     num_env: int | None = None,
     keep_batch: int | None = None,
     backends: Sequence[str] = (PROCESS.name,),
+    agents: int = 1,
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, the most important cuts first, since the budget may not suffice for all.
 
@@ -56,6 +57,7 @@ def search_grid(
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon.
         backends: The backends to try.
+        agents: Agents of a world, each of which is an environment: only whole worlds are tried.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -67,7 +69,8 @@ def search_grid(
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        return _by_all({size: (num_env,) if num_env else num_envs_of(node) for size in sizes}, divisions)
+        usual = tuple(agents * count for count in num_envs_of(node))
+        return _by_all({size: (num_env,) if num_env else usual for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:

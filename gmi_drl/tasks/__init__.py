@@ -3,12 +3,14 @@
 import json
 from dataclasses import replace
 from inspect import signature
+from typing import Any
 
 import torch
 
 from gmi_drl.config.physics import Physics, usual_physics
 from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.config.task_names import ForeignTask, find_task
+from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.config.task_settings import MEASURED_ROOM, check_physics, check_settings
 from gmi_drl.errors import GmiError, MachineError, UsageError, place_of
 from gmi_drl.tasks.ant import ANT
@@ -41,6 +43,8 @@ def make(
     cuda_graphs: bool = True,
     room: WarpRoom = MEASURED_ROOM,
     tells_terms: bool = False,
+    settings: TaskSettings = USUAL_SETTINGS,
+    films: bool = False,
 ) -> Task:
     """Make a task, ready to step.
 
@@ -57,17 +61,21 @@ def make(
         cuda_graphs: Whether Warp's kernels are launched as graphs, on the CPU as well.
         room: Warp's memory for contacts and constraints.
         tells_terms: Whether the task sums the terms of its rewards (`SimTask.reward_terms`).
+        settings: How it is played: the section `task` of a configuration.
+        films: Whether another library's task must be able to `draw` its pictures. Our own are drawn by `sim.renderer`.
 
     Raises:
-        UsageError: There is no such task, a number is below 1, the simulator does not support `physics`, `room` or
-            `tells_terms`, or the task cannot be made with the arguments in its name.
+        UsageError: There is no such task, a number is below 1, the simulator does not support `physics`, `room`,
+            `tells_terms` or a setting, or the task cannot be made with the arguments in its name.
         MachineError: mujoco, or another package that the simulator needs, is not installed.
     """
-    found = find_task(name)
+    found, on_gpu = find_task(name), torch.device(device).type == "cuda"
+    check_settings(found, on_gpu=on_gpu, physics=physics, room=room, tells_terms=tells_terms, settings=settings)
     if isinstance(found, ForeignTask):
-        on_gpu = torch.device(device).type == "cuda"
-        check_settings(found, on_gpu=on_gpu, physics=physics, room=room, tells_terms=tells_terms)
-        return _make_foreign(found, num_env, device, seed, threads)
+        more: dict[str, Any] = {} if settings == USUAL_SETTINGS else {"settings": settings}
+        if films:
+            more["films"] = True
+        return _make_foreign(found, num_env, device, seed, threads, more)
     definition = TASKS[found.name]
     sim = make_sim(definition, num_env, device, threads, physics, cuda_graphs, room)
     return SimTask(definition, sim, seed, tells_terms=tells_terms, cuda_graphs=cuda_graphs)
@@ -98,14 +106,16 @@ def make_sim(
     return NativeSim(model, num_env, substeps=substeps, fields=fields, threads=threads, device=device)
 
 
-def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int) -> Task:
+def _make_foreign(found: ForeignTask, num_env: int, device: str, seed: int, threads: int, more: dict[str, Any]) -> Task:
     if num_env < 1 or threads < 1:
         raise UsageError(f"num_env is {num_env} and threads is {threads}: both must be at least 1")
-    maker, more = found.maker(), {}
+    maker = found.maker()
+    if "films" in more and "films" not in signature(maker).parameters:
+        raise UsageError(f"{found.name} cannot be drawn, as another simulator runs it: leave out -o")
     if found.arguments:
         if "arguments" not in signature(maker).parameters:
             raise UsageError(f"{found.name}: tasks of {found.entry_point.name} take no arguments: leave --env-arg out")
-        more = {"arguments": found.arguments}
+        more["arguments"] = found.arguments
     ours = torch.get_default_dtype()
     try:
         task: Task = maker(found.rest, num_env=num_env, device=device, seed=seed, threads=threads, **more)

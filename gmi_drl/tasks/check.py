@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.tasks.task import Task
+from gmi_drl.tasks.task import Task, own_outcome
 from gmi_drl.workload.observations import dtype_of
 
 MakeTask = Callable[[int], Task]
@@ -166,7 +166,7 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             if not _has_form(mistakes, task, outcome):
                 return
             _check_outcome(mistakes, task, outcome, before)
-            obs, _, terminated, truncated, info = outcome
+            obs, reward, terminated, truncated, info = outcome
             ended, valid = terminated | truncated, info["valid"]
             has_ended = has_ended or bool((ended & valid).any())
             _check_lengths(mistakes, task, ended)
@@ -176,12 +176,14 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             at_limit = ended & valid & (length + 1 >= limit)
             late += torch.stack((at_limit.sum(), (at_limit & truncated).sum())).cpu()
             # A simulator may use one step, which is no transition, to begin the next episode.
-            begins_later = ended & valid & (obs == info["final_obs"]).flatten(1).all(1)
+            # Where the simulator's own episode goes on, the next one begins with the last observation.
+            own_end = own_outcome(reward, ended, info)[1]
+            begins_later = own_end & valid & (obs == info["final_obs"]).flatten(1).all(1)
             mistakes.unless(
                 not (due & valid).any(),
                 "where an episode ended, obs is final_obs, not the first observation of the next one",
             )
-            _check_beginnings(mistakes, obs[(ended & ~begins_later) | due], low, high)
+            _check_beginnings(mistakes, obs[(own_end & ~begins_later) | due], low, high)
             due = begins_later
         remedy = f"no episode ended within {steps} steps, so ends were not checked: give check_task more `steps`"
         mistakes.unless(has_ended, remedy)

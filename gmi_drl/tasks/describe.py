@@ -1,4 +1,6 @@
-"""`python -m gmi_drl.tasks.describe NAME`: make a task with one environment and print its sizes.
+"""`python -m gmi_drl.tasks.describe NAME [SETTINGS]`: make a task with one environment and print its sizes.
+
+SETTINGS is the section `task` of a configuration, as JSON.
 
 `launch/task_info.py` runs it and reads the last line of JSON with this schema: simulators print other lines before it.
 """
@@ -10,6 +12,7 @@ import traceback
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from gmi_drl.config.task_names import DESCRIPTION_SCHEMA
+from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.errors import GmiError
 from gmi_drl.processes.signals import leave_to_launcher
 
@@ -27,7 +30,7 @@ def main() -> NoReturn:
     task, failed = None, False
     answer: dict[str, Any]
     try:
-        task = _make(sys.argv[1])
+        task = _make(*sys.argv[1:])
         answer = {"spec": task.spec.to_json()}
     except GmiError as error:
         answer, failed = {"error": {"kind": type(error).__name__, "message": str(error)}}, True
@@ -43,12 +46,13 @@ def main() -> NoReturn:
     os._exit(1 if failed else 0)
 
 
-def _make(name: str) -> "Task":
+def _make(name: str, settings: str = "{}") -> "Task":
     import torch
 
     from gmi_drl.tasks import make
 
-    return make(name, num_env=1, device="cuda" if torch.cuda.is_available() else "cpu")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return make(name, num_env=1, device=device, settings=TaskSettings.model_validate_json(settings))
 
 
 if __name__ == "__main__":

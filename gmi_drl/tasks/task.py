@@ -51,6 +51,8 @@ class Task(Protocol):
                 False where the step is no transition. That is so in bad environments, in the rest of an episode in
                 which another library's simulator failed, and in steps that it uses to begin an episode. Leave these
                 steps out of training, and do not bootstrap from them.
+            Where a task learns from other rewards and ends than its simulator's (clipped rewards, lives as ends), also
+            `own_reward` `[N]` and `own_end` bool `[N]`, the simulator's own, of which returns are (`own_outcome`).
             All numbers are finite.
 
         Raises:
@@ -69,6 +71,17 @@ class Task(Protocol):
 
     def close(self) -> None:
         """Free the environments. May be called twice."""
+
+
+def own_outcome(reward: Tensor, ended: Tensor, info: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The simulator's own reward `[N]` and end bool `[N]` of a step, which returns are of.
+
+    Args:
+        reward: As `Task.step` returns it.
+        ended: Whether the step is terminated or truncated.
+        info: As `Task.step` returns it.
+    """
+    return info.get("own_reward", reward), info.get("own_end", ended)
 
 
 def groups_of(task: Task) -> dict[str, Tensor]:

@@ -66,7 +66,9 @@ class NetworkSettings:
         """The parts that the network of `actor` or `critic` sees, in the order of the observation."""
         names = self.groups.get(who)
         parts = (part for part in observation.parts if part.kind != "mask")
-        return tuple(part for part in parts if names is None or part.name in names)
+        if names is None:
+            return tuple(part for part in parts if who == CRITIC or not part.critic_alone)
+        return tuple(part for part in parts if part.name in names)
 
     def conv_of(self, part: Part) -> tuple[Conv, ...]:
         """The convolutions of an image."""

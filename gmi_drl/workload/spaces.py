@@ -27,11 +27,13 @@ class Part:
         shape: Of one environment: `[n]`, of an image `[C, H, W]`.
         kind: `vector` is float32. `image` is uint8, its networks divide it by 255. `mask` is uint8: 1 for each
             category of the action that is allowed, 0 for others.
+        critic_alone: Whether only the value sees it, unless `obs_groups` says otherwise.
     """
 
     name: str
     shape: tuple[int, ...]
     kind: PartKind = "vector"
+    critic_alone: bool = False
 
     @property
     def dtype(self) -> NumberType:
@@ -50,7 +52,8 @@ class Part:
 
     def __str__(self) -> str:
         words = "numbers" if self.kind == "vector" else self.dtype
-        return f"{self.name} ({self.kind}): {' x '.join(map(str, self.shape))} {words}"
+        whose = ", for the critic alone" if self.critic_alone else ""
+        return f"{self.name} ({self.kind}): {' x '.join(map(str, self.shape))} {words}{whose}"
 
 
 @dataclass(frozen=True)
@@ -179,7 +182,10 @@ def categorical(*sizes: int) -> Action:
 
 def to_json(space: Observation | Action) -> Any:
     """A space as data of JSON; `observation_of` and `action_of` read it."""
-    return [asdict(part) for part in space.parts] if isinstance(space, Observation) else asdict(space)
+    if isinstance(space, Action):
+        return asdict(space)
+    parts = [asdict(part) for part in space.parts]
+    return [part if part.pop("critic_alone") is False else {**part, "critic_alone": True} for part in parts]
 
 
 def observation_of(parts: Sequence[dict[str, Any]]) -> Observation:

@@ -84,6 +84,10 @@ class TaskSpec:
         """Bytes of the float32 bucket that GMIs reduce: all parameters, and up to `AGREED` further numbers."""
         return 4 * (self.num_weights(network) + self.action.numbers + AGREED)
 
+    def whole_worlds(self, num_env: int) -> int:
+        """The least number of environments from `num_env` on that are whole worlds of its agents."""
+        return -(-num_env // self.agents) * self.agents
+
     def to_json(self) -> dict[str, Any]:
         """The sizes as data of JSON; `spec_of` reads it."""
         return asdict(self) | {"observation": to_json(self.observation), "action": to_json(self.action)}

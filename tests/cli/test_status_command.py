@@ -1,10 +1,12 @@
 import json
 from contextlib import closing
+from dataclasses import replace
 
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile
+from gmi_drl.workload import TASK_SPECS
 
 
 def make_run(path, state, message=""):
@@ -56,3 +58,11 @@ def test_in_80_columns_nothing_is_cut(command_line, tmp_path, monkeypatch):
     _, out, _ = command_line("status")
     first = [line.split()[0] for line in out.splitlines()[1:] if line.strip()]
     assert "".join(first) == f"runs/{name}" and "12.3k" in out and "20.0k" in out and "…" not in out
+
+
+def test_games_tell_frames_per_second(command_line, tmp_path):
+    folder = make_run(tmp_path / "runs" / "a", "done")
+    assert json.loads(command_line("status", "--format", "json")[1])["runs"][0]["frames_per_second"] is None
+    folder.write_task(replace(TASK_SPECS["ant"], frame_skip=4))
+    assert json.loads(command_line("status", "--format", "json")[1])["runs"][0]["frames_per_second"] == 80_000
+    assert "runs/a: 80.0k frames/s" in command_line("status")[1]

@@ -8,6 +8,7 @@ import rich_click as click
 
 from gmi_drl.cli.doctor import gpus
 from gmi_drl.cli.doctor.gpus import Finding, ranges
+from gmi_drl.cli.doctor.simulators import SIMULATORS, simulator
 from gmi_drl.cli.options import format_option
 from gmi_drl.cli.output import console, print_json, say
 from gmi_drl.errors import GmiError, MachineError, UsageError
@@ -179,5 +180,6 @@ CHECKS = (
     Check("CUDA", gpus.cuda, is_needed=False),
     Check("registered memory", gpus.registering, is_needed=False, fault="refused"),
     Check("Warp", gpus.warp, is_needed=False),
+    *(Check(package, partial(simulator, package), is_needed=False) for package in SIMULATORS),
     Check("stale MPS daemons", _stale, is_needed=False, fault="left over"),
 )

@@ -38,17 +38,20 @@ def _new_run(options: TrainOptions) -> "TrainingJob":
     if options.layout is not None:
         chosen = read_layout(options.layout, options.decided)
         kind = options.algo or template_of(chosen).usual_learner
-        check_early(chosen.task or "", kind, run_settings(options), options)
+        early = run_settings(options)
+        check_early(chosen.task or "", kind, early, options)
         base = (
-            default_config(task_spec(chosen.task), kind) if chosen.task else RunConfig()
+            default_config(task_spec(chosen.task, early.task), kind) if chosen.task else RunConfig()
         )  # without a task: refused below
         config = apply_options(base, options)
     else:
         named, task = template_named(options.template or TCG_EX.name), options.task or "ant"
         kind = options.algo or named.usual_learner
-        check_early(task, kind, run_settings(options), options)
-        config = apply_options(default_config(task_spec(task), kind), options)
-        num_env = options.num_env or DEFAULT_NUM_ENV
+        early = run_settings(options)
+        check_early(task, kind, early, options)
+        spec = task_spec(task, early.task)
+        config = apply_options(default_config(spec, kind), options)
+        num_env = options.num_env or spec.whole_worlds(DEFAULT_NUM_ENV)
         chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner)
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)

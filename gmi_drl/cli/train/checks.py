@@ -28,7 +28,14 @@ def check_early(task: str, kind: str, config: "RunConfig", options: TrainOptions
     use_simulator(options.simulator_python, task, is_here=options.launcher == LOCAL)
     found = find_task(task) if task else None
     if isinstance(found, ForeignTask):  # our own are checked later, with a layout: it may have a GPU
-        check_settings(found, on_gpu=False, physics=config.physics, room=config.warp, tells_terms=config.reward_terms)
+        check_settings(
+            found,
+            on_gpu=False,
+            physics=config.physics,
+            room=config.warp,
+            tells_terms=config.reward_terms,
+            settings=config.task,
+        )
 
 
 def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: bool = False) -> None:

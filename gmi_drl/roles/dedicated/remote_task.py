@@ -63,12 +63,15 @@ class RemoteTask:
         answers = [simulator.receive() for simulator in self._simulators]
         self.simulated_s += max(answer["simulated_s"] for answer in answers)
 
-        self.obs, reward, final_obs = _joined_by_name(answers, "obs", "reward", "final_obs")
-        terminated, truncated, bad, valid = _joined([answer["flags"] for answer in answers], dim=1)
+        self.obs, final_obs = _joined_by_name(answers, "obs", "final_obs")
+        reward, *own_reward = _joined([answer["reward"] for answer in answers], dim=1)
+        terminated, truncated, bad, valid, *own_end = _joined([answer["flags"] for answer in answers], dim=1)
         ended = terminated | truncated
         self.episode_length += 1
         self.episode_length.masked_fill_(ended, 0)
         info = {"final_obs": self._whole(final_obs, ended), "bad": bad, "valid": valid}
+        if own_reward:
+            info |= {"own_reward": own_reward[0], "own_end": own_end[0]}
         return self.obs, reward, terminated, truncated, info
 
     def state_dict(self) -> dict[str, Tensor]:

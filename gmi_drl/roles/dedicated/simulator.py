@@ -82,7 +82,9 @@ def _step(task: Task, action: Tensor, episode_length: Tensor | None) -> dict[str
     if episode_length is not None:
         task.episode_length.copy_(episode_length)
     obs, reward, terminated, truncated, info = task.step(action)
-    flags = torch.stack((terminated, truncated, info["bad"], info["valid"]))
+    reward = torch.stack((reward, info["own_reward"])) if "own_reward" in info else reward[None]
+    own_end = [info["own_end"]] if "own_end" in info else []
+    flags = torch.stack((terminated, truncated, info["bad"], info["valid"], *own_end))
     final_obs = info["final_obs"][terminated | truncated]  # waits for a GPU, so that the time is complete
     answer = {"obs": obs, "reward": reward, "flags": flags, "final_obs": final_obs}
     return {**answer, "simulated_s": time.perf_counter() - started}

@@ -54,7 +54,7 @@ class Probe(DRL_role):
         """Seconds to make and step one environment: in its first calls a simulator may compile for minutes."""
         started = time.monotonic()
         task = self.make_task(1, seed=0)
-        task.step(torch.zeros(1, task.spec.action.size, device=task.device))
+        task.step(torch.zeros(task.num_env, task.spec.action.size, device=task.device))
         return time.monotonic() - started
 
     def _orders(self) -> Iterator[Measure]:

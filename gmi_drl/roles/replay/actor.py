@@ -13,7 +13,7 @@ from gmi_drl.roles.training.episodes import Episodes, stagger
 from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
-from gmi_drl.tasks.task import knows_final_obs
+from gmi_drl.tasks.task import knows_final_obs, own_outcome
 from gmi_drl.tasks.terms import terms_of
 
 
@@ -75,7 +75,8 @@ class ReplayActor:
             _, reward, terminated, truncated, info = self.task.step(act.action)
             clock.mark("sim_s")
             done, valid = terminated | truncated, info["valid"]
-            self._reward[t], self._done[t], self._valid[t] = reward, done, valid
+            self._reward[t], self._done[t] = own_outcome(reward, done, info)
+            self._valid[t] = valid
             self.sums[4] += info["bad"].sum()
             step = {"obs": act.obs, "action": act.action, "reward": reward, "terminated": terminated}
             if ring.is_twice:

@@ -22,6 +22,7 @@ from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
+from gmi_drl.tasks.task import own_outcome
 from gmi_drl.workload import TaskSpec
 
 CPU = torch.device("cpu")
@@ -118,9 +119,10 @@ class EpisodePlayer(ABC):
         """One control step of all environments."""
         _, reward, terminated, truncated, info = self.task.step(self.actions())
         self.forget(terminated | truncated)
+        reward, ended = own_outcome(reward, terminated | truncated, info)
         self._total += reward * info["valid"]
         self._length += info["valid"]
-        ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else the step has begun an episode
+        ended = ended & (info["valid"] | info["bad"])  # else the step has begun an episode
         for env in ended.nonzero().flatten().tolist():
             how: Literal["terminated", "truncated", "bad"] = "terminated" if terminated[env] else "truncated"
             self._end(env, "bad" if info["bad"][env] else how)

@@ -9,6 +9,7 @@ from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.policy_step import PolicyStep
 from gmi_drl.tasks import Task
+from gmi_drl.tasks.task import own_outcome
 
 
 class Service:
@@ -53,7 +54,8 @@ class Service:
             self.clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(self._act.action)
             self.clock.mark("sim_s")
-            self._count(reward, terminated | truncated, info["valid"], info["bad"])
+            own = own_outcome(reward, terminated | truncated, info)
+            self._count(*own, info["valid"], info["bad"])
             if self._recorder is not None:
                 self._recorder.add(self._act.obs, self._act.action, reward, terminated, truncated, info)
         self.clock.mark("act_s")

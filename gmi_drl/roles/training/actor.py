@@ -58,6 +58,7 @@ class Actor:
         self._value_final_obs = Captured(self._value, task.device, is_on=cuda_graphs)
         self._evaluate = evaluate or partial(agent.evaluate, config=config)
         self.terms = terms_of(task)
+        self._own: tuple[Tensor, Tensor] | None = None  # rewards and ends of the simulator itself, `[T, N]` each
         stagger(task, generator)
 
     def make_slot(self) -> Slot:
@@ -89,6 +90,8 @@ class Actor:
             clock.mark("sim_s")
             rollout.reward[t], rollout.done[t], rollout.valid[t] = reward, terminated | truncated, info["valid"]
             rollout.sums[4] += info["bad"].sum()
+            if "own_reward" in info:
+                self._keep_own(t, info)
             self._bootstrap(rollout.bootstrap[t], truncated & info["valid"], info["final_obs"])
             after_step(t)
         self._sum_up(rollout)
@@ -123,8 +126,15 @@ class Actor:
             self._value_final_obs()
             torch.mul(self._final_value, timed_out, out=into)
 
+    def _keep_own(self, t: int, info: dict[str, Tensor]) -> None:
+        if self._own is None:
+            shape = self.config.horizon, self.task.num_env
+            self._own = torch.zeros(shape, device=self.task.device), torch.zeros(shape, device=self.task.device)
+        self._own[0][t], self._own[1][t] = info["own_reward"], info["own_end"]
+
     def _sum_up(self, rollout: Rollout) -> None:
         """Go on with the running returns and lengths, and sum up the episodes that ended by a valid step."""
-        rollout.sums[:4] = self._episodes.sum_up(rollout.reward, rollout.done, rollout.valid)
+        reward, done = self._own or (rollout.reward, rollout.done)
+        rollout.sums[:4] = self._episodes.sum_up(reward, done, rollout.valid)
         if self.terms:
             rollout.sums[5:] = self.terms.pop_sums()

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gmi_drl.comm.group import Group
 from gmi_drl.tasks import Task
+from gmi_drl.tasks.task import own_outcome
 
 LOOK_EVERY = 64
 """Steps between two looks at whether all episodes have ended, each of which waits for the device."""
@@ -41,7 +42,7 @@ def unchanged_generators(device: torch.device) -> Iterator[None]:
 
 @torch.no_grad()
 def play_episodes(task: Task, act: Act) -> Tensor:
-    """Play one episode in each environment.
+    """Play one episode in each environment, with the simulator's own rewards and ends.
 
     Returns:
         Number of episodes, sum of their returns, sum of their lengths, float64 `[3]` on the task's device. Steps that
@@ -53,9 +54,10 @@ def play_episodes(task: Task, act: Act) -> Tensor:
     for step in range(1, task.spec.episode_steps + 1):
         _, reward, terminated, truncated, info = task.step(act(task))
         counts = goes_on & info["valid"]
+        reward, ended = own_outcome(reward, terminated | truncated, info)
         total[0] += torch.where(counts, reward, 0.0)
         total[1] += counts
-        goes_on &= ~(terminated | truncated)
+        goes_on &= ~ended
         if step % LOOK_EVERY == 0 and not goes_on.any():
             break
     return torch.cat((total.new_tensor([float(task.num_env)]), total.sum(1)))

@@ -35,6 +35,9 @@ class Outcome:
         final_obs: The last observation of an episode that ended; elsewhere `obs`.
         began: Whether the environment used the step to begin an episode, so that it is no transition. None: no
             environment did.
+        own_reward: The simulator's own rewards, if `reward` is another one.
+        own_end: Where the simulator's own episode ended, if others end earlier; with `own_reward`.
+        absent: Where an agent has left its world before the step, so that it is no transition. None: nowhere.
     """
 
     obs: Tensor
@@ -43,6 +46,9 @@ class Outcome:
     truncated: Tensor
     final_obs: Tensor
     began: Tensor | None = None
+    own_reward: Tensor | None = None
+    own_end: Tensor | None = None
+    absent: Tensor | None = None
 
 
 class AdaptedTask(ABC):
@@ -113,11 +119,15 @@ class AdaptedTask(ABC):
         reward = outcome.reward.clamp(-LARGEST, LARGEST)
         if self._is_on_host and (wrong.any() or not torch.equal(reward, outcome.reward)):
             self._notices.look(self._steps, self._vectors(outcome.final_obs), outcome.reward)
-        begins = outcome.terminated | outcome.truncated if outcome.began is None else outcome.began
+        begins = outcome.terminated | outcome.truncated if outcome.own_end is None else outcome.own_end
+        if outcome.began is not None:
+            begins = outcome.began
         bad = is_broken | (wrong & ~self._is_lost) | self._is_bad_next
         valid = ~(bad | wrong | self._is_lost)
         if outcome.began is not None:
             valid &= ~begins
+        if outcome.absent is not None:
+            valid &= ~outcome.absent
         terminated = outcome.terminated & valid
         truncated = ~valid | (outcome.truncated & ~terminated)
         final_obs = self._where(bad | wrong, self.obs, self._clamped(outcome.final_obs))
@@ -126,6 +136,8 @@ class AdaptedTask(ABC):
         self._is_bad_next = ~is_finite & begins & ~bad
         self._count(terminated | truncated)
         info = {"final_obs": final_obs, "bad": bad, "valid": valid}
+        if outcome.own_reward is not None and outcome.own_end is not None:
+            info |= {"own_reward": outcome.own_reward.masked_fill(~valid, 0.0), "own_end": outcome.own_end | ~valid}
         return self.obs, reward.masked_fill_(~valid, 0.0), terminated, truncated, info
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -227,11 +239,25 @@ def sized(
     episode_steps: int | None,
     step_s: float,
     reward_scale: float = 1.0,
+    frame_skip: int = 1,
+    agents: int = 1,
 ) -> TaskSpec:
     """The sizes of a task with these spaces; images have their features in place of hidden layers."""
     hidden = () if observation.of_kind("image") else SMALL_HIDDEN if action.categories else HIDDEN
     steps = int(episode_steps or UNLIMITED_STEPS)
-    return TaskSpec(name, name, observation, action, hidden, steps, float(step_s), reward_scale, action_bounds=bounds)
+    return TaskSpec(
+        name,
+        name,
+        observation,
+        action,
+        hidden,
+        steps,
+        float(step_s),
+        reward_scale,
+        action_bounds=bounds,
+        frame_skip=frame_skip,
+        agents=agents,
+    )
 
 
 def in_words(action_space: Any) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, not_importable, place_of
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
 from gmi_drl.tasks.adapters.call_recorder import CallRecorders
@@ -43,6 +44,7 @@ class GymnasiumTask(AdaptedTask):
         device: The device of the task's tensors; the environments' own are NumPy arrays.
         seed: Seed of the first reset; None leaves it to the environments.
         recorders: The environments' call recorders, by which errors name the environment that failed.
+        channels: See `ObservationSpace`.
 
     Raises:
         UsageError: a space is not supported, or the autoreset mode is unknown.
@@ -57,11 +59,12 @@ class GymnasiumTask(AdaptedTask):
         device: str = "cpu",
         seed: int | None = 0,
         recorders: CallRecorders | None = None,
+        channels: str | None = None,
     ) -> None:
         spec = spec or _spec_of_envs(envs)
         self.envs, self._recorders = envs, recorders or CallRecorders()
         self._mode = _autoreset_mode(envs, spec.name)
-        self._obs_space = ObservationSpace(spec.name, envs.single_observation_space)
+        self._obs_space = ObservationSpace(spec.name, envs.single_observation_space, channels)
         self._action_space = ActionSpace(spec.name, envs.single_action_space)
         self._device = torch.device(device)
         self._has_ended = np.zeros(envs.num_envs, dtype=np.bool_)
@@ -104,6 +107,10 @@ class GymnasiumTask(AdaptedTask):
             outcome.truncated |= self._tensor(~is_finite, torch.bool)
             if begins.any():
                 outcome.obs = self._observation(self.envs.reset(options={"reset_mask": begins})[0])
+        return self._learnt(outcome, infos)
+
+    def _learnt(self, outcome: Outcome, infos: Any) -> Outcome:
+        """What is learnt from an outcome, given the infos of the step."""
         return outcome
 
     def _observation(self, array: Any) -> Tensor:
@@ -123,6 +130,7 @@ def make_task(
     seed: int,
     threads: int,
     arguments: Mapping[str, Any] = NO_ARGUMENTS,
+    settings: TaskSettings = USUAL_SETTINGS,
 ) -> GymnasiumTask:
     """Make the task `gymnasium:REST`.
 
@@ -135,6 +143,7 @@ def make_task(
         seed: Seed of the first reset.
         threads: Has no effect, see the module.
         arguments: Go to `gymnasium.make`, and by that to the environment's constructor.
+        settings: The section `task` of the configuration.
 
     Raises:
         UsageError: there is no such environment, a space is not supported, or arguments are missing.
@@ -162,8 +171,9 @@ def make_task(
         raise _failure(name, error) from error
     env: Any = envs.envs[0] if hasattr(envs, "envs") else envs
     limit = env.spec.max_episode_steps if env.spec else None
-    spec = spec_of_spaces(name, envs, limit, getattr(env.unwrapped, "dt", 0.0), reward_scale_of(rest))
-    return GymnasiumTask(envs, spec, device=device, seed=seed, recorders=recorders)
+    channels, step_s = settings.channels, getattr(env.unwrapped, "dt", 0.0)
+    spec = spec_of_spaces(name, envs, limit, step_s, reward_scale_of(rest), channels)
+    return GymnasiumTask(envs, spec, device=device, seed=seed, recorders=recorders, channels=channels)
 
 
 def _make_envs(
@@ -213,14 +223,20 @@ def _spec_of_envs(envs: "VectorEnv[Any, Any, Any]") -> TaskSpec:
 
 
 def spec_of_spaces(
-    name: str, envs: Any, episode_steps: int | None, step_s: float = 0.0, reward_scale: float = 1.0
+    name: str,
+    envs: Any,
+    episode_steps: int | None,
+    step_s: float = 0.0,
+    reward_scale: float = 1.0,
+    channels: str | None = None,
 ) -> TaskSpec:
     """The sizes of a task, from the spaces of one of its environments.
 
     Raises:
         UsageError: A space is not supported.
     """
-    seen, acts = ObservationSpace(name, envs.single_observation_space), ActionSpace(name, envs.single_action_space)
+    seen = ObservationSpace(name, envs.single_observation_space, channels)
+    acts = ActionSpace(name, envs.single_action_space)
     return sized(name, seen.observation, acts.action, in_words(acts), episode_steps, step_s, reward_scale)
 
 

@@ -1,7 +1,7 @@
 """gymnasium's spaces as ours: the parts of observations, and how rows of actions become the simulator's."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -29,10 +29,12 @@ class Leaf:
     Args:
         path: The keys that lead to it; of a Tuple its places, as text.
         space: The space itself. Every library has its own classes, so they are told apart by name.
+        channels: Of an image, whether its `first` or `last` dimension is that of channels; None for the smaller one.
     """
 
     path: tuple[str, ...]
     space: Any
+    channels: str | None = None
 
     @property
     def name(self) -> str:
@@ -62,7 +64,7 @@ class Leaf:
 
 def leaves(space: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
     """The leaves of a space, in order."""
-    inner = getattr(space, "spaces", None)
+    inner = None if type(space).__name__ == "OneOf" else getattr(space, "spaces", None)
     if isinstance(inner, Mapping):
         for key, one in inner.items():
             yield from leaves(one, (*path, str(key)))
@@ -79,13 +81,14 @@ class ObservationSpace:
     Args:
         task: The task's name, for messages.
         space: Of one environment.
+        channels: Whether the `first` or the `last` dimension of an image is that of channels; None for the smaller one.
 
     Raises:
         UsageError: A leaf is of a kind that is not supported; its path is named.
     """
 
-    def __init__(self, task: str, space: Any) -> None:
-        self._leaves = list(leaves(space))
+    def __init__(self, task: str, space: Any, channels: str | None = None) -> None:
+        self._leaves = [replace(leaf, channels=channels) for leaf in leaves(space)]
         if mistakes := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if not _is_observable(leaf)]:
             raise UsageError(f"{task}: of its observations {', '.join(mistakes)}: {SUPPORTED}")
         self.observation = Observation(tuple(_part(leaf) for leaf in self._leaves))
@@ -169,14 +172,14 @@ def _part(leaf: Leaf) -> Part:
     if leaf.path and leaf.path[-1] == MASK:
         return Part(leaf.name, (prod(space.shape) if space.shape else int(space.n),), "mask")
     if _is_image(leaf):
-        shape = space.shape if _channels_first(space.shape) else (space.shape[2], *space.shape[:2])
+        shape = space.shape if _channels_first(leaf) else (space.shape[2], *space.shape[:2])
         return Part(leaf.name, tuple(shape), "image")
     return Part(leaf.name, (sum(_widths(space)) if _widths(space) else prod(space.shape),))
 
 
-def _channels_first(shape: tuple[int, ...]) -> bool:
-    """Whether the first of three dimensions is that of channels: the smaller one of the first and the last."""
-    return shape[0] <= shape[2]
+def _channels_first(leaf: Leaf) -> bool:
+    """Whether the first of an image's three dimensions is that of channels."""
+    return leaf.space.shape[0] <= leaf.space.shape[2] if leaf.channels is None else leaf.channels == "first"
 
 
 def _widths(space: Any) -> tuple[int, ...]:
@@ -201,9 +204,7 @@ def _converted(leaf: Leaf, array: Any, device: torch.device) -> Tensor:
     if leaf.path and leaf.path[-1] == MASK:
         return torch.from_numpy(values).to(device, torch.uint8, copy=True).flatten(1)
     if _is_image(leaf):
-        image = (
-            torch.from_numpy(values) if _channels_first(leaf.space.shape) else torch.from_numpy(values).movedim(3, 1)
-        )
+        image = torch.from_numpy(values) if _channels_first(leaf) else torch.from_numpy(values).movedim(3, 1)
         copied = image.to(device, torch.uint8, copy=True, memory_format=torch.contiguous_format)
         return copied.mul_(255) if values.dtype == np.bool_ else copied
     if widths := _widths(leaf.space):

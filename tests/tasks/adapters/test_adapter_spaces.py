@@ -57,6 +57,8 @@ def test_what_is_not_supported_is_named_by_its_path():
     seen = spaces.Dict(inner=spaces.Tuple([spaces.Text(4)]), fine=spaces.Discrete(2))
     with pytest.raises(UsageError, match=r"toy: of its observations inner/0 is Text\(.*supported are Box, Discrete"):
         ObservationSpace("toy", seen)
+    with pytest.raises(UsageError, match=r"toy: of its observations policy is OneOf\(.*supported are Box"):
+        ObservationSpace("toy", spaces.OneOf([spaces.Discrete(2), spaces.Box(-1, 1, (2,))]))
     with pytest.raises(UsageError, match="of its actions policy is Text"):
         ActionSpace("toy", spaces.Text(3))
 
