@@ -38,6 +38,9 @@ OURS = {
     "learner.conv": "[[4, 3, 1]]",
     "learner.features": "16",
     "learner.share": "true",
+    "learner.memory": "gru",
+    "learner.memory_size": "16",
+    "learner.sequence": "2",
     "learner.obs_groups": "{actor: [policy]}",
 }
 

@@ -47,8 +47,10 @@ BASES: dict[str, LearnerConfig] = {
     "a3c": A3CConfig(horizon=4, minibatches=2, hidden=(8,)),
     "rsl_rl": RslRlConfig(runner=runner_config(OURS)),
 }
-NEED_MORE = frozenset({"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision"})
-"""A compiler and a minute; a robot that is symmetric; a GPU."""
+NEED_MORE = frozenset(
+    {"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision", "learner.sequence"}
+)
+"""A compiler and a minute; a robot that is symmetric; a GPU; a memory."""
 
 
 def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str | None = None) -> str:

@@ -30,6 +30,12 @@ LARGE = 36
 
 GATES: dict[Memory, int] = {"none": 0, "gru": 3, "lstm": 4}
 
+STATES: dict[Memory, int] = {"none": 0, "gru": 1, "lstm": 2}
+"""Numbers of a memory's state, divided by its width."""
+
+MEMORY_SIZE = 128
+"""Usual width of a memory."""
+
 ACTOR, CRITIC = "actor", "critic"
 
 
@@ -54,7 +60,7 @@ class NetworkSettings:
     features: int = FEATURES
     share: bool | None = None
     memory: Memory = "none"
-    memory_size: int = 128
+    memory_size: int = MEMORY_SIZE
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def is_shared(self, observation: Observation) -> bool:
@@ -67,6 +73,11 @@ class NetworkSettings:
         names = self.groups.get(who)
         parts = (part for part in observation.parts if part.kind != "mask")
         return tuple(part for part in parts if names is None or part.name in names)
+
+    def state_size(self, observation: Observation) -> int:
+        """Numbers of the state that the memories of policy and value carry for one environment; 0 without memories."""
+        memories = 1 if self.is_shared(observation) else 2
+        return STATES[self.memory] * self.memory_size * memories
 
     def conv_of(self, part: Part) -> tuple[Conv, ...]:
         """The convolutions of an image."""

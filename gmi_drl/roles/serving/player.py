@@ -85,6 +85,7 @@ class Player:
     def __init__(self, task: Task, agent: Agent, noise: torch.Generator | None = None) -> None:
         self.task, self.agent, self.noise = task, agent, noise
         self.finished: list[Episode] = []
+        self._state = agent.empty_state(task.num_env)
         self._total = torch.zeros(task.num_env, dtype=torch.float64)
         self._length = torch.zeros(task.num_env, dtype=torch.int64)
 
@@ -93,7 +94,9 @@ class Player:
         noise = None
         if self.noise is not None:
             noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
-        _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise))
+        _, reward, terminated, truncated, info = self.task.step(self.agent.act(self.task.obs, noise, self._state))
+        if self._state is not None:
+            self._state.masked_fill_((terminated | truncated)[:, None], 0)
         self._total += reward * info["valid"]
         self._length += info["valid"]
         ended = (terminated | truncated) & (info["valid"] | info["bad"])  # else the step has begun an episode

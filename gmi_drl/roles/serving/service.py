@@ -43,6 +43,7 @@ class Service:
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
             self._act(self._zero_action)  # choose kernels and capture the graph before times are measured
+        self._act.forget(torch.ones_like(self._length, dtype=torch.bool))
 
     @torch.no_grad()
     def play(self, steps: int) -> None:
@@ -53,6 +54,7 @@ class Service:
             self.clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(self._act.action)
             self.clock.mark("sim_s")
+            self._act.forget(terminated | truncated)
             self._count(reward, terminated | truncated, info["valid"], info["bad"])
             if self._recorder is not None:
                 self._recorder.add(self._act.obs, self._act.action, reward, terminated, truncated, info)

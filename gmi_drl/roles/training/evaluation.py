@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.group import Group
 from gmi_drl.tasks import Task
 
@@ -13,6 +14,18 @@ LOOK_EVERY = 64
 
 Act = Callable[[Task], Tensor]
 """Returns the actions `[N, A]` for a task's current observations, without noise."""
+
+
+def act_of(agent: Agent) -> Act:
+    """An agent's actions without noise, from empty memories on."""
+    state: Tensor | None = None
+
+    def act(task: Task) -> Tensor:
+        nonlocal state
+        state = agent.empty_state(task.num_env) if state is None else state
+        return agent.act(task.obs, state=state)
+
+    return act
 
 
 def share_of(total: int, rank: int, size: int) -> int:
