@@ -41,6 +41,7 @@ OURS = {
     "learner.memory": "gru",
     "learner.memory_size": "16",
     "learner.sequence": "2",
+    "learner.bf16": "true",
     "learner.obs_groups": "{actor: [policy]}",
 }
 

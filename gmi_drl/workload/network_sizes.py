@@ -51,6 +51,7 @@ class NetworkSettings:
         share: Whether policy and value share all but their last layers; None: with images.
         memory: The recurrent layer before the hidden layers.
         memory_size: Its width.
+        bf16: Whether the products of layers are in bfloat16.
         groups: Names of the parts that `actor` and `critic` see; one that is missing sees all.
     """
 
@@ -61,6 +62,7 @@ class NetworkSettings:
     share: bool | None = None
     memory: Memory = "none"
     memory_size: int = MEMORY_SIZE
+    bf16: bool = False
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def is_shared(self, observation: Observation) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,7 @@ class ActorCritic(nn.Module):
         actor: Gives the distribution's params, `[..., P]`; of the trunk's result if there is one.
         critic: Gives values, `[..., 1]`; of the trunk's result if there is one.
         trunk: What both share; None if they share nothing.
+        bf16: Whether products of the networks are in bfloat16; weights, gradients, memories and losses are in float32.
         state_size: Numbers of the state of its memories, of one environment; 0 without memories.
     """
 
@@ -66,6 +67,7 @@ class ActorCritic(nn.Module):
         settings = settings or NetworkSettings(spec.hidden)
         self.observation, self.distribution = spec.observation, distribution_of(spec.action)
         self._masks = spec.observation.of_kind("mask")
+        self.bf16 = settings.bf16
         self.state_size = settings.state_size(spec.observation)
         outputs = spec.action.params
         self.actor: nn.Module
@@ -84,10 +86,10 @@ class ActorCritic(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is two MLPs and a Gaussian, whose gradients `Backprop` computes."""
+        """Whether it is two MLPs in float32 and a Gaussian, whose gradients `Backprop` computes."""
         networks = (self.actor, self.critic)
         are_linear = all(isinstance(one, nn.Sequential) and isinstance(one[0], nn.Linear) for one in networks)
-        return self.trunk is None and self.distribution.entropy_is_constant and are_linear
+        return not self.bf16 and self.trunk is None and self.distribution.entropy_is_constant and are_linear
 
     @property
     def actor_size(self) -> int:
@@ -107,21 +109,23 @@ class ActorCritic(nn.Module):
 
     def params(self, obs: Tensor) -> Tensor:
         """The distribution's numbers `[..., P]` for normalised observations `[..., *shape]`."""
-        return self._allowed(self.actor(obs if self.trunk is None else self.trunk(obs)), obs)
+        features = obs if self.trunk is None else self._run(self.trunk, obs)
+        return self._allowed(self._run(self.actor, features), obs)
 
     def value(self, obs: Tensor, past: Past | None = None) -> Tensor:
         """Value `[...]` of normalised observations `[..., *shape]`."""
         if past is not None:
             return self.remember(obs, past).value
-        return self.critic(obs if self.trunk is None else self.trunk(obs)).squeeze(-1)  # type: ignore[no-any-return]
+        features = obs if self.trunk is None else self._run(self.trunk, obs)
+        return self._run(self.critic, features).squeeze(-1)  # type: ignore[no-any-return]
 
     def remember(self, obs: Tensor, past: Past) -> Outputs:
         """Params, value and the next state of a policy with memories, for normalised observations `[L * B, *shape]`."""
         if self.trunk is not None:
-            features, state = self.trunk(obs, past)
-            return Outputs(self._allowed(self.actor(features), obs), self.critic(features).squeeze(-1), state)
+            features, state = self._run(self.trunk, obs, past)
+            return Outputs(*self._heads(features, obs), state)
         ours, theirs = (Past(state, past.done) for state in past.state.chunk(2, -1))
-        (params, state), (value, other) = self.actor(obs, ours), self.critic(obs, theirs)
+        (params, state), (value, other) = self._run(self.actor, obs, ours), self._run(self.critic, obs, theirs)
         return Outputs(self._allowed(params, obs), value.squeeze(-1), torch.cat((state, other), -1))
 
     def params_and_value(self, obs: Tensor, past: Past | None = None) -> tuple[Tensor, Tensor]:
@@ -130,8 +134,7 @@ class ActorCritic(nn.Module):
             return self.remember(obs, past)[:2]
         if self.trunk is None:
             return self.params(obs), self.value(obs)
-        features = self.trunk(obs)
-        return self._allowed(self.actor(features), obs), self.critic(features).squeeze(-1)
+        return self._heads(self._run(self.trunk, obs), obs)
 
     def log_prob(self, action: Tensor, params: Tensor) -> Tensor:
         """Log density `[...]` of actions `[..., A]` under the policy with these params."""
@@ -140,6 +143,18 @@ class ActorCritic(nn.Module):
     def entropy(self, params: Tensor | None = None) -> Tensor:
         """Entropy `[...]` of the action distribution; a scalar, without params, if it is always the same."""
         return self.distribution.entropy(params, self.log_std)
+
+    def _heads(self, features: Tensor, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Params and value by the heads of a shared trunk."""
+        return self._allowed(self._run(self.actor, features), obs), self._run(self.critic, features).squeeze(-1)
+
+    def _run(self, network: nn.Module, *inputs: Tensor | Past) -> Any:
+        """The result of a network in float32: with `bf16` its products are in bfloat16."""
+        if not self.bf16:
+            return network(*inputs)
+        with torch.autocast(self.log_std.device.type, torch.bfloat16):
+            result = network(*inputs)
+        return (result[0].float(), result[1]) if isinstance(result, tuple) else result.float()
 
     def _allowed(self, params: Tensor, obs: Tensor) -> Tensor:
         """The params with the logits of categories that a mask forbids at `MASKED`."""

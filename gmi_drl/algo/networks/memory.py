@@ -44,10 +44,17 @@ class Memory(nn.Module):
         self.state_size = STATES[settings.memory] * self.size
         self.input = orthogonal(nn.Linear(width, gates * self.size), 1.0)
         self.recurrent = orthogonal(nn.Linear(self.size, gates * self.size), 1.0)
+        self._bf16 = settings.bf16
         self._is_gru = settings.memory == "gru"
 
     def forward(self, x: Tensor, past: Past) -> tuple[Tensor, Tensor]:
-        """Outputs `[L * B, H]` of inputs `[L * B, width]`, and the state `[B, S]` after the last step."""
+        """Outputs `[L * B, H]` of inputs `[L * B, width]`, and the state `[B, S]` after the last step; in float32."""
+        if self._bf16:
+            with torch.autocast(x.device.type, enabled=False):
+                return self._run(x.float(), past)
+        return self._run(x, past)
+
+    def _run(self, x: Tensor, past: Past) -> tuple[Tensor, Tensor]:
         inputs, state, outputs = self.input(x).unflatten(0, (past.length, -1)), past.state, []
         goes_on = None if past.done is None else (1 - past.done).view(past.length, -1, 1)
         step = self._gru if self._is_gru else self._lstm
