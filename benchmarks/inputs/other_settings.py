@@ -48,6 +48,10 @@ OURS = {
     "learner.conv": "[[4, 3, 1]]",
     "learner.features": "16",
     "learner.share": "true",
+    "learner.memory": "gru",
+    "learner.memory_size": "16",
+    "learner.sequence": "2",
+    "learner.bf16": "true",
     "learner.obs_groups": "{actor: [policy]}",
 }
 

@@ -51,8 +51,10 @@ BASES: dict[str, LearnerConfig] = {
     "dqn": DQNConfig(horizon=4, batch=8, hidden=(8,), stream=8, learning_rate=0.1, epsilon_steps=30, replay=REPLAY),
     "sac": SACConfig(horizon=4, batch=8, hidden=(8,), replay=REPLAY),
 }
-NEED_MORE = frozenset({"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision"})
-"""A compiler and a minute; a robot that is symmetric; a GPU."""
+NEED_MORE = frozenset(
+    {"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision", "learner.sequence"}
+)
+"""A compiler and a minute; a robot that is symmetric; a GPU; a memory."""
 
 
 def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str | None = None) -> str:

@@ -7,13 +7,16 @@ from typing import Self
 
 import torch
 from torch import Tensor
+from torch.nn import Sequential
 
 from gmi_drl.algo.backprop import Backprop
 from gmi_drl.algo.distributions import Gaussian
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.normaliser import Normaliser
+from gmi_drl.algo.sequences import cut, sizes_of, transitions_of
 from gmi_drl.algo.vtrace import Steps, n_step_returns, vtrace
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.cuda_graph import Captured
@@ -22,7 +25,10 @@ from gmi_drl.errors import UsageError
 
 @dataclass
 class Samples:
-    """Transitions in the order of the slices, each `[B, ...]`; observations are scaled."""
+    """Transitions in the order of the slices, each `[B, ...]`; observations are scaled.
+
+    For a policy with memories each slice, and what remains after the last, are sequences, step by step.
+    """
 
     obs: Tensor
     action: Tensor
@@ -35,13 +41,27 @@ class Samples:
 
     advantage: Tensor
 
-    def split(self, parts: int) -> list[Self]:
-        """Views of equal length; the remainder of the division is not used."""
-        size = len(self.obs) // parts
-        return [
-            type(self)(**{name: tensor[i * size : (i + 1) * size] for name, tensor in vars(self).items()})
-            for i in range(parts)
-        ]
+    done: Tensor | None = None
+    """1 where an episode ended; with memories alone."""
+
+    state: Tensor | None = None
+    """Of the memories, at the start of each of the Q sequences, `[Q, S]`."""
+
+    @property
+    def past(self) -> Past | None:
+        """What a policy with memories needs besides the observations."""
+        return None if self.state is None else Past(self.state, self.done)
+
+    @property
+    def units(self) -> int:
+        """What slices divide: transitions; with memories, sequences."""
+        return len(self.obs if self.state is None else self.state)
+
+    def split(self, parts: int, *, with_rest: bool = False) -> list[Self]:
+        """Views of equally many units; `with_rest` also of those that remain after the division, if any do."""
+        sizes = sizes_of(self.units, parts)
+        cuts = cut(vars(self), sizes if with_rest else sizes[:parts], self.units)
+        return [type(self)(**fields) for fields in cuts]  # type: ignore[arg-type]
 
 
 class Experience:
@@ -49,11 +69,20 @@ class Experience:
 
     Observations, of which only values and densities are computed, are in the order of the samples. Tensors that are
     needed along time are in the order of the batch, `[R, T, N]`.
+
+    Args:
+        like: A batch of this size.
+        slices: Of an update.
     """
 
-    def __init__(self, like: ExperienceBatch) -> None:
+    def __init__(self, like: ExperienceBatch, slices: int) -> None:
         shape, device = like.reward.shape, like.reward.device
-        order = torch.randperm(shape.numel(), generator=torch.Generator(device).manual_seed(0), device=device)
+        sequences = 0 if like.state is None else like.state.shape[1] - 1  # of each environment in a rollout
+        units = shape[0] * sequences * shape[2] or shape.numel()
+        order = torch.randperm(units, generator=torch.Generator(device).manual_seed(0), device=device)
+        self._sequences = order
+        if sequences:
+            order = transitions_of(order, shape[1] // sequences, shape[2], slices)
         self.order, self.place = order, order.argsort()
         self.samples = Samples(
             **{name: torch.zeros_like(getattr(like, name)).flatten(0, 2) for name in ("obs", "action", "log_prob")},
@@ -61,6 +90,14 @@ class Experience:
         )
         self.reward, self.done, self.valid, self.bootstrap, self.log_prob = torch.zeros(5, *shape, device=device)
         self.last_obs = torch.zeros_like(like.last_obs)
+        self._states, self.last_past = None, None
+        if like.state is not None:
+            self._states = torch.zeros_like(like.state[:, :-1])
+            self.last_past = Past(torch.zeros_like(like.state[:, -1]).flatten(0, 1))
+            self.samples.state, self.samples.done = (
+                self._states.flatten(0, 2).clone(),
+                torch.zeros_like(self.samples.valid),
+            )
 
     def fill(self, batch: ExperienceBatch, normaliser: Normaliser) -> None:
         """Copy a batch of this size, and scale its observations."""
@@ -68,8 +105,19 @@ class Experience:
             self.shuffle(getattr(batch, name), getattr(self.samples, name))
         for name in ("reward", "done", "valid", "bootstrap", "log_prob", "last_obs"):
             getattr(self, name).copy_(getattr(batch, name))
+        self._fill_states(batch)
         normaliser.scale_(self.samples.obs)
         normaliser.scale_(self.last_obs)
+
+    def _fill_states(self, batch: ExperienceBatch) -> None:
+        """Copy the states of memories, and the ends that they forget at."""
+        samples, states, last = self.samples, self._states, self.last_past
+        if batch.state is None or samples.state is None or samples.done is None or states is None or last is None:
+            return
+        self.shuffle(batch.done, samples.done)
+        states.copy_(batch.state[:, :-1])
+        torch.index_select(states.flatten(0, 2), 0, self._sequences, out=samples.state)
+        last.state.view_as(batch.state[:, -1]).copy_(batch.state[:, -1])
 
     def shuffle(self, ordered: Tensor, into: Tensor) -> None:
         """Write `[R, T, N, ...]` `into` the order of the samples."""
@@ -115,6 +163,7 @@ class A3C(FlatLearner[A3CConfig]):
         )
         self.normaliser = normaliser
         if policy.is_plain:
+            assert isinstance(policy.actor, Sequential) and isinstance(policy.critic, Sequential)
             self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
 
     @property
@@ -144,14 +193,14 @@ class A3C(FlatLearner[A3CConfig]):
         They are kept while batches have the same size, so that their graphs are kept.
         """
         if self._memory is None or self._memory[0].reward.shape != batch.reward.shape:
-            slices, transitions = self.config.minibatches, batch.reward.numel()
-            if transitions < slices:
-                raise UsageError(
-                    f"{transitions} transitions are too few for {slices} slices: more environments, longer horizon, or "
-                    f"--set learner.minibatches={transitions}"
-                )
+            slices = self.config.minibatches
             self._memory, self._gradient_steps = None, []  # free them before allocating others
-            experience = Experience(batch)
+            experience = Experience(batch, slices)
+            if (units := experience.samples.units) < slices:
+                raise UsageError(
+                    f"{units} {self.config.unit} are too few for {slices} slices: more environments, longer "
+                    f"horizon, or --set learner.minibatches={units}"
+                )
             self._memory = experience, self._captured(partial(self._estimate, experience))
             self._step_by(partial(self._compute_gradient, part) for part in experience.samples.split(slices))
         return self._memory
@@ -163,8 +212,9 @@ class A3C(FlatLearner[A3CConfig]):
         Values after time-outs are from the agent that acted: only there were the observations known.
         """
         config, samples = self.config, experience.samples
-        value = experience.in_time(self.policy.value(samples.obs))
-        last_value = self.policy.value(experience.last_obs)
+        value, log_prob = self._judge(samples)
+        value = experience.in_time(value)
+        last_value = self._last_value(experience)
         steps = Steps(
             reward=config.reward_scale * experience.reward + config.gamma * experience.bootstrap,
             discount=config.gamma * (1 - experience.done),
@@ -172,13 +222,30 @@ class A3C(FlatLearner[A3CConfig]):
             value=value,
             next_value=torch.cat((value[:, 1:], last_value[:, None]), 1),
         )
-        if config.vtrace:
-            log_prob = experience.in_time(self.policy.log_prob(samples.action, self.policy.params(samples.obs)))
-            estimates = vtrace(steps, (log_prob - experience.log_prob).exp(), config.rho_clip, config.c_clip)
+        if log_prob is not None:
+            estimates = vtrace(
+                steps, (experience.in_time(log_prob) - experience.log_prob).exp(), config.rho_clip, config.c_clip
+            )
         else:
             estimates = n_step_returns(steps)
         experience.shuffle(estimates.target, samples.target)
         experience.shuffle(estimates.advantage, samples.advantage)
+
+    def _judge(self, samples: Samples) -> tuple[Tensor, Tensor | None]:
+        """Values `[B]` of all samples by the policy as it is now, and for V-trace densities."""
+        if samples.state is None and not self.config.vtrace:
+            return self.policy.value(samples.obs), None
+        parts = [samples] if samples.state is None else samples.split(self.config.minibatches, with_rest=True)
+        judged = [self.policy.params_and_value(part.obs, part.past) for part in parts]
+        params, value = (torch.cat(numbers) if len(parts) > 1 else numbers[0] for numbers in zip(*judged, strict=True))
+        return value, self.policy.log_prob(samples.action, params) if self.config.vtrace else None
+
+    def _last_value(self, experience: Experience) -> Tensor:
+        """Values `[R, N]` of the observations after the last steps."""
+        obs = experience.last_obs
+        if experience.last_past is None:
+            return self.policy.value(obs)
+        return self.policy.value(obs.flatten(0, 1), experience.last_past).view(obs.shape[:2])
 
     def _compute_gradient(self, part: Samples) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and the metrics.
@@ -193,7 +260,7 @@ class A3C(FlatLearner[A3CConfig]):
     def _by_autograd(self, part: Samples) -> None:
         config, policy = self.config, self.policy
         self.flat.bucket.zero_()
-        params, value = policy.params_and_value(part.obs)
+        params, value = policy.params_and_value(part.obs, part.past)
         log_prob = policy.log_prob(part.action, params)
         with torch.no_grad():
             change = log_prob - part.log_prob

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.networks import ActorCritic, make_policy
+from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.config.learners import OurConfig
@@ -25,31 +26,55 @@ class Agent:
     iteration: int = 0
 
     @torch.no_grad()
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Actions `[N, A]` for observations: the most likely, or with noise of the distribution `[N, P]` a sample."""
-        if noise is None:
-            return self.policy.mode(self.normaliser(obs))
-        return self.policy.act(self.normaliser(obs), noise)[0]
+    def act(self, obs: Tensor, noise: Tensor | None = None, state: Tensor | None = None) -> Tensor:
+        """Actions `[N, A]` for observations: the most likely, or with noise of the distribution `[N, P]` a sample.
+
+        A policy with memories reads and writes their `state [N, S]` (`empty_state`).
+        """
+        policy, scaled = self.policy, self.normaliser(obs)
+        if state is None:
+            return policy.mode(scaled) if noise is None else policy.act(scaled, noise)[0]
+        params, _, after = policy.remember(scaled, Past(state))
+        state.copy_(after)
+        distribution = policy.distribution
+        return distribution.mode(params) if noise is None else distribution.sample(params, policy.log_std, noise)
 
     @torch.no_grad()
-    def value(self, obs: Tensor) -> Tensor:
+    def sample(self, obs: Tensor, noise: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """As `act`, with the params of the distributions `[N, P]`, and with memories the values `[N]`, too."""
+        policy, scaled = self.policy, self.normaliser(obs)
+        if state is None:
+            return *policy.act(scaled, noise), None
+        params, value, after = policy.remember(scaled, Past(state))
+        state.copy_(after)
+        return policy.distribution.sample(params, policy.log_std, noise), params, value
+
+    def empty_state(self, num_env: int) -> Tensor | None:
+        """The state `[N, S]` of the policy's memories when episodes begin; None without memories."""
+        size = self.policy.state_size
+        return self.policy.log_std.new_zeros(num_env, size) if size else None
+
+    @torch.no_grad()
+    def value(self, obs: Tensor, past: Past | None = None) -> Tensor:
         """Values `[N]` of observations `[N, O]`."""
-        return self.policy.value(self.normaliser(obs))
+        return self.policy.value(self.normaliser(obs), past)
 
     @torch.no_grad()
     def evaluate(self, rollout: Rollout, config: OurConfig) -> None:
         """Complete a rollout for PPO: values and densities of all steps at once, then advantages.
 
         The agent must be unchanged since it played the rollout. With `bootstrap: last_value` the rollout's `bootstrap
-        [T, N]` is 1 where a value is wanted, else it is that value.
+        [T, N]` is 1 where a value is wanted, else it is that value. A policy with memories has given the values with
+        its actions.
         """
         rollout.obs.copy_(self.normaliser(rollout.obs))
-        rollout.value.copy_(self.policy.value(rollout.obs))
+        if rollout.state is None:
+            rollout.value.copy_(self.policy.value(rollout.obs))
         rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.params))
         rollout.log_std.copy_(self.policy.log_std)
         if config.bootstrap == "last_value":
             rollout.bootstrap.mul_(rollout.value)
-        rollout.advantages(self.value(rollout.last_obs), config)
+        rollout.advantages(self.value(rollout.last_obs, rollout.last_past), config)
 
     @torch.no_grad()
     def evaluate_actions(self, rollout: Rollout, config: OurConfig) -> None:
@@ -58,7 +83,7 @@ class Agent:
         Observations stay raw: the learner scales them by its own statistics. See `evaluate`.
         """
         if config.bootstrap == "last_value":
-            rollout.bootstrap.mul_(self.value(rollout.obs))
+            rollout.bootstrap.mul_(self.value(rollout.obs) if rollout.state is None else rollout.value)
         rollout.log_prob.copy_(self.policy.log_prob(rollout.action, rollout.params))
 
 

@@ -27,6 +27,8 @@ class ExperienceBatch:
         last_obs: Raw observations after the last step, `[R, N, O]`.
         delta: Of the normaliser, from the raw observations, float64 `[R, 1 + 2 O]`.
         sums: As in `algo.rollout.Rollout`, float64 `[R, 5 + K]`.
+        state: Of the memories of the policy that acted, at the start of each sequence of L steps and after the last,
+            `[R, T / L + 1, N, S]`; None without memories.
         facts: Numbers that the agent reports with a rollout (`layout.experience.FACTS`), float64 `[R, NUM_FACTS]`.
     """
 
@@ -41,6 +43,7 @@ class ExperienceBatch:
     delta: Tensor
     sums: Tensor
     facts: Tensor
+    state: Tensor | None = None
 
     @classmethod
     def empty(cls, form: RolloutForm, rollouts: int, device: torch.device) -> Self:

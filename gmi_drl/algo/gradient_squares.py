@@ -25,7 +25,7 @@ class GradientSquares:
     def measure(self, rollout: Rollout, permutation: Tensor, mean: float, std: float) -> None:
         """Measure an evaluated rollout whose advantages are not normalised yet; `mean` and `std` are theirs."""
         batch = rollout.empty_batch()
-        rollout.shuffle(permutation, into=batch)
+        rollout.shuffle(permutation, batch, self._parts)
         batch.advantage.sub_(mean).div_(std + 1e-8).mul_(batch.valid)
         self._ppo.old_log_std.copy_(rollout.log_std)
         total: Tensor | None = None

@@ -56,5 +56,14 @@ class ActingAgent(Protocol):
     def iteration(self) -> int:
         """Of the run that it was read from; 0 if it is new."""
 
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
-        """Actions `[N, A]` for observations: the most likely, or with noise `[N, P]` a sample."""
+    def act(self, obs: Tensor, noise: Tensor | None = None, state: Tensor | None = None) -> Tensor:
+        """Actions `[N, A]` for observations: the most likely, or with noise `[N, P]` a sample.
+
+        A policy with memories reads and writes their `state [N, S]` (`empty_state`).
+        """
+
+    def sample(self, obs: Tensor, noise: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """As `act`, with the params of the distributions `[N, P]`, and with memories the values `[N]`, too."""
+
+    def empty_state(self, num_env: int) -> Tensor | None:
+        """The state `[N, S]` of the policy's memories when episodes begin; None without memories."""

@@ -24,9 +24,11 @@ class PPO(FlatLearner[PPOConfig]):
         return torch.zeros_like(self.policy.log_std)
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
-        """Learn from a rollout whose advantages are final; `permutation [T * N]` orders its transitions."""
+        """Learn from a rollout whose advantages are final; `permutation` orders its units."""
         self.old_log_std.copy_(rollout.log_std)
-        rollout.shuffle(permutation, into=self._memory_for(rollout))  # from here on the rollout is not read
+        rollout.shuffle(
+            permutation, self._memory_for(rollout), self.config.minibatches
+        )  # from here on the rollout is not read
         self._take_steps()
 
     def policy_gradient(self, batch: MiniBatch) -> Tensor:
@@ -59,7 +61,7 @@ class PPO(FlatLearner[PPOConfig]):
         """Fill the bucket: gradients of this GMI's share of the loss, and the metrics."""
         self.flat.bucket.zero_()
         policy, distribution = self.policy, self.policy.distribution
-        params, value = policy.params_and_value(batch.obs)
+        params, value = policy.params_and_value(batch.obs, batch.past)
         surrogate, value_loss = self._surrogate(batch, params), self._value_loss(batch, value)
         with torch.no_grad():
             kl = distribution.kl(batch.params, self.old_log_std, params, policy.log_std)

@@ -33,7 +33,16 @@ class ReplayAgent:
     iteration: int = 0
 
     @torch.no_grad()
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+    def act(self, obs: Tensor, noise: Tensor | None = None, state: Tensor | None = None) -> Tensor:
         """Actions `[N, A]` for observations: the best, or with noise of the distribution `[N, P]` as in training."""
         seen = self.normaliser(obs)
         return self.policy.mode(seen) if noise is None else self.policy.act(seen, noise)[0]
+
+    @torch.no_grad()
+    def sample(self, obs: Tensor, noise: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """See `ActingAgent`."""
+        return *self.policy.act(self.normaliser(obs), noise), None
+
+    def empty_state(self, num_env: int) -> Tensor | None:
+        """See `ActingAgent`: there are no memories."""
+        return None

@@ -1,11 +1,13 @@
 """Rollouts, in preallocated tensors, and their advantages."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.networks.memory import Past
+from gmi_drl.algo.sequences import cut, sizes_of, transitions_of
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.workload.observations import dtype_of
@@ -13,7 +15,11 @@ from gmi_drl.workload.observations import dtype_of
 
 @dataclass
 class MiniBatch:
-    """Transitions to learn from, each `[B, ...]`. `valid` is 0 where the environment went wrong, else 1."""
+    """Transitions to learn from, each `[B, ...]`. `valid` is 0 where the environment went wrong, else 1.
+
+    For a policy with memories they are sequences, step by step, with the ends of episodes and the states `[Q, S]` at
+    the start of each of the Q sequences.
+    """
 
     obs: Tensor
     action: Tensor
@@ -23,6 +29,17 @@ class MiniBatch:
     returns: Tensor
     advantage: Tensor
     valid: Tensor
+    done: Tensor | None = None
+    state: Tensor | None = None
+
+    @property
+    def past(self) -> Past | None:
+        """What a policy with memories needs besides the observations."""
+        return None if self.state is None else Past(self.state, self.done)
+
+
+BATCH = tuple(field.name for field in fields(MiniBatch) if field.default is MISSING)
+"""The fields of a mini-batch that a policy without memories learns from."""
 
 
 class Rollout:
@@ -38,6 +55,9 @@ class Rollout:
         delta: Of the normaliser, from the raw observations, float64 `[1 + 2 V]` for V numbers in vectors.
         sums: Sum of rewards, number of episodes that ended, sums of their returns and lengths, number of environments
             that went wrong, and sums of the K terms of the reward, float64 `[5 + K]`.
+        state: Of the policy's memories, at the start of each sequence and after the last, `[T / L + 1, N, S]`; None
+            without memories.
+        sequence: L, steps from one of these states to the next; 0 without memories.
     """
 
     def __init__(self, form: RolloutForm, device: torch.device) -> None:
@@ -57,12 +77,24 @@ class Rollout:
         self.last_obs = torch.zeros(num_env, *seen.shape, dtype=self.obs.dtype, device=device)
         self.log_std = torch.zeros(action.numbers, device=device)
         self.delta = torch.zeros(1 + 2 * seen.vector_size, dtype=torch.float64, device=device)
+        self.sequence = form.sequence
+        self.state = torch.zeros(form.states_shape, device=device) if form.state_size else None
         self.sums = torch.zeros(5 + form.num_terms, dtype=torch.float64, device=device)
 
     @property
     def transitions(self) -> int:
         """T * N."""
         return self.horizon * self.num_env
+
+    @property
+    def units(self) -> int:
+        """What mini-batches divide: transitions; with memories, sequences."""
+        return self.transitions if self.state is None else self.transitions // self.sequence
+
+    @property
+    def last_past(self) -> Past | None:
+        """What a policy with memories needs besides `last_obs`."""
+        return None if self.state is None else Past(self.state[-1])
 
     def advantages(self, last_value: Tensor, config: OurConfig) -> None:
         """Generalised advantage estimation (Schulman et al., arXiv 1506.02438) into `advantage` and `returns`.
@@ -96,13 +128,27 @@ class Rollout:
 
     def empty_batch(self) -> MiniBatch:
         """A batch of zeros for all transitions, each field `[T * N, ...]`."""
-        fields = {name: getattr(self, name) for name in MiniBatch.__dataclass_fields__}
-        return MiniBatch(**{name: torch.zeros_like(field).flatten(0, 1) for name, field in fields.items()})
+        batch = MiniBatch(**{name: torch.zeros_like(getattr(self, name)).flatten(0, 1) for name in BATCH})
+        if self.state is not None:
+            batch.done = torch.zeros_like(batch.valid)
+            batch.state = torch.zeros_like(self.state[:-1]).flatten(0, 1)
+        return batch
 
-    def shuffle(self, permutation: Tensor, into: MiniBatch) -> None:
-        """Copy all transitions into a batch made by `empty_batch`, in the order of `permutation [T * N]`."""
+    def shuffle(self, permutation: Tensor, into: MiniBatch, parts: int = 1) -> None:
+        """Copy all transitions into a batch made by `empty_batch`, for `split` to cut.
+
+        Args:
+            permutation: The order of the `units`.
+            into: Gets them.
+            parts: Into how many mini-batches `split` will cut it, in each of which sequences lie step by step.
+        """
+        order = permutation
+        if self.state is not None and into.state is not None:
+            order = transitions_of(permutation, self.sequence, self.num_env, parts)
+            torch.index_select(self.state[:-1].flatten(0, 1), 0, permutation, out=into.state)
         for name, field in vars(into).items():
-            torch.index_select(getattr(self, name).flatten(0, 1), 0, permutation, out=field)
+            if field is not None and name != "state":
+                torch.index_select(getattr(self, name).flatten(0, 1), 0, order, out=field)
 
 
 def sample_share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
@@ -117,10 +163,6 @@ def sample_share_of(mine: int, group: Iterable[int], minibatches: int) -> float:
 
 
 def split(batch: MiniBatch, parts: int) -> list[MiniBatch]:
-    """Cut a batch `[B, ...]` into views of equal length; the remainder of the division is not used."""
-    length = batch.obs.shape[0] // parts
-    fields = vars(batch)
-    return [
-        MiniBatch(**{name: tensor[i * length : (i + 1) * length] for name, tensor in fields.items()})
-        for i in range(parts)
-    ]
+    """Cut a batch into views of equally many units; the remainder of the division is not used."""
+    units = len(batch.obs if batch.state is None else batch.state)
+    return [MiniBatch(**fields) for fields in cut(vars(batch), sizes_of(units, parts)[:parts], units)]  # type: ignore[arg-type]

@@ -44,6 +44,7 @@ UPDATE: Paths = (
     "gmi_drl/algo/flat_learner.py",
     "gmi_drl/algo/flat_parameters.py",
     "gmi_drl/algo/networks/",
+    "gmi_drl/algo/sequences.py",
 )
 
 PPO: Paths = (*UPDATE, "gmi_drl/algo/ppo.py")

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
-from gmi_drl.config.learners import LEARNERS, LearnerEntry
+from gmi_drl.config.learners import LEARNERS, LearnerConfig, LearnerEntry
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
@@ -54,6 +54,20 @@ class TrainingJob(Job):
         return replace(self, layout=layout, roles=self.template.roles(layout, self.learner))
 
 
+def require_minibatches(learner: LearnerConfig, num_env: int) -> None:
+    """Refuse more mini-batches than the rollouts of `num_env` environments can be divided into.
+
+    Raises:
+        UsageError: with both numbers.
+    """
+    units, wanted = learner.units_of(num_env), learner.minibatches
+    if units < wanted:
+        raise UsageError(
+            f"a GMI learns from {units} {learner.unit} of {num_env} environments in {wanted} mini-batches: more "
+            f"environments, or at most {units} mini-batches"
+        )
+
+
 def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob:
     """Look up what a layout and a configuration name, and refuse what cannot be trained.
 
@@ -84,10 +98,7 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
         raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
     require_whole_worlds(layout, task)
-    fewest = config.learner.environments_of(layout) * config.learner.horizon
-    if fewest < config.learner.minibatches:
-        wanted = config.learner.minibatches
-        raise UsageError(f"a GMI learns from {fewest} transitions (environments x horizon) in {wanted} mini-batches")
+    require_minibatches(config.learner, config.learner.environments_of(layout))
     return TrainingJob(layout, config, folder, roles, config.learner.bucket_bytes(task), task, template, learner)
 
 

@@ -55,6 +55,8 @@ class RolloutForm:
         observation: What an observation consists of; its shape is `[O]` here, of an image `[C, H, W]`.
         action: What an action consists of; it has A numbers.
         num_terms: K, reported terms of the reward.
+        state_size: S, numbers of the state of the policy's memories, of one environment; 0 without memories.
+        sequence: L, control steps from one stored state to the next; 0 without memories.
     """
 
     horizon: int
@@ -62,15 +64,24 @@ class RolloutForm:
     observation: Observation
     action: Action
     num_terms: int = 0
+    state_size: int = 0
+    sequence: int = 0
+
+    @property
+    def states_shape(self) -> tuple[int, int, int]:
+        """Of the stored states, `[T / L + 1, N, S]`: at the start of each sequence, and after the last."""
+        return self.horizon // self.sequence + 1, self.num_env, self.state_size
 
     @cached_property
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds needed to learn from a rollout off-policy. Observations are raw.
 
         `log_prob` is that of the policy that acted, `bootstrap` the value after a time-out, 0 elsewhere. `delta` is
-        what the observations add to the normaliser; for `sums` see `algo.rollout.Rollout`.
+        what the observations add to the normaliser; for `sums` see `algo.rollout.Rollout`. `state` is there with
+        memories alone.
         """
         steps, seen = (self.horizon, self.num_env), self.observation
+        states = (Kind("state", self.states_shape, is_stepwise=False),) if self.state_size else ()
         scalars = (Kind(name, steps) for name in ("log_prob", "reward", "done", "valid", "bootstrap"))
         return (
             Kind("obs", (*steps, *seen.shape), dtype=seen.dtype),
@@ -79,6 +90,7 @@ class RolloutForm:
             Kind("last_obs", (self.num_env, *seen.shape), is_stepwise=False, dtype=seen.dtype),
             Kind("delta", (1 + 2 * seen.vector_size,), is_stepwise=False, dtype="float64"),
             Kind("sums", (5 + self.num_terms,), is_stepwise=False, dtype="float64"),
+            *states,
             Kind("facts", (NUM_FACTS,), is_stepwise=False, dtype="float64"),
         )
 

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
+from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.roles.serving.player import EpisodePlayer, Player
 from gmi_drl.workload.observations import dtype_of
@@ -18,7 +19,7 @@ BATCH = "N"
 EXAMPLE_N = 2
 """Observations of the example by which a policy is traced; torch takes a size of 1 for a constant."""
 
-ACTION = "action"
+ACTION, STATE, NEXT_STATE = "action", "state", "next_state"
 
 
 class PolicyModule(nn.Module):
@@ -42,13 +43,21 @@ class PolicyModule(nn.Module):
         self.register_buffer("scale", agent.normaliser.scale.clone())
         self.inputs = {part.name: _example(part) for part in self.observation.parts}
         self.outputs = [ACTION]
-        self.batched = {*self.inputs}
         self.notes = {"action": str(self.policy.distribution.action)}
+        state = agent.empty_state(EXAMPLE_N)
+        self.has_memory = state is not None
+        if state is not None:
+            self.inputs[STATE] = state
+            self.outputs.append(NEXT_STATE)
+            self.notes[STATE] = f"zeros where an episode begins, then {NEXT_STATE}"
+        self.batched = {*self.inputs}
 
-    def forward(self, *parts: Tensor) -> Tensor:
-        """Actions, the most likely ones."""
-        action: Tensor = self.policy.mode(self._normalised(parts))
-        return action
+    def forward(self, *inputs: Tensor) -> Any:
+        """Actions, the most likely ones, and the new state of the memories if there are any."""
+        if not self.has_memory:
+            return self.policy.mode(self._normalised(inputs))
+        params, _, state = self.policy.remember(self._normalised(inputs[:-1]), Past(inputs[-1]))
+        return self.policy.distribution.mode(params), state
 
     def _normalised(self, parts: tuple[Tensor, ...]) -> Any:
         """What the networks take: one tensor, or the parts by name if they are no vectors alone."""

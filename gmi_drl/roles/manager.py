@@ -25,7 +25,7 @@ from gmi_drl.roles.launcher.connection import LauncherConnection
 from gmi_drl.roles.launcher.protocol import Report
 from gmi_drl.roles.launcher.remote_checkpoint_store import RemoteCheckpointStore
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.roles.precision import set_precision
+from gmi_drl.roles.precision import require_bf16, set_precision
 from gmi_drl.run.checkpoint_store import CheckpointStore
 from gmi_drl.run.file_presence import pinned
 from gmi_drl.run.folder import RunFolder
@@ -119,9 +119,15 @@ class GMI_manager:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
 
     def configure(self) -> RunConfig:
-        """Load the configuration of the run, and apply its settings that hold for the whole process (`tf32`)."""
+        """Load the configuration of the run, and apply its settings that hold for the whole process (`tf32`).
+
+        Raises:
+            MachineError: if the device cannot compute as `bf16` asks.
+        """
         config = load_config(RunFolder(self.run_folder).config_file)
         set_precision(self.device, tf32=config.tf32)
+        if config.learner.network.bf16:
+            require_bf16(self.device)
         return config
 
     def checkpoint_store(self) -> CheckpointStore:

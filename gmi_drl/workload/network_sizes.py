@@ -30,6 +30,12 @@ LARGE = 36
 
 GATES: dict[Memory, int] = {"none": 0, "gru": 3, "lstm": 4}
 
+STATES: dict[Memory, int] = {"none": 0, "gru": 1, "lstm": 2}
+"""Numbers of a memory's state, divided by its width."""
+
+MEMORY_SIZE = 128
+"""Usual width of a memory."""
+
 ACTOR, CRITIC = "actor", "critic"
 
 
@@ -45,6 +51,7 @@ class NetworkSettings:
         share: Whether policy and value share all but their last layers; None: with images.
         memory: The recurrent layer before the hidden layers.
         memory_size: Its width.
+        bf16: Whether the products of layers are in bfloat16.
         groups: Names of the parts that `actor` and `critic` see; one that is missing sees all.
     """
 
@@ -54,7 +61,8 @@ class NetworkSettings:
     features: int = FEATURES
     share: bool | None = None
     memory: Memory = "none"
-    memory_size: int = 128
+    memory_size: int = MEMORY_SIZE
+    bf16: bool = False
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def is_shared(self, observation: Observation) -> bool:
@@ -69,6 +77,11 @@ class NetworkSettings:
         if names is None:
             return tuple(part for part in parts if who == CRITIC or not part.critic_alone)
         return tuple(part for part in parts if part.name in names)
+
+    def state_size(self, observation: Observation) -> int:
+        """Numbers of the state that the memories of policy and value carry for one environment; 0 without memories."""
+        memories = 1 if self.is_shared(observation) else 2
+        return STATES[self.memory] * self.memory_size * memories
 
     def conv_of(self, part: Part) -> tuple[Conv, ...]:
         """The convolutions of an image."""

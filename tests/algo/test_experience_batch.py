@@ -10,7 +10,7 @@ FORM, R = RolloutForm(horizon=3, num_env=5, observation=vector(7), action=contin
 
 def test_every_kind_has_a_tensor_of_its_shape():
     batch = ExperienceBatch.empty(FORM, R, torch.device("cpu"))
-    assert {*vars(batch)} == {kind.name for kind in FORM.kinds}
+    assert {*vars(batch)} == {kind.name for kind in FORM.kinds} | {"state"} and batch.state is None
     for kind in FORM.kinds:
         tensor = getattr(batch, kind.name)
         assert tensor.shape == (R, *kind.shape) and str(tensor.dtype) == f"torch.{kind.dtype}" and not tensor.any()

@@ -8,9 +8,10 @@ import torch
 
 from gmi_drl.algo.a3c import A3C, Samples
 from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.algo.rollout import MiniBatch
+from gmi_drl.algo.rollout import BATCH, MiniBatch
 from gmi_drl.config.learners import A3CConfig, PPOConfig
 from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.network_sizes import NetworkSettings
@@ -34,7 +35,12 @@ KINDS = {
         continuous(2),
         replace(SMALL, groups={"actor": ("joints",)}),
     ),
+    "gru": (vector(6), continuous(3), replace(SMALL, memory="gru", memory_size=8)),
+    "lstm": (vector(6), categorical(4), replace(SMALL, memory="lstm", memory_size=8)),
+    "gru with one trunk": (image(2, 12, 12), categorical(4), replace(SMALL, memory="gru", memory_size=8)),
 }
+Q = 4
+"""Sequences of a memory, of B / Q steps each."""
 
 
 def made_up(kind):
@@ -51,22 +57,39 @@ def made_up(kind):
         parts[part.name] = (raw % 2).index_fill(1, torch.tensor([1]), 1) if part.kind == "mask" else raw
         parts[part.name] = parts[part.name].to(torch.float32 if part.kind == "vector" else torch.uint8)
     obs = pack(parts, observation)
+    memory = {}
+    if policy.state_size:
+        memory = {"done": (torch.rand(B) < 0.2).float(), "state": torch.randn(Q, policy.state_size)}
     with torch.no_grad():
-        chosen, params = policy.act(obs, policy.distribution.noise((B,), None, CPU))
+        params, value = in_turn(policy, {"obs": obs, **memory})
+        chosen = policy.distribution.sample(params, policy.log_std, policy.distribution.noise((B,), None, CPU))
         numbers = {
+            **memory,
             "obs": obs,
             "action": chosen,
             "log_prob": policy.log_prob(chosen, params) + 0.1 * torch.randn(B),
-            "value": policy.value(obs) + torch.randn(B),
+            "value": value + torch.randn(B),
         }
     valid = torch.ones(B)
     valid[5] = 0
     return policy, numbers | {"params": params, "valid": valid, "returns": torch.randn(B), "advantage": torch.randn(B)}
 
 
+def in_turn(policy, n):
+    """Params and values; with a memory one step after the other, without the masks of sequences."""
+    if "state" not in n:
+        return policy.params(n["obs"]), policy.value(n["obs"])
+    state, steps = n["state"].to(policy.log_std.dtype), []
+    for obs, done in zip(n["obs"].split(Q), n["done"].split(Q), strict=True):
+        params, value, state = policy.remember(obs, Past(state))
+        state = torch.stack([now * 0 if end else now for now, end in zip(state, done, strict=True)])
+        steps.append((params, value))
+    return tuple(map(torch.cat, zip(*steps, strict=True)))
+
+
 def losses(policy, n, config, ratio_weight):
     """The loss in float64: `ratio_weight(ratio)` is what the advantage is multiplied by."""
-    params, value = policy.params(n["obs"]), policy.value(n["obs"])
+    params, value = in_turn(policy, n)
     log_prob = policy.log_prob(n["action"].double(), params)
     entropy = policy.entropy(params)
     entropy = entropy if not entropy.dim() else (entropy * n["valid"]).mean()
@@ -117,7 +140,7 @@ def test_ppos_gradient(kind):
     expected = gradient_of(double, losses(double, n, config, surrogate))
     ppo = PPO(policy, config)
     ppo.old_log_std.copy_(policy.log_std)
-    ppo._compute_gradient(MiniBatch(**{name: n[name] for name in MiniBatch.__dataclass_fields__}))
+    ppo._compute_gradient(MiniBatch(**{name: n.get(name) for name in (*BATCH, "done", "state")}))
     torch.testing.assert_close(ppo.flat.gradient, expected, rtol=1e-4, atol=1e-5)
     assert expected.abs().max() > 1e-2
 
@@ -134,6 +157,6 @@ def test_a3cs_gradient(kind):
 
     expected = gradient_of(double, losses(double, n, config, weighed))
     a3c = A3C(policy, Normaliser(policy.observation, CPU), config)
-    samples = {name: n[name] for name in ("obs", "action", "log_prob", "valid", "advantage")}
+    samples = {name: n.get(name) for name in ("obs", "action", "log_prob", "valid", "advantage", "done", "state")}
     a3c._compute_gradient(Samples(**samples, target=n["returns"]))
     torch.testing.assert_close(a3c.flat.gradient, expected, rtol=1e-4, atol=1e-5)

@@ -9,7 +9,7 @@ from rollouts import SPEC, N, T, make_policy, make_rollout, normalise
 from gmi_drl.algo import flat_learner as module
 from gmi_drl.algo.flat_parameters import tensor_digest
 from gmi_drl.algo.ppo import PPO
-from gmi_drl.algo.rollout import MiniBatch, Rollout, sample_share_of
+from gmi_drl.algo.rollout import BATCH, Rollout, sample_share_of
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.layout.experience import RolloutForm
 
@@ -139,7 +139,7 @@ def halves(rollout):
     parts = []
     for worlds in (slice(0, N // 2), slice(N // 2, N)):
         part = Rollout(RolloutForm(T, N // 2, SPEC.observation, SPEC.action), torch.device("cpu"))
-        for name in MiniBatch.__dataclass_fields__:
+        for name in BATCH:
             getattr(part, name).copy_(getattr(rollout, name)[:, worlds])
         part.log_std.copy_(rollout.log_std)
         parts.append(part)
@@ -181,7 +181,7 @@ def test_unequal_gmis_weigh_every_sample_that_they_use_the_same():
     shares = [sample_share_of(n, transitions, config.minibatches) for n in transitions]
     both = sum(first_bucket(part, config, share) for part, share in zip(parts, shares, strict=True))
     used = Rollout(RolloutForm(1, sum(n // 5 for n in transitions), SPEC.observation, SPEC.action), torch.device("cpu"))
-    for name in MiniBatch.__dataclass_fields__:
+    for name in BATCH:
         first = [getattr(part, name).flatten(0, 1)[: n // 5] for part, n in zip(parts, transitions, strict=True)]
         getattr(used, name).copy_(torch.cat(first)[None])
     mean = first_bucket(used, config.model_copy(update={"minibatches": 1}))

@@ -1,6 +1,8 @@
 import pytest
 import torch
 
+from gmi_drl.errors import MachineError
+from gmi_drl.roles import precision
 from gmi_drl.roles.precision import set_precision
 
 GPU = torch.device("cuda:0")
@@ -25,3 +27,11 @@ def test_torchs_switch_is_set_for_a_gpu_whatever_it_was_and_however_it_is_read(i
 def test_a_cpu_multiplies_as_before():
     set_precision(torch.device("cpu"), tf32=True)
     assert torch.get_float32_matmul_precision() == "highest"
+
+
+def test_bfloat16_is_refused_where_it_would_be_emulated(monkeypatch):
+    monkeypatch.setattr(precision, "has_bf16", lambda: True)
+    precision.require_bf16(torch.device("cpu"))
+    monkeypatch.setattr(precision, "has_bf16", lambda: False)
+    with pytest.raises(MachineError, match=r"learner.bf16: the device has no bfloat16 .*--set learner.bf16=false"):
+        precision.require_bf16(torch.device("cpu"))

@@ -23,7 +23,7 @@ def unchanged(kind, template=None):
 def live(kind):
     """Settings of which another value is taken, with one."""
     counts = {place for place, leaf in leaves(base_of(kind)) if not (leaf.setting.fixed or leaf.setting.idle)}
-    counts -= {f"learner.runner.{key}" for key in NEED_MORE}
+    counts -= {f"learner.runner.{key}" for key in NEED_MORE} | NEED_MORE
     return [(kind, place, text) for place, text in OF_LEARNER[kind].items() if place in counts]
 
 

@@ -26,6 +26,8 @@ NETWORKS = [
     (NetworkSettings((16, 8), features=32), categorical(6)),
     (NetworkSettings((), share=True, features=64), categorical(2, 4)),
     (NetworkSettings((8,), share=False, activation="relu"), Action(2, (6,))),
+    (NetworkSettings((8,), memory="gru", memory_size=12, features=16), continuous(3)),
+    (NetworkSettings((), memory="lstm", memory_size=12, share=True, features=16), categorical(6)),
     (NetworkSettings((4, 4, 4), share=True, features=16, activation="tanh"), categorical(6)),
 ]
 

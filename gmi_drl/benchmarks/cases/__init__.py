@@ -10,6 +10,7 @@ from gmi_drl.benchmarks.cases.components import (
     channels,
     costs,
     experience_on_gpu,
+    nature_network,
     physics,
     planning,
     ppo_update,
@@ -19,7 +20,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_learning,
     replay_rings,
 )
-from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous
+from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
     algorithm_2,
     figure_1b,
@@ -76,9 +77,11 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (replay_rings, replay_rings.CASES, REPLAY),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (ppo_update, (ppo_update.CASE,), PPO),
+    (nature_network, (nature_network.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
     (learning, learning.CASES, TRAINING),
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,), (*TRAINING, *RSL_RL)),
+    (memories, (memories.CASE,), (*ADAPTERS, *ITERATION, *drivers("returns_sb3_contrib"))),
     (learning_asynchronous, learning_asynchronous.CASES, DECOUPLED),
     (table_8, table_8.CASES, DECOUPLED),
     (table_8_dummies, table_8_dummies.CASES, CHANNELS),

@@ -49,12 +49,24 @@ def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: b
     layout = job.layout
     if job.config.tf32 and all(device.kind == "cpu" for device in layout.devices):
         say("tf32 has no effect here: cores compute in float32")
+    if launcher == LOCAL:
+        _check_bf16(job)
     if launcher == LOCAL and not has_run_here:
         _check_room(job)
     if launcher == LOCAL:
         require_possible(layout, apply_mig=apply_mig)
     if not has_run_here:
         warn_untried(layout)
+
+
+def _check_bf16(job: "TrainingJob") -> None:
+    """Refuse bfloat16 on cores that would emulate it. Of a GPU its GMIs know."""
+    from gmi_drl.errors import MachineError
+    from gmi_drl.gmi.inventory.cores import NO_BF16, has_bf16
+
+    on_cores = any(device.kind == "cpu" for device in job.layout.devices)
+    if on_cores and job.config.learner.network.bf16 and not has_bf16():
+        raise MachineError(NO_BF16)
 
 
 def _check_room(job: "TrainingJob") -> None:

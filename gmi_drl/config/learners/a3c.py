@@ -17,7 +17,6 @@ from gmi_drl.config.learners.base import (
 from gmi_drl.config.learners.network import NetworkConfig, usual_network
 from gmi_drl.config.learners.ppo import ADAPTIVE
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
-from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Channels, Layout
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.network_sizes import activations_per_sample
@@ -132,8 +131,7 @@ class A3CConfig(NetworkConfig):
 
     def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
         """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
-        form = RolloutForm(self.horizon, num_env, task.observation, task.action)
-        return (channels.max_lag + 1) * form.offsets(rollouts)[-1]
+        return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
 
     @property
     def epochs(self) -> int:

@@ -101,6 +101,15 @@ class LearnerConfig(FileModel):
         """Control steps of an iteration, over all environments."""
         return self.horizon * layout.num_env
 
+    def units_of(self, num_env: int) -> int:
+        """How many units the rollouts of `num_env` environments have, which mini-batches divide: transitions."""
+        return num_env * self.horizon
+
+    @property
+    def unit(self) -> str:
+        """What mini-batches divide, in words."""
+        return "transitions"
+
     def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
         """Bytes of a layout's channels for one trainer; 0 without channels."""
         return 0

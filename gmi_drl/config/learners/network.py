@@ -1,12 +1,14 @@
 """The settings of policy and value networks, which all our learners have."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Annotated, Any
 
 from gmi_drl.config.learners.base import Count, LearnerConfig
-from gmi_drl.config.settings import NETWORKS
+from gmi_drl.config.settings import LIVE, NETWORKS
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.workload import TaskSpec
-from gmi_drl.workload.network_sizes import FEATURES, Activation, NetworkSettings
+from gmi_drl.workload.network_sizes import FEATURES, MEMORY_SIZE, Activation, Memory, NetworkSettings
 
 Conv = tuple[Count, Count, Count]
 
@@ -30,6 +32,22 @@ class NetworkConfig(LearnerConfig):
     share: Annotated[bool | None, NETWORKS] = None
     """Whether policy and value share all but their last layers. None: with images."""
 
+    memory: Annotated[Memory, NETWORKS] = "none"
+    """A recurrent layer between the encoder and the hidden layers: `gru` or `lstm`. Its state begins at zero with each
+    episode. Policy and value have one each, or one if they share."""
+
+    memory_size: Annotated[Count | None, NETWORKS] = None
+    """Width of the memory. None: 128."""
+
+    sequence: Annotated[Count | None, LIVE] = None
+    """With a memory: control steps through which gradients go back, from a state that the agent stored. It divides the
+    horizon. Mini-batches consist of whole sequences. None: the horizon."""
+
+    bf16: Annotated[bool, LIVE] = False
+    """Multiply in bfloat16, there and back, with 8 bits of mantissa instead of 24; weights, gradients, memories and
+    losses stay float32. Faster for images, on CPUs and GPUs that have it (AVX512-BF16 or AMX, Ampere); refused on
+    others."""
+
     obs_groups: Annotated[dict[str, tuple[str, ...]] | None, NETWORKS] = None
     """The parts of the observation that the policy (`actor`) and the value (`critic`) see, by name, as in rsl_rl:
     `{actor: [policy], critic: [policy, state]}`. None, or one that is missing: all parts."""
@@ -43,14 +61,45 @@ class NetworkConfig(LearnerConfig):
             conv=self.conv,
             features=self.features or FEATURES,
             share=self.share,
+            memory=self.memory,
+            memory_size=self.memory_size or MEMORY_SIZE,
+            bf16=self.bf16,
             groups=self.obs_groups or {},
         )
+
+    def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
+        """The sizes of a rollout of `num_env` environments that report `num_terms` terms of the reward."""
+        form = RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
+        if self.memory == "none":
+            return form
+        state_size = self.network.state_size(task.observation)
+        return replace(form, state_size=state_size, sequence=self.sequence or self.horizon)
+
+    def units_of(self, num_env: int) -> int:
+        """See `LearnerConfig`: with a memory, sequences."""
+        if self.memory == "none":
+            return super().units_of(num_env)
+        return num_env * (self.horizon // (self.sequence or self.horizon))
+
+    @property
+    def unit(self) -> str:
+        """See `LearnerConfig`."""
+        return "transitions" if self.memory == "none" else "sequences"
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`."""
         mistakes = self.network.mistakes(task.observation)
         if self.features is not None and not task.observation.of_kind("image"):
             mistakes.append(f"learner.features is for images, and {task.name} has none: leave it out")
+        if self.memory == "none":
+            given = [name for name in ("memory_size", "sequence") if getattr(self, name) is not None]
+            mistakes += [f"learner.{name} is for memories: leave it out, or set learner.memory" for name in given]
+        elif self.horizon % (self.sequence or self.horizon):
+            fitting = [str(length) for length in range(1, self.horizon + 1) if not self.horizon % length]
+            mistakes.append(
+                f"learner.sequence is {self.sequence}, which does not divide learner.horizon, {self.horizon}: "
+                f"give one of {', '.join(fitting)}"
+            )
         return mistakes
 
 

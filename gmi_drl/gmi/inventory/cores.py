@@ -7,6 +7,8 @@ from zlib import crc32
 
 from gmi_drl.hardware.cgroups import cgroup_folders, read
 
+NO_BF16 = "learner.bf16: the device has no bfloat16 (AVX512-BF16 or AMX, Ampere): --set learner.bf16=false"
+
 
 def allowed_cores(root: Path = Path("/")) -> list[int]:
     """The CPU numbers that this process may use, ascending: its affinity, cut to the cgroup's quota (at least one).
@@ -20,6 +22,12 @@ def allowed_cores(root: Path = Path("/")) -> list[int]:
         return affinity
     start = crc32(platform.node().encode()) % len(affinity)
     return sorted((affinity[start:] + affinity[:start])[: max(1, int(quota))])
+
+
+def has_bf16(root: Path = Path("/")) -> bool:
+    """Whether the cores multiply in bfloat16."""
+    flags = next((line for line in read(root / "proc/cpuinfo").splitlines() if line.startswith("flags")), "").split()
+    return not {"avx512_bf16", "amx_bf16"}.isdisjoint(flags)
 
 
 def cgroup_quota(root: Path = Path("/")) -> float | None:

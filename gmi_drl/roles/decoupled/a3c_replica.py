@@ -23,7 +23,7 @@ from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act
+from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
 from gmi_drl.workload import TaskSpec
@@ -104,8 +104,7 @@ class A3CReplica:
 
     def policy(self) -> Act:
         """See `Replica`."""
-        agent = Agent(self.a3c.policy, self.a3c.normaliser)
-        return lambda task: agent.act(task.obs)
+        return act_of(Agent(self.a3c.policy, self.a3c.normaliser))
 
     def learner_state(self) -> dict[str, Tensor]:
         """See `Replica`."""

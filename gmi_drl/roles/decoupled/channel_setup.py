@@ -7,7 +7,6 @@ from torch import Tensor
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.layout.backends import BACKENDS
-from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.layout.pools import Pool, pool_of
 from gmi_drl.roles.manager import GMI_manager
@@ -31,7 +30,7 @@ def channel_sizes(
     layout = mgr.layout
     assert layout.channels is not None  # as its template has checked
     agents, trainers, pool = layout.with_role("agent"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
-    form = RolloutForm(config.learner.horizon, agents[0].num_env, spec.observation, spec.action, num_terms)
+    form = a3c_of(config).rollout_form(spec, agents[0].num_env, num_terms)
     return ChannelSizes(
         form,
         a3c_of(config).rollouts_of(len(agents), len(trainers)),

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.rollout import MiniBatch, Rollout
+from gmi_drl.algo.rollout import BATCH, Rollout
 from gmi_drl.config.run_config import ppo_of
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.drl_role import DRL_role
@@ -17,8 +17,11 @@ from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.templates.dedicated import chain_of
 
-SENT = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
+SENT = (*BATCH, "log_std", "delta", "sums")
 """The tensors of an evaluated rollout that its trainer needs."""
+
+SENT_OF_MEMORIES = ("done", "state")
+"""Those that it needs besides if the policy has memories."""
 
 
 class TrainingAgent(DRL_role):
@@ -59,4 +62,5 @@ class TrainingAgent(DRL_role):
 
 def tensors_of(rollout: Rollout) -> dict[str, Tensor]:
     """The tensors of a rollout that are sent to the trainer, by name."""
-    return {name: getattr(rollout, name) for name in SENT}
+    names = SENT if rollout.state is None else (*SENT, *SENT_OF_MEMORIES)
+    return {name: getattr(rollout, name) for name in names}

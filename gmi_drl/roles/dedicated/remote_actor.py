@@ -18,17 +18,14 @@ class RemoteActor:
     Args:
         agent: Plays and evaluates.
         learner: Gives the parameters and the normaliser.
-        horizon: Steps of a rollout.
-        num_env: Of all simulators of the agent together.
-        num_terms: Number of terms of the reward that the agent reports.
+        form: Of its rollouts.
 
     Attributes:
         phases: Seconds of simulating and acting in the last rollout, by the clocks of the GMIs that did it.
     """
 
-    def __init__(self, agent: Peer, learner: Learner, *, horizon: int, num_env: int, num_terms: int) -> None:
-        self._agent, self._learner = agent, learner
-        self._form = RolloutForm(horizon, num_env, learner.spec.observation, learner.spec.action, num_terms)
+    def __init__(self, agent: Peer, learner: Learner, form: RolloutForm) -> None:
+        self._agent, self._learner, self._form = agent, learner, form
         self.phases: dict[str, float] = {}
 
     def make_slot(self) -> Slot:
@@ -64,8 +61,8 @@ class RemoteReplica(PPOReplica):
 
     def learn_from(self, agent: Peer, num_env: int, num_terms: int) -> None:
         """Learn from this agent from now on, whose simulators have `num_env` environments."""
-        horizon = ppo_of(self.config).horizon
-        self.act_by(RemoteActor(agent, self.learner, horizon=horizon, num_env=num_env, num_terms=num_terms))
+        form = ppo_of(self.config).rollout_form(self.learner.spec, num_env, num_terms)
+        self.act_by(RemoteActor(agent, self.learner, form))
 
     def phases(self) -> dict[str, float]:
         """See `PPOReplica`. These are of all GMIs of the device; the rest of the time is waiting.

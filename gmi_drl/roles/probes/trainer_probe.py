@@ -7,6 +7,7 @@ import torch
 from gmi_drl.algo.a3c import A3C
 from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.algo.networks.memory import Past
 from gmi_drl.config.run_config import a3c_of
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.layout.experience import RolloutForm
@@ -51,8 +52,7 @@ class TrainerProbe(Probe):
         agent = make_agent(spec, learner, device, seed=self.config.seed)
         self._clock = PhaseClock(device)
         self._a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
-        form = RolloutForm(learner.horizon, task.num_env, spec.observation, spec.action)
-        self.batch = random_experience(form, agent)
+        self.batch = random_experience(learner.rollout_form(spec, task.num_env), agent)
 
 
 @torch.no_grad()
@@ -71,7 +71,13 @@ def random_experience(form: RolloutForm, agent: Agent) -> ExperienceBatch:
     batch.valid.fill_(1.0)
     distribution = agent.policy.distribution
     drawn = batch.action if distribution.entropy_is_constant else distribution.noise(batch.reward.shape, noise, device)
-    action, params = agent.policy.act(agent.normaliser(batch.obs), drawn)
+    if batch.state is None:
+        action, params = agent.policy.act(agent.normaliser(batch.obs), drawn)
+    else:
+        steps = agent.normaliser(batch.obs)[0].flatten(0, 1)
+        past = Past(batch.state[0, 0], batch.done.flatten())
+        params = agent.policy.remember(steps, past).params.view(*batch.reward.shape, -1)
+        action = distribution.sample(params, agent.policy.log_std, drawn)
     batch.action.copy_(action)
     batch.log_prob.copy_(agent.policy.log_prob(action, params))
     return batch

@@ -149,6 +149,7 @@ class Player(EpisodePlayer):
     def __init__(self, task: Task, agent: ActingAgent, noise: torch.Generator | None = None) -> None:
         super().__init__(task)
         self.agent, self.noise = agent, noise
+        self._state = agent.empty_state(task.num_env)
 
     @property
     def iteration(self) -> int:
@@ -160,10 +161,12 @@ class Player(EpisodePlayer):
         noise = None
         if self.noise is not None:
             noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
-        return self.agent.act(self.task.obs, noise)
+        return self.agent.act(self.task.obs, noise, self._state)
 
     def forget(self, ended: Tensor) -> None:
-        """See `EpisodePlayer`: an agent has no memory."""
+        """See `EpisodePlayer`."""
+        if self._state is not None:
+            self._state.masked_fill_(ended[:, None], 0)
 
 
 def new_agent(spec: TaskSpec, config: RunConfig, device: torch.device) -> tuple[AnyAgent, Tensor]:

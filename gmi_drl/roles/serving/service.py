@@ -44,6 +44,7 @@ class Service:
         self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
             self._act(self._zero_action)  # choose kernels and capture the graph before times are measured
+        self._act.forget(torch.ones_like(self._length, dtype=torch.bool))
 
     @torch.no_grad()
     def play(self, steps: int) -> None:
@@ -55,6 +56,7 @@ class Service:
             _, reward, terminated, truncated, info = self.task.step(self._act.action)
             self.clock.mark("sim_s")
             own = own_outcome(reward, terminated | truncated, info)
+            self._act.forget(terminated | truncated)
             self._count(*own, info["valid"], info["bad"])
             if self._recorder is not None:
                 self._recorder.add(self._act.obs, self._act.action, reward, terminated, truncated, info)

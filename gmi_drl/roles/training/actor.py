@@ -11,7 +11,6 @@ from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.cuda_graph import Captured
-from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.episodes import Episodes, stagger
 from gmi_drl.roles.training.policy_step import PolicyStep
@@ -64,8 +63,7 @@ class Actor:
     def make_slot(self) -> Slot:
         """Make memory for a rollout of this actor."""
         task = self.task
-        num_terms = len(self.terms.names) if self.terms else 0
-        form = RolloutForm(self.config.horizon, task.num_env, task.spec.observation, task.spec.action, num_terms)
+        form = self.config.rollout_form(task.spec, task.num_env, len(self.terms.names) if self.terms else 0)
         return Slot(Rollout(form, task.device), cuda_graphs=self.cuda_graphs)
 
     @torch.no_grad()
@@ -83,6 +81,7 @@ class Actor:
         shape = self.config.horizon, self.task.num_env
         noise = self.agent.policy.distribution.noise(shape, self.generator, self.task.device)
         for t in range(self.config.horizon):
+            self._keep_state(rollout, t)
             act(noise[t])
             rollout.obs[t], rollout.action[t], rollout.params[t] = act.obs, act.action, act.params
             clock.mark("act_s")
@@ -93,7 +92,11 @@ class Actor:
             if "own_reward" in info:
                 self._keep_own(t, info)
             self._bootstrap(rollout.bootstrap[t], truncated & info["valid"], info["final_obs"])
+            if act.state is not None:
+                rollout.value[t] = act.value
+                act.forget(terminated | truncated)
             after_step(t)
+        self._keep_state(rollout, self.config.horizon)
         self._sum_up(rollout)
         rollout.delta.copy_(self.agent.normaliser.delta(rollout.obs))
         rollout.last_obs.copy_(self.task.obs)
@@ -102,7 +105,8 @@ class Actor:
     def state_dict(self) -> dict[str, Tensor]:
         """Everything but the agent that the next rollout depends on: task, generator of the noise, running episodes."""
         own = {"episode": self.running_episodes, "generator": self.generator.get_state()}
-        return prefixed("task", self.task.state_dict()) | own
+        memory = {} if self._act.state is None else {"memory": self._act.state}
+        return prefixed("task", self.task.state_dict()) | own | memory
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from `state_dict`, bit-identically; with new episodes if the task has no state to save."""
@@ -110,12 +114,20 @@ class Actor:
         self.task.load_state_dict(task_state)
         self.generator.set_state(state["generator"])
         self.running_episodes.copy_(state["episode"])
+        if self._act.state is not None:
+            self._act.state.copy_(state["memory"])
         if not task_state:
             self.running_episodes.zero_()
+            self._act.forget(torch.ones_like(self.running_episodes[0], dtype=torch.bool))
             stagger(self.task, self.generator)
 
+    def _keep_state(self, rollout: Rollout, t: int) -> None:
+        """Store the state of the memories if a sequence begins with step `t`, or if the rollout ends before it."""
+        if self._act.state is not None and rollout.state is not None and t % rollout.sequence == 0:
+            rollout.state[t // rollout.sequence].copy_(self._act.state)
+
     def _value(self) -> None:
-        self._final_value.copy_(self.agent.value(self._final_obs))
+        self._final_value.copy_(self.agent.value(self._final_obs, self._act.past))
 
     def _bootstrap(self, into: Tensor, timed_out: Tensor, final_obs: Tensor) -> None:
         """Write the values that follow time-outs `into` a step's `[N]`; 1 for each with `bootstrap: last_value`."""

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.comm.group import Group
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import own_outcome
@@ -17,6 +18,18 @@ LOOK_EVERY = 64
 
 Act = Callable[[Task], Tensor]
 """Returns the actions `[N, A]` for a task's current observations, without noise."""
+
+
+def act_of(agent: ActingAgent) -> Act:
+    """An agent's actions without noise, from empty memories on."""
+    state: Tensor | None = None
+
+    def act(task: Task) -> Tensor:
+        nonlocal state
+        state = agent.empty_state(task.num_env) if state is None else state
+        return agent.act(task.obs, state=state)
+
+    return act
 
 
 def share_of(total: int, rank: int, size: int) -> int:

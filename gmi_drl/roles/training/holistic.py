@@ -115,8 +115,8 @@ class Holistic(DRL_role):
         return gmi.num_env
 
     def divided(self, num_env: int) -> int:
-        """How many units `num_env` environments give that mini-batches divide among them: transitions."""
-        return num_env * self.config.learner.horizon
+        """How many units `num_env` environments give that mini-batches divide among them."""
+        return self.config.learner.units_of(num_env)
 
     def _decide(self) -> Decision:
         """Stop if the launcher has sent `Stop`, because of a signal or a time limit; save if a checkpoint is late."""

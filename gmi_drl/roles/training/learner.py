@@ -56,8 +56,8 @@ class Learner:
         self.agent.normaliser.merge(stats.deltas)
 
     def shuffled(self, rollout: Rollout) -> Tensor:
-        """A random order `[T * N]` of its transitions."""
-        return torch.randperm(rollout.transitions, generator=self.generator, device=self.device)
+        """A random order of its units."""
+        return torch.randperm(rollout.units, generator=self.generator, device=self.device)
 
     def metrics(self) -> dict[str, float]:
         """Losses of the last update and the learning rate. Synchronises with the host."""

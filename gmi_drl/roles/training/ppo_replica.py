@@ -19,7 +19,7 @@ from gmi_drl.config.run_config import RunConfig, ppo_of
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act
+from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
 from gmi_drl.roles.training.learner import Learner
 from gmi_drl.tasks import Task
@@ -118,7 +118,7 @@ class PPOReplica:
 
     def policy(self) -> Act:
         """See `Replica`."""
-        return lambda task: self.learner.agent.act(task.obs)
+        return act_of(self.learner.agent)
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas."""

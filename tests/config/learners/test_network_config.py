@@ -43,3 +43,32 @@ def test_settings_of_images_are_refused_without_any():
 def test_rsl_rl_refuses_what_it_does_not_have(spec, words):
     (mistake,) = LEARNERS.find("rsl_rl").model.for_task(spec).check(spec, None)
     assert words in mistake
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"memory_size": 8}, "learner.memory_size is for memories: leave it out, or set learner.memory"),
+        ({"sequence": 4}, "learner.sequence is for memories: leave it out, or set learner.memory"),
+        (
+            {"memory": "gru", "horizon": 12, "sequence": 5},
+            "learner.sequence is 5, which does not divide learner.horizon, 12: give one of 1, 2, 3, 4, 6, 12",
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", [PPOConfig, A3CConfig])
+def test_settings_of_memories_that_do_not_fit_are_refused(kind, settings, words):
+    assert kind(**settings).check(ANT, None) == [words]
+
+
+def test_with_a_memory_mini_batches_divide_sequences():
+    learner = PPOConfig(memory="gru", horizon=12, sequence=4)
+    assert (learner.units_of(10), learner.unit) == (30, "sequences") and learner.check(ANT, None) == []
+    assert (PPOConfig(horizon=12).units_of(10), PPOConfig().unit) == (120, "transitions")
+
+
+def test_channels_carry_the_states_of_memories():
+    plain, lstm = (A3CConfig(memory=memory).rollout_form(CART, 3) for memory in ("none", "lstm"))
+    assert {kind.name for kind in lstm.kinds} - {kind.name for kind in plain.kinds} == {"state"}
+    (state,) = [kind for kind in lstm.kinds if kind.name == "state"]
+    assert state.shape == (2, 3, 2 * 2 * 128) and lstm.nbytes - plain.nbytes == state.nbytes

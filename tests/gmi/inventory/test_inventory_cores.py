@@ -3,6 +3,7 @@ import os
 import pytest
 
 from gmi_drl.gmi import inventory
+from gmi_drl.gmi.inventory.cores import has_bf16
 
 
 def cgroup_v2(root, quota):
@@ -41,3 +42,11 @@ def test_cores_are_those_of_the_affinity_within_the_quota(tmp_path):
     cgroup_v2(tmp_path, "50000 100000")
     (core,) = inventory.allowed_cores(tmp_path)
     assert core in affinity
+
+
+@pytest.mark.parametrize(("flags", "can"), [("fpu avx512_bf16 sse", True), ("fpu amx_bf16", True), ("fpu avx2", False)])
+def test_whether_cores_multiply_in_bfloat16(tmp_path, flags, can):
+    assert not has_bf16(tmp_path)
+    (tmp_path / "proc").mkdir()
+    (tmp_path / "proc" / "cpuinfo").write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    assert has_bf16(tmp_path) is can

@@ -10,6 +10,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.algo.normaliser import moments
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.tasks import make
@@ -67,6 +68,9 @@ class Told:
     @property
     def network(self):
         return NetworkSettings(self.hidden, self.activation)
+
+    def rollout_form(self, task, num_env, num_terms):
+        return RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
 
 
 def test_an_actor_is_made_by_any_learners_configuration():

@@ -3,7 +3,7 @@ import torch
 from conftest import tiny_config
 
 from gmi_drl.algo.flat_parameters import tensor_digest
-from gmi_drl.algo.rollout import MiniBatch, Rollout
+from gmi_drl.algo.rollout import BATCH, Rollout
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.roles.training.actor import Actor
@@ -15,7 +15,7 @@ from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
 
 SPEC, CONFIG, CPU, N = TASK_SPECS["ant"], tiny_config(), torch.device("cpu"), 4
-TRAVELS = (*MiniBatch.__dataclass_fields__, "log_std", "delta", "sums")
+TRAVELS = (*BATCH, "log_std", "delta", "sums")
 
 
 def make_learner(config=CONFIG, seed=3):

@@ -8,6 +8,7 @@ from gmi_drl.benchmarks.cases.learning.learning import SECONDS, STEPS, phases_of
 from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
+    from gmi_drl.benchmarks.peers import Update
     from gmi_drl.run.metrics import Row
 
 LATE = 0.1
@@ -31,6 +32,17 @@ def of_rows(seed: int, rows: "list[Row]") -> Sample:
         if row["episodes"]
     ]
     return summarise(ended, rows[-1]["env_steps"], {"seed": seed, **phases_of(rows)})
+
+
+def of_updates(seed: int, updates: "Sequence[Update]") -> Sample:
+    """The sample of a training by a peer that tells of the episodes of each update."""
+    ended = [
+        Ended(update.env_steps, round(update.wall_s, 3), update.episodes, update.return_mean)
+        for update in updates
+        if update.episodes and update.return_mean is not None
+    ]
+    reached = updates[-1].env_steps if updates else 0
+    return summarise(ended, reached, {"seed": seed, "env_steps": reached})
 
 
 def summarise(ended: Sequence[Ended], env_steps: int, details: Mapping[str, object]) -> Sample:

@@ -84,12 +84,7 @@ def train_theirs(env_id: str, steps: int, seed: int) -> Sample:
     reached = updates[-1].env_steps if updates else 0
     if reached < steps:
         raise GmiError(f"{PEER} did only {reached} of {steps} steps in {PEER_SECONDS:.0f} s")
-    ended = [
-        late_returns.Ended(update.env_steps, round(update.wall_s, 3), update.episodes, update.return_mean)
-        for update in updates
-        if update.episodes and update.return_mean is not None
-    ]
-    return late_returns.summarise(ended, reached, {"seed": seed, "env_steps": reached})
+    return late_returns.of_updates(seed, updates)
 
 
 def _obstacle() -> str | None:

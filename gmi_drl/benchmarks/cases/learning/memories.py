@@ -1,0 +1,83 @@
+"""Whether policies with memories learn what others cannot: CartPole whose velocities are hidden."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.learning import late_returns, learning
+
+if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
+
+ENVIRONMENT = f"{__package__}.hidden_velocities:HiddenCartPole-v1"
+PEER, DRIVER = "sb3_contrib", "returns_sb3_contrib"
+STEPS, QUICK_STEPS = 200_000, 8_192
+NUM_ENV, HORIZON = 16, 64
+PEER_SECONDS = 1800.0
+OURS = {"GRU": "gru", "LSTM": "lstm", "MLP": "none"}
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Each side uses the seeds 1, 2, 3 and so on."""
+    steps = QUICK_STEPS if quick else STEPS
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
+        ours = {name: partial(_ours, memory, steps, count(1), Path(folder)) for name, memory in OURS.items()}
+        theirs = {} if peers.obstacle(PEER, DRIVER) else {PEER: partial(_theirs, steps, count(1))}
+        yield {**ours, **theirs}
+
+
+def config_of(memory: str) -> "RunConfig":
+    """The same settings with each memory; those of vectors and choices, but for a longer horizon."""
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.launch.task_info import task_spec
+
+    config = default_config(task_spec(f"gymnasium:{ENVIRONMENT}"))
+    more = {"horizon": HORIZON, **({} if memory == "none" else {"memory": memory, "memory_size": 64})}
+    return config.model_copy(update={"learner": config.learner.model_copy(update=more)})
+
+
+def _ours(memory: str, steps: int, seeds: Iterator[int], folder: Path) -> Sample:
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.hardware.node import Cpu, Node
+    from gmi_drl.launch.task_info import task_spec
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.scheduler.plan import plan
+
+    seed = next(seeds)
+    node = Node(name="one core", cpu=Cpu(cores=1, memory_gib=this_node().cpu.memory_gib))
+    layout = plan(task_spec(f"gymnasium:{ENVIRONMENT}"), node, num_env=NUM_ENV, gmis_per_gpu=1)
+    iterations = math.ceil(steps / (NUM_ENV * HORIZON))
+    config = config_of(memory).model_copy(update={"seed": seed, "iterations": iterations})
+    run = RunFolder(folder / f"{memory}-{seed}", stays=False)
+    return late_returns.of_rows(seed, learning.train(layout, config, run))
+
+
+def _theirs(steps: int, seeds: Iterator[int]) -> Sample:
+    seed = next(seeds)
+    more = ["--env-steps", str(steps), "--seed", str(seed)]
+    updates = peers.train(PEER, num_env=NUM_ENV, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
+    return late_returns.of_updates(seed, updates)
+
+
+CASE = Case(
+    name="learning_memories",
+    claim=f"CartPole-v1 whose velocities are hidden, {STEPS:,} steps by PPO with a GRU, an LSTM and without a memory, "
+    f"{NUM_ENV} environments on one core, the same settings: the mean return of the episodes that ended in the last "
+    "10 % of the steps (500 is the highest). Beside it RecurrentPPO of sb3-contrib with its own settings.",
+    unit="return",
+    open=open_sides,
+    obstacle=lambda: requirements.package("gymnasium", "gymnasium"),
+    limits="The peer's side is missing where its environment is (benchmarks/peers/setup.py sb3_contrib). Returns of a "
+    "few seeds.",
+    compared=False,
+    repeats=3,
+)

@@ -1,0 +1,70 @@
+"""Policies with memories, and of images: nothing within a horizon or an update waits for the device."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from meta_tasks import meta_replica, meta_task
+from operation_counts import META, Counts, meta_device
+
+from gmi_drl.roles.serving.service import Service
+from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import continuous, image
+
+SHORT = {"horizon": 4, "epochs": 1, "minibatches": 2}
+KINDS = {
+    "gru": {"memory": "gru", "sequence": 2},
+    "lstm": {"memory": "lstm"},
+    "nature": {"memory": "none"},
+    "nature with a gru": {"memory": "gru"},
+}
+
+
+class Pixels:
+    """A task on the device that shows black screens, and never ends. `meta` draws no categories."""
+
+    counts_by_itself, device = False, META
+
+    def __init__(self, num_env):
+        self.spec = replace(TASK_SPECS["ant"], observation=image(4, 84, 84), action=continuous(6), hidden=())
+        self.num_env = num_env
+        self.obs = torch.zeros(num_env, 4, 84, 84, dtype=torch.uint8, device=META)
+        self.episode_length = torch.zeros(num_env, dtype=torch.int64, device=META)
+
+    def step(self, action):
+        flags = torch.zeros(self.num_env, dtype=torch.bool, device=META)
+        info = {"final_obs": self.obs, "bad": flags, "valid": ~flags}
+        return self.obs, torch.zeros(self.num_env, device=META), flags, flags, info
+
+    def state_dict(self):
+        return {}
+
+
+@pytest.fixture
+def watch():
+    with meta_device() as watch:
+        yield watch
+
+
+@pytest.fixture(params=KINDS)
+def replica(watch, request):
+    task = Pixels(8) if "nature" in request.param else meta_task(watch, "ant")
+    return meta_replica(watch, task, **SHORT, **KINDS[request.param])
+
+
+def test_within_the_horizon_nothing_waits(replica):
+    replica.actor.collect(replica.slot, replica.clock)
+
+
+def test_what_serves_does_not_wait(replica):
+    Service(replica.actor.task, replica.learner.agent, torch.Generator(META)).play(2)
+
+
+def test_an_update_does_not_wait_and_its_loops_are_graphs(watch, replica):
+    rollout = replica.slot.rollout
+    order = torch.arange(rollout.units, device=META)
+    with watch.count() as counts:
+        replica.learner.ppo.update(rollout, order)
+    assert counts.graphs == 2 * 2 and counts.waits == counts.to_device == counts.to_host == 0
+    if rollout.state is None:
+        assert counts == Counts(counts.launches, counts.graphs, counts.in_graphs), "no memory is taken"
