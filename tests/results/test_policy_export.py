@@ -6,9 +6,10 @@ from conftest import tiny_config
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.cli import export as command
-from gmi_drl.config.learners import PPOConfig, RslRlConfig
+from gmi_drl.config.learners import LEARNERS, DQNConfig, PPOConfig, RslRlConfig, SACConfig
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.errors import MachineError
+from gmi_drl.registry import class_at
 from gmi_drl.results import export as writing
 from gmi_drl.results.export import export
 from gmi_drl.results.policy_module import PolicyModule, module_of
@@ -78,6 +79,30 @@ def test_a_file_of_onnx_takes_all_kinds_of_parts_and_any_number(tmp_path):
         (action,) = run(**parts)
         assert torch.allclose(action, agent.act(pack(parts, observation)), atol=1e-5)
     assert str(tmp_path.anchor + "home").encode() not in (tmp_path / "a.onnx").read_bytes()
+
+
+def test_a_memory_goes_in_and_comes_out(tmp_path):
+    spec = replace(TASK_SPECS["ant"], observation=vector(5), action=continuous(2))
+    agent = make_agent(spec, PPOConfig(hidden=(8,), memory="lstm", memory_size=6), CPU, seed=0)
+    exported = export(PolicyModule(agent), tmp_path / "a.onnx", "onnx", FACTS)
+    assert [str(port) for port in exported.outputs] == ["action: float32 [N, 2]", "next_state: float32 [N, 24]"]
+    run, state, kept = onnx_of(tmp_path / "a.onnx"), torch.zeros(3, 24), agent.empty_state(3)
+    for _ in range(4):
+        parts = random_parts(spec.observation, 3)
+        action, state = run(**parts, state=state)
+        assert torch.allclose(action, agent.act(pack(parts, spec.observation), state=kept), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("config", "action"), [(DQNConfig(hidden=(8,)), categorical(3)), (SACConfig(hidden=(8,)), continuous(2))]
+)
+def test_policies_that_learnt_from_replay_give_their_best_actions(tmp_path, config, action):
+    spec = replace(TASK_SPECS["ant"], observation=vector(5), action=action)
+    agent = class_at(LEARNERS.find(config.kind).agent)(spec, config, CPU, seed=0)
+    export(PolicyModule(agent), tmp_path / "a.onnx", "onnx", FACTS)
+    obs = torch.randn(7, 5)
+    (name,) = [part.name for part in spec.observation.parts]
+    assert torch.allclose(onnx_of(tmp_path / "a.onnx")(**{name: obs})[0], agent.act(obs), atol=1e-5)
 
 
 def test_an_episode_by_onnx_is_that_of_play(tmp_path):
