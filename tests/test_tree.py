@@ -8,8 +8,8 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PARTS = ("gmi_drl", "tests", "tools", "benchmarks", "examples")
 FILES = [file for part in PARTS for file in (ROOT / part).rglob("*.py")]
-OF_OTHERS = {"EnvironmentFile", "MujocoEnv", "PossiblePlacements", "CUipcMemHandle"}
-"""Names that docstrings take from systemd, Gymnasium, NVML and CUDA."""
+OF_OTHERS = {"EnvironmentFile", "MujocoEnv", "ParallelEnv", "Pong", "PossiblePlacements", "CUipcMemHandle"}
+"""Names that docstrings take from systemd, Gymnasium, PettingZoo, Atari, NVML and CUDA."""
 LEAST_DEADLINE_S = 30
 """What a bound of a test must give a busy machine; less is a bound on speed."""
 

@@ -42,6 +42,7 @@ class Notices:
     """
 
     NOT_FINITE = "is not finite, so the environment is left out of training until its next episode"
+    FORBIDS_ALL = "allows no action, so the environment is left out of training until its next episode"
     TOO_LARGE = (
         f"was clamped to {LARGEST:g}. Beside such a number a learner cannot tell the sensor's other readings apart: "
         "if it means that there is no reading, let the environment return an end of the sensor's range"
@@ -58,6 +59,11 @@ class Notices:
             if reward is not None:
                 for (env,) in self._first(kind, reward):
                     self._warn(f"environment {env}, reward: {reward[env]:g}", step, kind)
+
+    def tell_forbidden(self, step: int, allows: Tensor) -> None:
+        """Warn of the first environment whose mask allows nothing; `allows [N]` on the host."""
+        if self.FORBIDS_ALL not in self._warned:
+            self._warn(f"environment {int((~allows).nonzero()[0])}, the mask", step, self.FORBIDS_ALL)
 
     def _first(self, kind: str, numbers: Tensor) -> list[list[int]]:
         """The indices of the first number of this kind; empty if there is none, or one was warned of before."""

@@ -46,7 +46,7 @@ class TaskSpec:
         agents: Agents of one world, each of which is a row of all tensors.
 
     Raises:
-        UsageError: Observation or action is a number, as before version 0.2.
+        UsageError: Observation or action is a number, as before version 0.2, or masks are not for the action's choices.
     """
 
     name: str
@@ -71,6 +71,13 @@ class TaskSpec:
                 f"{self.name}: TaskSpec takes spaces in place of numbers: `observation=vector({self.observation}), "
                 f"action=continuous({self.action})` of gmi_drl.workload.spaces"
             )
+        masks, choices = self.observation.of_kind("mask"), sum(self.action.categories)
+        allowed = sum(mask.size for mask in masks)
+        if masks and allowed != choices:
+            names = ", ".join(mask.name for mask in masks)
+            raise UsageError(f"{self.name}: {names} has {allowed} entries, the choices of the action have {choices}")
+        if masks and len(masks) == len(self.observation.parts):
+            raise UsageError(f"{self.name}: the observation is a mask alone, so there is nothing to see")
 
     def num_weights(self, network: NetworkSettings | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).

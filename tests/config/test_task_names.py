@@ -39,7 +39,7 @@ def test_a_prefix_names_an_adapter_and_nothing_is_imported():
 
 @pytest.mark.parametrize("prefix", ADAPTERS)
 def test_every_adapter_is_importable_without_its_simulator(prefix, monkeypatch):
-    for module in ("gymnasium", "envpool", "isaaclab", "mjlab"):
+    for module in ("gymnasium", "envpool", "isaaclab", "mjlab", "ale_py", "pettingzoo"):
         monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delenv("GMI_DRL_SIMULATOR_PYTHON", raising=False)
     monkeypatch.delitem(sys.modules, ADAPTERS[prefix].partition(":")[0], raising=False)

@@ -58,11 +58,11 @@ class AdaptedTask(ABC):
     on unchanged. An action that is not finite never reaches the simulator: the step is returned as the end of an
     episode, although the simulator goes on with the old one.
 
-    An environment whose observation or reward is not finite is `bad` in that step (for a first observation: in the
-    next step), and none of its steps is `valid` until the simulator begins a new episode there. Such an observation is
-    replaced by the environment's last finite one, or by zeros. Numbers beyond `finite.LARGEST` are clamped to it. On
-    the CPU a `GmiWarning` names the first number of each kind. On a GPU there is no warning, because the search would
-    wait for the device.
+    An environment whose observation or reward is not finite is `bad` in that step (for a first observation, or a mask
+    that allows nothing: in the next step), and none of its steps is `valid` until the simulator begins a new episode
+    there. Such an observation is replaced by the environment's last one, or by zeros. Numbers beyond `finite.LARGEST`
+    are clamped to it. On the CPU a `GmiWarning` names the first number of each kind. On a GPU there is no warning,
+    because the search would wait for the device.
 
     A simulator may change torch's default type: the change holds in its own `reset` and `step` only.
 
@@ -128,12 +128,13 @@ class AdaptedTask(ABC):
             valid &= ~begins
         if outcome.absent is not None:
             valid &= ~outcome.absent
+            bad &= ~outcome.absent
         terminated = outcome.terminated & valid
         truncated = ~valid | (outcome.truncated & ~terminated)
         final_obs = self._where(bad | wrong, self.obs, self._clamped(outcome.final_obs))
         is_finite = self._set_obs(outcome.obs)
         self._is_lost = ~is_finite | ((self._is_lost | wrong) & ~begins)
-        self._is_bad_next = ~is_finite & begins & ~bad
+        self._is_bad_next = ~is_finite & (begins | ~wrong) & ~bad
         self._count(terminated | truncated)
         info = {"final_obs": final_obs, "bad": bad, "valid": valid}
         if outcome.own_reward is not None and outcome.own_end is not None:
@@ -174,9 +175,17 @@ class AdaptedTask(ABC):
             torch.set_default_dtype(ours)
 
     def _set_obs(self, obs: Tensor) -> Tensor:
-        """Set the current observations from raw ones `[N, O]` where these are finite. Returns where, bool `[N]`."""
+        """Set the current observations from raw ones `[N, O]` where one can act on them. Returns where, bool `[N]`.
+
+        One cannot where a number is not finite, or a mask allows nothing.
+        """
         sums, clamped = self._sums(obs), self._clamped(obs)
         is_finite = sums.isfinite()
+        if self._seen.of_kind("mask"):
+            allows = self._allows(obs)
+            is_finite &= allows
+            if self._is_on_host and not allows.all():
+                self._notices.tell_forbidden(self._steps, allows)
         self.obs = self._where(is_finite, clamped, self.obs)
         if self._is_on_host and not torch.equal(sums, self._sums(clamped)):
             self._notices.look(self._steps, self._vectors(obs))
@@ -189,6 +198,14 @@ class AdaptedTask(ABC):
         parts = parts_of(obs, self._seen)
         rows = [parts[part.name] for part in self._seen.of_kind("vector")]
         return torch.cat(rows, 1) if rows else torch.zeros(len(obs), 0, device=obs.device)
+
+    def _allows(self, obs: Tensor) -> Tensor:
+        """Whether masks allow a category of each choice, bool `[N]`."""
+        parts = parts_of(obs, self._seen)
+        masks = torch.cat([parts[mask.name] for mask in self._seen.of_kind("mask")], 1)
+        return torch.stack(
+            [each.bool().any(1) for each in torch.split(masks, list(self.spec.action.categories), 1)]
+        ).all(0)
 
     def _sums(self, obs: Tensor, reward: Tensor | None = None) -> Tensor:
         return weighed_sums(self._vectors(obs), self._weights, reward)

@@ -154,7 +154,9 @@ class ActionSpace:
             else:
                 size = len(_choices(leaf) or ())
                 chosen = host[:, choice : choice + size].astype(space.dtype)
-                values[leaf.path] = _shaped(chosen + np.asarray(getattr(space, "start", 0), space.dtype), space)
+                values[leaf.path] = _shaped(
+                    chosen + np.ravel(np.asarray(getattr(space, "start", 0), space.dtype)), space
+                )
                 choice += size
         return _rebuilt(self._space, values)
 

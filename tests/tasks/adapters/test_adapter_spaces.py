@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -13,8 +15,9 @@ from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import check_task
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.observations import parts_of
-from gmi_drl.workload.spaces import Action, Part, categorical
+from gmi_drl.workload.spaces import Action, Observation, Part, categorical, continuous
 
 N, CPU = 3, torch.device("cpu")
 
@@ -51,6 +54,20 @@ def test_rows_of_actions_become_the_simulators():
     assert space.action == Action(2, (3, 2, 4)) and space.low.tolist() == [0, 0]
     nested = space.nested(torch.tensor([[0.5, 1.0, 2, 1, 3]]))
     assert nested["a"].tolist() == [4] and nested["b"].tolist() == [[0.5, 1]] and nested["c"].tolist() == [[1, 3]]
+
+
+def test_choices_of_two_dimensions_have_starts_of_their_own():
+    space = ActionSpace("toy", spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]))
+    assert space.nested(torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[[1, 3], [5, 7]]]
+
+
+def test_masks_that_are_not_for_the_choices_are_refused():
+    seen = Observation((Part("v", (2,)), Part("action_mask", (4,), "mask")))
+    for action in (categorical(5), continuous(2)):
+        with pytest.raises(UsageError, match=r"toy: action_mask has 4 entries, the choices of the action have [05]"):
+            replace(TASK_SPECS["ant"], name="toy", observation=seen, action=action)
+    with pytest.raises(UsageError, match="is a mask alone"):
+        replace(TASK_SPECS["ant"], observation=Observation(seen.parts[1:]), action=categorical(4))
 
 
 def test_what_is_not_supported_is_named_by_its_path():

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 import torch
 from conftest import tiny_config
+from gymnasium.spaces import Discrete
 
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import PPOConfig
@@ -12,7 +13,11 @@ from gmi_drl.errors import GmiWarning
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, sized
+from gmi_drl.tasks.adapters.spaces import ActionSpace
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Observation, Part, categorical
 
 CONFIG = tiny_config(learner=PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,)))
 odd_envs = pytest.mark.parametrize("name", ["InfFirst", "NanLater", "NanReward", "NoReading", "HugeReward"])
@@ -65,3 +70,41 @@ def test_the_rest_of_an_episode_that_went_wrong_is_time_outs_to_rsl_rl():
     assert [int(extras["bad"]) for *_, extras in steps] == [0, 1, 0, 0, 0]
     assert [int(extras["time_outs"]) for *_, extras in steps] == [0, 0, 1, 1, 0]
     assert [float(reward) for _, reward, _, _ in steps] == [1, 0, 0, 0, 1]
+
+
+class Masked(AdaptedTask):
+    """Two environments; the mask of the first allows nothing after its second step, until its episode ends."""
+
+    def __init__(self):
+        seen = Observation((Part("v", (2,)), Part("action_mask", (3,), "mask")))
+        self._t, self._form = 0, seen
+        super().__init__(
+            sized("masked", seen, categorical(3), "", 10, 0.1), self._seen_now(), ActionSpace("m", Discrete(3))
+        )
+
+    def _seen_now(self):
+        mask = torch.ones(2, 3, dtype=torch.uint8)
+        mask[0] = 0 if self._t == 2 else 1
+        return pack({"v": torch.zeros(2, 2), "action_mask": mask}, self._form)
+
+    def _begin(self):
+        self._t = 0
+        return self._seen_now()
+
+    def _simulate(self, action):
+        self._t += 1
+        ends = torch.tensor([self._t == 3, False])
+        return Outcome(self._seen_now(), torch.ones(2), ends, torch.zeros(2, dtype=torch.bool), self._seen_now())
+
+    def close(self):
+        pass
+
+
+def test_a_mask_that_allows_nothing_is_a_bad_step_until_the_next_episode():
+    task, told = Masked(), []
+    with pytest.warns(GmiWarning, match="environment 0, the mask in step 2 allows no action"):
+        for _ in range(4):
+            *_, info = task.step(torch.zeros(2, 1))
+            told.append((info["bad"].tolist(), info["valid"].tolist()))
+    good = ([False, False], [True, True])
+    assert told == [good, good, ([True, False], [False, True]), good]
