@@ -26,13 +26,14 @@ class Stream:
         opened: Blocks that it has opened so far.
 
     Raises:
-        UsageError: if the storage was not made for items that long.
+        UsageError: if the storage was not made for items that long, or has fewer blocks than open streams.
     """
 
     def __init__(self, storage: Storage, longest: int | None = None, holder: int = 0) -> None:
         self._storage, self.longest, self._holder = storage, longest or storage.longest, holder
         if not 1 <= self.longest <= storage.longest:
             raise UsageError(f"items of {self.longest} steps: the storage was made for 1 to {storage.longest}")
+        storage.blocks.register(self)
         self.length = 0
         self._block: int | None = None
         self.opened = 0
@@ -125,6 +126,7 @@ class Stream:
         self.give_back_full()
         if self._block is not None:
             self._storage.blocks.end_lease([self._block])
+        self._storage.blocks.unregister(self)
         self._block, self._next, self._end, self.length = None, 0, 0, 0
 
     def state_dict(self) -> dict[str, int]:
@@ -141,6 +143,7 @@ class Stream:
     def _open_block(self, timeout_s: float) -> None:
         """Go on in a free block, with the steps that coming items may need."""
         blocks = self._storage.blocks
+        blocks.register(self)  # again, if it was closed
         (block,) = blocks.lease(1, self._holder, timeout_s)
         first, carried = block * blocks.block_steps, min(self.length, self.longest - 1)
         if carried:

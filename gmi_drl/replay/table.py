@@ -20,9 +20,6 @@ from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage, make_storage
 
-_EVICTED_FOR_ROOM = 64
-"""Items that are evicted at a time when the storage is full."""
-
 
 class Table:
     """Items with priorities that reference steps of a storage. All methods may be called by several threads.
@@ -78,7 +75,7 @@ class Table:
         self._waiting = {"inserts": 0, "samples": 0}
         self._is_closed = False
         if self.contents.evicts_for_room:
-            self.storage.blocks.make_room.append(self._make_room)
+            self.storage.blocks.tables.append(self)
 
     @property
     def size(self) -> int:
@@ -229,6 +226,18 @@ class Table:
                 "storage": self.storage.info(),
             } | {type(extension).__name__: extension.info() for extension in self.contents.extensions}
 
+    def references(self) -> tuple[Tensor, Tensor]:
+        """As in `Evicting`."""
+        with self.lock:
+            return self.contents.references()
+
+    def evict_from(self, blocks: Tensor) -> None:
+        """As in `Evicting`."""
+        with self.lock:
+            self.contents.evict_from(blocks)
+            released = self._leave()
+        self._release(released)
+
     def close(self) -> None:
         """End all waits, by `ReplayTimeoutError`."""
         with self.lock:
@@ -301,15 +310,6 @@ class Table:
     def _release(self, released: list[Tensor]) -> None:
         for blocks in released:
             self.storage.blocks.release(blocks)
-
-    def _make_room(self) -> bool:
-        """Evict some items, because the storage is full. Returns whether there were any."""
-        with self.lock:
-            count = min(self.size, _EVICTED_FOR_ROOM)
-            self.contents.evict(count)
-            released = self._leave()
-        self._release(released)
-        return count > 0
 
 
 def _checked(priority: float | Tensor, count: int) -> Tensor:

@@ -203,7 +203,7 @@ def test_what_does_not_go_together_is_refused():
 def test_a_full_storage_evicts_but_a_queue_waits():
     for limiter, evicts in ((MinSize(1), True), (Queue(10_000), False)):
         storage = make_storage(NUMBERED, 200)
-        table = numbered_table(max_size=10_000, limiter=limiter, storage=storage)
+        table = numbered_table(max_size=10_000, limiter=limiter, storage=storage, max_times_sampled=int(not evicts))
         stream = Stream(storage)
         for _ in range(storage.steps):
             add(table, [1], stream=stream)
