@@ -121,6 +121,8 @@ class Blocks:
 
     def end_lease(self, blocks: list[int]) -> None:
         """Nobody writes to these blocks any more."""
+        if not blocks:
+            return
         with self._changed:
             self._holders[blocks] = _NOBODY
             self._free_those(torch.tensor(blocks))

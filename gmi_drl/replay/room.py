@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -30,7 +31,8 @@ def cheapest(tables: Sequence[Evicting], count: int, references: Tensor, opened:
     Returns:
         The blocks; none if there are not as many.
     """
-    found, costs = (sum(parts) for parts in zip(*(table.references() for table in tables), strict=True))
+    parts = [table.references() for table in tables]
+    found, costs = (torch.stack(part).sum(0) for part in zip(*parts, strict=True))
     blocks = ((references > 0) & (references == found)).nonzero().flatten()  # others also need those that differ
     if len(blocks) < count:
         return blocks[:0]

@@ -119,7 +119,7 @@ class Table:
                 released = self._leave()
             self._release(released)
             done = end
-        return torch.cat(keys) if len(keys) != 1 else keys[0]
+        return keys[0] if len(keys) == 1 else torch.cat([torch.empty(0, dtype=torch.int64), *keys])
 
     def sample(
         self,
@@ -139,7 +139,7 @@ class Table:
             distinct: Whether no item may be there twice.
             newer_than: Items of this version and older ones are not drawn, from now on. It never falls.
             timeout_s: Seconds to wait for the limiter.
-            out: A batch of an earlier call with the same sizes, whose rows are written over.
+            out: A batch of an earlier call, whose rows are written over if they have the sizes and columns of this one.
 
         Raises:
             UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
@@ -246,7 +246,7 @@ class Table:
 
     def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
         """The words and blocks of stretches, `[n, columns]` each."""
-        columns, of = len(self.signature.columns), self.storage.blocks
+        columns, of, first = len(self.signature.columns), self.storage.blocks, first.to(torch.int64)
         first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
         if not isinstance(length, int):
             length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
@@ -274,7 +274,7 @@ class Table:
         steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
         chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
         rows = out
-        if rows is None:
+        if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(first), longest), chosen):
             rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
         for name in chosen:
             number = names.index(name)

@@ -80,3 +80,11 @@ def test_more_streams_than_blocks_are_refused():
         Stream(table.storage, holder=99)
     streams[0].close()
     Stream(table.storage, holder=99)
+
+
+def test_a_table_without_items_has_none_to_evict():
+    table = numbered_table(remover=MinHeap())
+    other = Stream(table.storage)
+    other.append({"number": torch.arange(table.storage.steps)})
+    with pytest.raises(ReplayTimeoutError):
+        Stream(table.storage, holder=1).append({"number": torch.arange(1)}, timeout_s=0.01)
