@@ -3,7 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
@@ -47,6 +47,7 @@ class Blocks:
         self._opened = torch.zeros(count, dtype=torch.int64)  # the number of each block's last lease
         self._leases = self._next_ticket = 0
         self._readers: dict[int, None] = {}  # by ticket, oldest first
+        self._ending: deque[tuple[Callable[[], bool], int]] = deque()  # readers that end when this returns True
         self._freed: deque[tuple[int, list[int]]] = deque()  # with the first ticket that need not be waited for
 
     @property
@@ -160,6 +161,11 @@ class Blocks:
             if self._freed:
                 self._recycle()
 
+    def end_reading_when(self, is_done: Callable[[], bool], ticket: int) -> None:
+        """End it as soon as `is_done` returns True: whoever reads or needs a block next asks."""
+        self._ending.append((is_done, ticket))
+        self._end_readings()
+
     def state_dict(self) -> dict[str, Tensor]:
         """References, holders and the free blocks in their order; those that only readers keep are free."""
         with self._changed:
@@ -181,6 +187,7 @@ class Blocks:
 
     def _take(self, count: int, holder: int) -> list[int] | None:
         """Take free blocks; None if there are too few."""
+        self._end_readings()
         with self._changed:
             if len(self._free) < count:
                 return None
@@ -207,6 +214,17 @@ class Blocks:
     def _kept(self) -> int:
         """Blocks that nobody but readers needs."""
         return sum(len(blocks) for _, blocks in self._freed)
+
+    def _end_readings(self) -> None:
+        for _ in range(len(self._ending)):
+            try:
+                is_done, ticket = self._ending.popleft()
+            except IndexError:  # another thread has them
+                return
+            if is_done():
+                self.end_reading(ticket)
+            else:
+                self._ending.append((is_done, ticket))
 
     def _free_those(self, blocks: Tensor) -> None:
         unused = blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist()

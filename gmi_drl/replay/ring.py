@@ -171,10 +171,11 @@ class Ring:
         stored["flags"] = flags_of(boundary, fields["terminated"], valid)
         if {name: (value.shape, value.dtype) for name, value in stored.items()} != self._kinds:
             self.storage.signature.check(stored, (self.num_env,))
-        self.storage.write(first, stored)
         counters = self.limiter.counters
         if self.written >= self.steps:
             counters.deletes += self.num_env
+            self.storage.await_gathers()  # they may read what is written over
+        self.storage.write(first, stored)
         counters.inserts += self.num_env
         self.written += 1
         self._draws.added(self, first)
@@ -226,6 +227,10 @@ class Ring:
         counters = self.limiter.counters
         sizes = {"steps": min(self.written, self.steps), "num_env": self.num_env, "items": counters.size}
         return sizes | {"inserts": counters.inserts, "samples": counters.samples, "storage": self.storage.info()}
+
+    def close(self) -> None:
+        """Free the memory of the steps, where a placement does not free it with the object."""
+        self.storage.close()
 
     def facts(self) -> dict[str, Any]:
         """What must be the same where a state is loaded."""

@@ -158,12 +158,12 @@ class Table:
         try:
             yield selection
         finally:
-            self.storage.blocks.end_reading(selection.ticket)
+            self.storage.end_reading(selection.ticket)
 
     def select(
         self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
     ) -> Selection:
-        """As `selected`; the caller gives the ticket to `storage.blocks.end_reading`."""
+        """As `selected`; the caller gives the ticket to `storage.end_reading`."""
         if not 1 <= count <= self.limiter.most_at_once:
             raise UsageError(f"table {self.name}: a sample has 1 to {self.limiter.most_at_once:g} items, not {count}")
         deadline = time.monotonic() + timeout_s

@@ -121,6 +121,13 @@ class Storage:
         """Copy the rows at `places [M]` of a column to `out [M, words]`."""
         torch.index_select(self.rows.words[column], 0, places, out=out)
 
+    def end_reading(self, ticket: int) -> None:
+        """End what `blocks.begin_reading` began, after the last `gather` for it."""
+        self.blocks.end_reading(ticket)
+
+    def await_gathers(self) -> None:
+        """Wait until nothing reads rows any more for a `gather` that has returned."""
+
     def seal(self, block: int) -> None:
         """A block is complete: nobody writes to it until it is leased again."""
 
