@@ -5,12 +5,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from weakref import WeakSet
 
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
+from gmi_drl.replay.room import Evicting, cheapest
 
 BLOCK_BYTES = 256 * 1024
 """Bytes of a block, unless `ITEMS_PER_BLOCK` of the longest items need more."""
@@ -30,18 +32,22 @@ class Blocks:
         block_steps: Steps of each.
 
     Attributes:
-        make_room: Functions that free blocks, one for each table that evicts; True if one has freed any.
+        tables: Those that evict items when no block is free.
     """
 
     def __init__(self, count: int, block_steps: int) -> None:
         self.count, self.block_steps = count, block_steps
-        self.make_room: list[Callable[[], bool]] = []
+        self.tables: list[Evicting] = []
+        self._streams: WeakSet[object] = WeakSet()
         self._changed = threading.Condition()
+        self._evicting = threading.Lock()  # one thread at a time evicts, so that no two do it for the same need
         self._references = torch.zeros(count, dtype=torch.int64)
         self._holders = torch.full((count,), _NOBODY, dtype=torch.int64)
         self._free: deque[int] = deque(range(count))
-        self._next_ticket = 0
+        self._opened = torch.zeros(count, dtype=torch.int64)  # the number of each block's last lease
+        self._leases = self._next_ticket = 0
         self._readers: dict[int, None] = {}  # by ticket, oldest first
+        self._ending: deque[tuple[Callable[[], bool], int]] = deque()  # readers that end when this returns True
         self._freed: deque[tuple[int, list[int]]] = deque()  # with the first ticket that need not be waited for
 
     @property
@@ -53,8 +59,28 @@ class Blocks:
         """The blocks of steps."""
         return torch.div(steps, self.block_steps, rounding_mode="floor")
 
+    def register(self, stream: object) -> None:
+        """Count an open stream, which needs a block of its own. One that is registered already counts once.
+
+        Raises:
+            UsageError: if there are more streams than blocks.
+        """
+        with self._changed:
+            self._streams.add(stream)
+            if len(self._streams) > self.count:
+                self._streams.discard(stream)
+                remedy = "close some, or make a storage of more steps"
+                raise UsageError(f"{self.count + 1} streams write to {self.count} blocks, each needs one: {remedy}")
+
+    def unregister(self, stream: object) -> None:
+        """A stream is closed."""
+        with self._changed:
+            self._streams.discard(stream)
+
     def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
-        """Take free blocks to write to, the longest free ones first. Tables evict for it, or it waits.
+        """Take free blocks to write to, the longest free ones first.
+
+        Where too few are free, and would be if no reader were left, the tables evict. Else it waits.
 
         Args:
             count: How many.
@@ -68,20 +94,16 @@ class Blocks:
         if count > self.count:
             raise UsageError(f"{count} blocks are more than all {self.count}: a storage of more steps, or less at once")
         deadline = time.monotonic() + timeout_s
-        while True:
-            with self._changed:
-                if len(self._free) >= count:
-                    taken = [self._free.popleft() for _ in range(count)]
-                    self._holders[taken] = holder
-                    return taken
-            if any(make_room() for make_room in self.make_room):
+        while (taken := self._take(count, holder)) is None:
+            if self._evict(count):
                 continue
             with self._changed:
                 left = deadline - time.monotonic()
-                if left <= 0:
+                if len(self._free) < count and left <= 0:
                     raise ReplayTimeoutError(f"{count} blocks are not free after {timeout_s:g} s: {self._told()}")
                 if len(self._free) < count:
                     self._changed.wait(min(left, 0.05))  # then tables may have more to evict
+        return taken
 
     def hold(self, blocks: Tensor) -> None:
         """Count an item for each of these blocks; of a block that is there twice, two."""
@@ -100,6 +122,8 @@ class Blocks:
 
     def end_lease(self, blocks: list[int]) -> None:
         """Nobody writes to these blocks any more."""
+        if not blocks:
+            return
         with self._changed:
             self._holders[blocks] = _NOBODY
             self._free_those(torch.tensor(blocks))
@@ -137,6 +161,11 @@ class Blocks:
             if self._freed:
                 self._recycle()
 
+    def end_reading_when(self, is_done: Callable[[], bool], ticket: int) -> None:
+        """End it as soon as `is_done` returns True: whoever reads or needs a block next asks."""
+        self._ending.append((is_done, ticket))
+        self._end_readings()
+
     def state_dict(self) -> dict[str, Tensor]:
         """References, holders and the free blocks in their order; those that only readers keep are free."""
         with self._changed:
@@ -156,6 +185,47 @@ class Blocks:
             self._freed.clear()
             self._changed.notify_all()
 
+    def _take(self, count: int, holder: int) -> list[int] | None:
+        """Take free blocks; None if there are too few."""
+        self._end_readings()
+        with self._changed:
+            if len(self._free) < count:
+                return None
+            taken = [self._free.popleft() for _ in range(count)]
+            self._holders[taken] = holder
+            self._opened[taken] = self._leases
+            self._leases += 1
+            return taken
+
+    def _evict(self, count: int) -> bool:
+        """Let tables evict until `count` blocks are free or kept by readers only. Returns whether any had to."""
+        with self._evicting:
+            with self._changed:
+                missing = count - len(self._free) - self._kept
+                references = self._references.masked_fill(self._holders != _NOBODY, 0)
+            if missing <= 0 or not self.tables:
+                return False
+            blocks = cheapest(self.tables, missing, references, self._opened)
+            for table in self.tables if len(blocks) else ():
+                table.evict_from(blocks)
+            return len(blocks) > 0
+
+    @property
+    def _kept(self) -> int:
+        """Blocks that nobody but readers needs."""
+        return sum(len(blocks) for _, blocks in self._freed)
+
+    def _end_readings(self) -> None:
+        for _ in range(len(self._ending)):
+            try:
+                is_done, ticket = self._ending.popleft()
+            except IndexError:  # another thread has them
+                return
+            if is_done():
+                self.end_reading(ticket)
+            else:
+                self._ending.append((is_done, ticket))
+
     def _free_those(self, blocks: Tensor) -> None:
         unused = blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist()
         if unused:
@@ -170,6 +240,5 @@ class Blocks:
 
     def _told(self) -> str:
         held, used = int((self._holders != _NOBODY).sum()), int((self._references > 0).sum())
-        kept = sum(len(blocks) for _, blocks in self._freed)
-        needed = f"{held} are written to, {used} have items, {kept} are still read"
+        needed = f"{held} are written to, {used} have items, {self._kept} are still read"
         return f"of {self.count} blocks, {needed}, {self.free} are free"

@@ -15,6 +15,9 @@ from gmi_drl.replay.storage import Storage
 AT_ONCE = 4096
 """Items that are there beyond `max_size` at most, before the remover evicts."""
 
+FIRST_EVICTED = 2
+"""Times the items of the fullest block: so many of those that the remover would evict next cost nothing."""
+
 
 class Contents:
     """What a table has and counts. Only one thread at a time may use it.
@@ -74,8 +77,13 @@ class Contents:
 
     @property
     def evicts_for_room(self) -> bool:
-        """Whether items may be evicted because their storage is full: not if the limiter lets inserts wait instead."""
-        return self.limiter.max_diff == float("inf")
+        """Whether items are evicted because their storage is full. Not of a queue, whose inserts wait for samples.
+
+        It is one if its limiter holds inserts back, and allows samples until every item has gone.
+        """
+        limiter = self.limiter
+        takes_all = limiter.min_diff <= 0 and 0 < self.max_times_sampled <= limiter.spi
+        return not (takes_all and limiter.max_diff < float("inf"))
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys."""
@@ -159,6 +167,29 @@ class Contents:
             return
         for _ in range(count):
             self.delete(self.remover.select(1, self.generator)[0])
+
+    def references(self) -> tuple[Tensor, Tensor]:
+        """What `Evicting.references` returns. Looks at all items."""
+        slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
+        found = self._references_of(slots)
+        if not self.remover.evicts_in_batches or not self.size:
+            return found, found
+        count = min(self.size, FIRST_EVICTED * int(found.max()))
+        return found, found - self._references_of(self.remover.select_distinct(count, self.generator)[0])
+
+    def evict_from(self, blocks: Tensor) -> None:
+        """Evict all items that have steps in these blocks. Looks at all items."""
+        slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
+        is_there = torch.isin(self._blocks_of(slots), blocks).any(1)
+        if bool(is_there.any()):
+            self.delete(slots[is_there])
+
+    def _blocks_of(self, slots: Tensor) -> Tensor:
+        """The blocks of items, `[n, columns]`."""
+        return self.storage.blocks.block_of(first_steps(self.items.records[slots, STRETCHES:]))
+
+    def _references_of(self, slots: Tensor) -> Tensor:
+        return torch.bincount(self._blocks_of(slots).flatten(), minlength=self.storage.blocks.count)
 
     def delete(self, slots: Tensor, *, in_sampler: bool = True) -> None:
         """Delete items, none twice; those that the sampler has deleted already with `in_sampler=False`."""

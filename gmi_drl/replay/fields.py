@@ -14,7 +14,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.trees import Tree, leaves_of, structure_of, tree_of
 
 ROW_ALIGNMENT = 8
-"""Rows are a multiple of this many bytes long, so that they can be copied as int64 and seen as any type."""
+"""Rows are a multiple of this many bytes long, so that they can be copied as int64, and of the largest item's."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,8 @@ class Signature:
         for field in self.of_column(column):
             offsets[field.name] = _rounded(end, field.dtype.itemsize)
             end = offsets[field.name] + field.bytes
-        return offsets, _rounded(end, ROW_ALIGNMENT)
+        largest = max(field.dtype.itemsize for field in self.of_column(column))
+        return offsets, _rounded(end, max(ROW_ALIGNMENT, largest))
 
 
 def _rounded(count: int, multiple: int) -> int:

@@ -70,6 +70,7 @@ class Items:
 
     def find(self, keys: Tensor) -> Tensor:
         """The slots of keys, -1 where there is no such item (any more)."""
+        keys = keys.to(torch.int64)
         slots = keys & _SLOTS
         inside = slots.clamp(max=self.capacity - 1)
         return torch.where((self.records[inside, KEY] == keys) & (keys > 0) & (slots == inside), slots, -1)

@@ -11,6 +11,9 @@ from gmi_drl.errors import GmiError, UsageError
 WAIT_S = 600.0
 """Seconds that an insert, a sample or a stream waits, unless its caller says otherwise."""
 
+_ROUNDING = 1e-6
+"""Part of an item by which sums may miss a bound: 81 x 0.1 is 8.1 in numbers that are rounded, too."""
+
 
 class ReplayTimeoutError(GmiError, TimeoutError):
     """A table could not serve a request within its time. The message has size, counters and what is missing.
@@ -73,13 +76,11 @@ class RateLimiter:
 
     def can_insert(self, count: int) -> bool:
         """Whether `count` items may be inserted now."""
-        now = self.counters
-        return now.size + count <= self.min_size or (now.inserts + count) * self.spi - now.samples <= self.max_diff
+        return self.inserts_allowed(count) >= count
 
     def can_sample(self, count: int) -> bool:
         """Whether `count` items may be sampled now."""
-        now = self.counters
-        return now.size >= self.min_size and now.inserts * self.spi - now.samples - count >= self.min_diff
+        return self.samples_allowed(count) >= count
 
     def inserts_allowed(self, count: int) -> int:
         """How many of `count` items may be inserted now."""
@@ -87,7 +88,7 @@ class RateLimiter:
         to_min_size = min(count, self.min_size - now.size)
         by_ratio = count
         if math.isfinite(self.max_diff):
-            by_ratio = min(count, math.floor((self.max_diff + now.samples) / self.spi) - now.inserts)
+            by_ratio = min(count, math.floor((self.max_diff + now.samples) / self.spi + _ROUNDING) - now.inserts)
         return max(to_min_size, by_ratio, 0)
 
     def samples_allowed(self, count: int) -> int:
@@ -97,7 +98,7 @@ class RateLimiter:
             return 0
         if not math.isfinite(self.min_diff):
             return count
-        return max(0, min(count, math.floor(now.inserts * self.spi - self.min_diff - now.samples)))
+        return max(0, min(count, math.floor(now.inserts * self.spi - self.min_diff - now.samples + _ROUNDING)))
 
     @property
     def most_at_once(self) -> float:

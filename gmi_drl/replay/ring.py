@@ -99,6 +99,9 @@ class Ring:
         self.limiter = limiter or MinSize(1)
         if self.limiter.min_size > steps * num_env:
             raise UsageError(f"min_size {self.limiter.min_size} is above {steps} steps x {num_env} environments")
+        if self.limiter.max_diff < float("inf"):
+            text = f"a ring lets no insert wait, but its limiter allows a difference of {self.limiter.max_diff:g}"
+            raise UsageError(f"{text} at most: take one without max_diff, such as MinSize")
         options: dict[str, Any] = {"placement": placement, "device": device}
         stored, total = self._stored(), steps * num_env
         if placement == "device":
@@ -107,8 +110,10 @@ class Ring:
             self.storage = make_storage(stored, total, **options)
         else:
             raise UsageError(f"update_size goes with the placement 'device', not {placement!r}")
+        self._kinds = {field.name: (torch.Size((num_env, *field.shape)), field.dtype) for field in stored.fields}
         self.device = self.storage.device
         self.written = 0
+        self._sampler = str(sampler or Uniform())
         if sampler is None or isinstance(sampler, Uniform):
             self._draws: UniformDraws | PrioritizedDraws = UniformDraws(self.device, seed)
         elif isinstance(sampler, Prioritized):
@@ -164,16 +169,16 @@ class Ring:
         first = (self.written % self.steps) * self.num_env
         stored = {name: value for name, value in fields.items() if name != "terminated"}
         stored["flags"] = flags_of(boundary, fields["terminated"], valid)
-        if self.written == 0:
+        if {name: (value.shape, value.dtype) for name, value in stored.items()} != self._kinds:
             self.storage.signature.check(stored, (self.num_env,))
-        self.storage.write(first, stored)
         counters = self.limiter.counters
         if self.written >= self.steps:
             counters.deletes += self.num_env
+            self.storage.await_gathers()  # they may read what is written over
+        self.storage.write(first, stored)
         counters.inserts += self.num_env
-        before = self.end
         self.written += 1
-        self._draws.added(self, first, before)
+        self._draws.added(self, first)
 
     def sample(self, count: int, *, out: RingBatch | None = None) -> RingBatch:
         """Draw `count` windows with replacement.
@@ -186,7 +191,7 @@ class Ring:
             ReplayTimeoutError: if the limiter does not allow it, or no window is complete: nothing is waited for.
         """
         if not self.can_sample(count):
-            why = self.limiter.why(count, "samples")
+            why = self._why(count)
             raise ReplayTimeoutError(f"{count} windows of {self.n_step} steps are not there: {why}")
         self.limiter.counters.samples += count
         keys, probabilities, windows = self._draws.draw(self, count)
@@ -223,6 +228,10 @@ class Ring:
         sizes = {"steps": min(self.written, self.steps), "num_env": self.num_env, "items": counters.size}
         return sizes | {"inserts": counters.inserts, "samples": counters.samples, "storage": self.storage.info()}
 
+    def close(self) -> None:
+        """Free the memory of the steps, where a placement does not free it with the object."""
+        self.storage.close()
+
     def facts(self) -> dict[str, Any]:
         """What must be the same where a state is loaded."""
         return {
@@ -231,13 +240,14 @@ class Ring:
             "num_env": self.num_env,
             "steps": self.steps,
             "n_step": self.n_step,
-            "draws": type(self._draws).__name__,
+            "sampler": self._sampler,
         }
 
     @contextmanager
     def snapshot(self) -> Iterator[dict[str, Any]]:
         """Everything that later samples depend on: nested dicts of tensors and numbers. They are not copied."""
         self.storage.flush()
+        self._draws.completed(self)
         filled = min(self.written, self.steps) * self.num_env
         yield {
             "rows": {column: words[:filled] for column, words in self.storage.rows.words.items()},
@@ -252,8 +262,13 @@ class Ring:
             words[: len(state["rows"][column])] = state["rows"][column]
         self.limiter.load_state_dict(state["limiter"])
         self.written = state["counts"]["written"]
-        self._draws.load_state_dict(state["draws"])
-        self._draws.spanned(self)
+        self._draws.load_state_dict(state["draws"], self)
+
+    def _why(self, count: int) -> str:
+        if self.limiter.can_sample(count):
+            pending = getattr(self.storage, "pending", 0)
+            return f"{self.written} steps of {self.num_env} environments were added, {pending} rows wait to be copied"
+        return self.limiter.why(count, "samples")
 
     def _stored(self) -> Signature:
         """What a row has: the step in one column, reward and flags in another, 8 bytes long."""

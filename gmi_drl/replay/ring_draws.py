@@ -37,11 +37,11 @@ class UniformDraws:
         self.generator = torch.Generator(device).manual_seed(seed)
         self._span = torch.zeros(2, dtype=torch.float64, device=device)  # first key, number of keys
 
-    def added(self, ring: "Ring", row: int, before: int) -> None:
-        """A step was written to the rows from `row` on; windows from the step `before` on were not complete before."""
-        self.spanned(ring)
+    def added(self, ring: "Ring", row: int) -> None:
+        """A step was written to the rows from `row` on."""
+        self.completed(ring)
 
-    def spanned(self, ring: "Ring") -> None:
+    def completed(self, ring: "Ring") -> None:
         """Note which windows there are, where a CUDA graph can read it."""
         if self.device.type != "cpu":
             self._span[0].fill_(ring.first * ring.num_env)
@@ -74,9 +74,10 @@ class UniformDraws:
         """The generator."""
         return {"generator": self.generator.get_state()}
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a generator."""
+    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
+        """Take over a generator. The ring has its steps already."""
         self.generator.set_state(state["generator"])
+        self.completed(ring)
 
     def _keys(self, ring: "Ring", count: int) -> Tensor:
         first, end = ring.first * ring.num_env, ring.end * ring.num_env
@@ -110,22 +111,24 @@ class PrioritizedDraws:
         self._is_drawn = torch.zeros(total, dtype=torch.bool, device=device)
         self._highest = torch.ones(1, dtype=torch.float64, device=device)
         self._each = torch.arange(num_env, device=device)
+        self._end = 0  # one after the last step whose windows have weights
 
-    def added(self, ring: "Ring", row: int, before: int) -> None:
-        """Windows that began in the rows from `row` on are gone; those from the step `before` on may be complete."""
-        self._uniform.spanned(ring)
+    def added(self, ring: "Ring", row: int) -> None:
+        """Windows that began in the rows from `row` on are gone; others may be complete."""
         gone = self._each + row
         self._is_drawn[gone] = False
         self._tree.set(gone, torch.zeros(self._num_env, dtype=torch.float64, device=gone.device))
-        for step in range(max(before, ring.first), ring.end):
+        self.completed(ring)
+
+    def completed(self, ring: "Ring") -> None:
+        """Give weights to windows that have become complete: of several steps where a device gets them at once."""
+        self._uniform.completed(ring)
+        for step in range(max(self._end, ring.first), ring.end):
             keys = self._each + step * self._num_env
             rows, is_valid = keys % ring.total, ring.windows_at(keys).is_valid
             self._is_drawn[rows] = is_valid
             self._tree.set(rows, weights_of(self._highest.expand(len(rows)), self._exponent) * is_valid)
-
-    def spanned(self, ring: "Ring") -> None:
-        """Note which windows there are, where a CUDA graph can read it."""
-        self._uniform.spanned(ring)
+        self._end = ring.end
 
     def mass(self, ring: "Ring") -> Tensor:
         """The sum of all weights, float64 `[]`."""
@@ -159,9 +162,10 @@ class PrioritizedDraws:
         levels = {f"level_{number}": level for number, level in enumerate(self._tree.levels)}
         return levels | {"is_drawn": self._is_drawn, "highest": self._highest} | self._uniform.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over a `state_dict` of the same sizes."""
+    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
+        """Take over a `state_dict` of the same sizes. The ring has its steps already: all windows have weights."""
         self._tree.load([state[f"level_{number}"] for number in range(len(self._tree.levels))])
         self._is_drawn.copy_(state["is_drawn"])
         self._highest.copy_(state["highest"])
-        self._uniform.load_state_dict(state)
+        self._uniform.load_state_dict(state, ring)
+        self._end = ring.end

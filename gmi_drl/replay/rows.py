@@ -1,6 +1,6 @@
 """Rows of bytes, in which the fields of a column lie side by side, and the fields as views of them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -47,6 +47,10 @@ class Rows:
                 for column in columns or signature.columns
             },
         )
+
+    def fits(self, lead: tuple[int, ...], columns: Iterable[str]) -> bool:
+        """Whether these are rows of these sizes, with these columns among theirs."""
+        return self.lead == lead and self.words.keys() >= set(columns)
 
     @property
     def lead(self) -> tuple[int, ...]:

@@ -26,13 +26,14 @@ class Stream:
         opened: Blocks that it has opened so far.
 
     Raises:
-        UsageError: if the storage was not made for items that long.
+        UsageError: if the storage was not made for items that long, or has fewer blocks than open streams.
     """
 
     def __init__(self, storage: Storage, longest: int | None = None, holder: int = 0) -> None:
         self._storage, self.longest, self._holder = storage, longest or storage.longest, holder
         if not 1 <= self.longest <= storage.longest:
             raise UsageError(f"items of {self.longest} steps: the storage was made for 1 to {storage.longest}")
+        storage.blocks.register(self)
         self.length = 0
         self._block: int | None = None
         self.opened = 0
@@ -51,17 +52,19 @@ class Stream:
 
         Raises:
             UsageError: if a field is missing, unknown or of another shape or type.
-            ReplayTimeoutError: if there was no room; the steps before it were written.
+            ReplayTimeoutError: if there was no room for all of them; then none is written.
 
         Insert the items that end with these steps before the next call: until then nobody writes over them.
         """
         self._storage.signature.check(fields)
         self.give_back_full()
         count = len(next(iter(fields.values())))
-        places, done = [], 0
+        needed = self._blocks_for(count)
+        blocks = self._storage.blocks.lease(needed, self._holder, timeout_s) if needed else []
+        places, done = [torch.empty(0, dtype=torch.int64)] if not count else [], 0
         while done < count:
             if self._next == self._end:
-                self._open_block(timeout_s)
+                self._open(blocks.pop(0))
             part = min(count - done, self._end - self._next)
             self._storage.write(self._next, {name: value[done : done + part] for name, value in fields.items()})
             places.append(torch.arange(self._next, self._next + part))
@@ -81,7 +84,7 @@ class Stream:
             ReplayTimeoutError: if no block became free.
         """
         if self._next == self._end:
-            self._open_block(timeout_s)
+            self._open(*self._storage.blocks.lease(1, self._holder, timeout_s))
         return self._next, self._end - self._next
 
     def advance(self, count: int) -> None:
@@ -125,6 +128,7 @@ class Stream:
         self.give_back_full()
         if self._block is not None:
             self._storage.blocks.end_lease([self._block])
+        self._storage.blocks.unregister(self)
         self._block, self._next, self._end, self.length = None, 0, 0, 0
 
     def state_dict(self) -> dict[str, int]:
@@ -138,10 +142,19 @@ class Stream:
         self._next, self._end, self.length = state["next"], state["end"], state["length"]
         self._holder = state["holder"]
 
-    def _open_block(self, timeout_s: float) -> None:
-        """Go on in a free block, with the steps that coming items may need."""
+    def _blocks_for(self, count: int) -> int:
+        """How many blocks have to be opened for so many steps."""
+        left = count - (self._end - self._next)
+        if left <= 0:
+            return 0
+        carried, size = self.longest - 1, self._storage.blocks.block_steps
+        first = size - min(self.length + count - left, carried)
+        return 1 + max(0, -(-(left - first) // (size - carried)))
+
+    def _open(self, block: int) -> None:
+        """Go on in a block that was leased, with the steps that coming items may need."""
         blocks = self._storage.blocks
-        (block,) = blocks.lease(1, self._holder, timeout_s)
+        blocks.register(self)  # again, if it was closed
         first, carried = block * blocks.block_steps, min(self.length, self.longest - 1)
         if carried:
             self._storage.copy(self._next - carried, first, carried)

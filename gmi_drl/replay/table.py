@@ -20,9 +20,6 @@ from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage, make_storage
 
-_EVICTED_FOR_ROOM = 64
-"""Items that are evicted at a time when the storage is full."""
-
 
 class Table:
     """Items with priorities that reference steps of a storage. All methods may be called by several threads.
@@ -78,7 +75,7 @@ class Table:
         self._waiting = {"inserts": 0, "samples": 0}
         self._is_closed = False
         if self.contents.evicts_for_room:
-            self.storage.blocks.make_room.append(self._make_room)
+            self.storage.blocks.tables.append(self)
 
     @property
     def size(self) -> int:
@@ -122,7 +119,7 @@ class Table:
                 released = self._leave()
             self._release(released)
             done = end
-        return torch.cat(keys) if len(keys) != 1 else keys[0]
+        return keys[0] if len(keys) == 1 else torch.cat([torch.empty(0, dtype=torch.int64), *keys])
 
     def sample(
         self,
@@ -142,7 +139,7 @@ class Table:
             distinct: Whether no item may be there twice.
             newer_than: Items of this version and older ones are not drawn, from now on. It never falls.
             timeout_s: Seconds to wait for the limiter.
-            out: A batch of an earlier call with the same sizes, whose rows are written over.
+            out: A batch of an earlier call, whose rows are written over if they have the sizes and columns of this one.
 
         Raises:
             UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
@@ -161,12 +158,12 @@ class Table:
         try:
             yield selection
         finally:
-            self.storage.blocks.end_reading(selection.ticket)
+            self.storage.end_reading(selection.ticket)
 
     def select(
         self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
     ) -> Selection:
-        """As `selected`; the caller gives the ticket to `storage.blocks.end_reading`."""
+        """As `selected`; the caller gives the ticket to `storage.end_reading`."""
         if not 1 <= count <= self.limiter.most_at_once:
             raise UsageError(f"table {self.name}: a sample has 1 to {self.limiter.most_at_once:g} items, not {count}")
         deadline = time.monotonic() + timeout_s
@@ -229,6 +226,18 @@ class Table:
                 "storage": self.storage.info(),
             } | {type(extension).__name__: extension.info() for extension in self.contents.extensions}
 
+    def references(self) -> tuple[Tensor, Tensor]:
+        """As in `Evicting`."""
+        with self.lock:
+            return self.contents.references()
+
+    def evict_from(self, blocks: Tensor) -> None:
+        """As in `Evicting`."""
+        with self.lock:
+            self.contents.evict_from(blocks)
+            released = self._leave()
+        self._release(released)
+
     def close(self) -> None:
         """End all waits, by `ReplayTimeoutError`."""
         with self.lock:
@@ -237,7 +246,7 @@ class Table:
 
     def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
         """The words and blocks of stretches, `[n, columns]` each."""
-        columns, of = len(self.signature.columns), self.storage.blocks
+        columns, of, first = len(self.signature.columns), self.storage.blocks, first.to(torch.int64)
         first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
         if not isinstance(length, int):
             length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
@@ -265,7 +274,7 @@ class Table:
         steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
         chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
         rows = out
-        if rows is None:
+        if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(first), longest), chosen):
             rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
         for name in chosen:
             number = names.index(name)
@@ -301,15 +310,6 @@ class Table:
     def _release(self, released: list[Tensor]) -> None:
         for blocks in released:
             self.storage.blocks.release(blocks)
-
-    def _make_room(self) -> bool:
-        """Evict some items, because the storage is full. Returns whether there were any."""
-        with self.lock:
-            count = min(self.size, _EVICTED_FOR_ROOM)
-            self.contents.evict(count)
-            released = self._leave()
-        self._release(released)
-        return count > 0
 
 
 def _checked(priority: float | Tensor, count: int) -> Tensor:

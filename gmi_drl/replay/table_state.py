@@ -49,8 +49,8 @@ class TableState:
                 f"{number}.name": table.name,
                 f"{number}.max_size": contents.max_size,
                 f"{number}.max_times_sampled": contents.max_times_sampled,
-                f"{number}.sampler": type(contents.sampler).__name__,
-                f"{number}.remover": type(contents.remover).__name__,
+                f"{number}.sampler": str(contents.sampler),
+                f"{number}.remover": str(contents.remover),
             }
         return facts
 

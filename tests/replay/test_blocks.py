@@ -67,20 +67,6 @@ def test_who_waits_is_served_when_a_block_is_free():
     timer.join()
 
 
-def test_tables_are_asked_for_room():
-    blocks = Blocks(1, 10)
-    blocks.lease(1, 0)
-    blocks.hold(torch.tensor([0]))
-    blocks.end_lease([0])
-
-    def evict():
-        blocks.release(torch.tensor([0]))
-        return True
-
-    blocks.make_room.append(evict)
-    assert blocks.lease(1, 1, timeout_s=0) == [0]
-
-
 def test_state_comes_back():
     blocks, again = Blocks(3, 10), Blocks(3, 10)
     blocks.lease(2, 5)

@@ -3,6 +3,7 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.rows import Rows
 from tests.replay.signatures import MIXED, mixed_steps
 
 TREE = {"a": {"b": [torch.zeros(2), torch.zeros((), dtype=torch.bool)]}, "c": (torch.zeros(1, dtype=torch.uint8),)}
@@ -87,3 +88,12 @@ def test_wrong_signatures_are_refused():
         Signature((Field("a", (0,)),))
     with pytest.raises(UsageError, match="a: int"):
         Signature.from_example({"a": 3})
+
+
+def test_rows_are_a_multiple_of_their_largest_number():
+    signature = Signature((Field("wide", (), torch.complex128), Field("small")))
+    assert signature.row_bytes("step") == 32
+    rows = Rows.empty(signature, (3,))
+    rows.fields["wide"].copy_(torch.tensor([1j, 2j, 3j]))
+    rows.fields["small"].fill_(5.0)
+    assert rows.fields["wide"].tolist() == [1j, 2j, 3j]

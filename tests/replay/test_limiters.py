@@ -88,3 +88,17 @@ def test_counters_come_back_and_reset():
     assert again.counters.size == 3
     again.reset()
     assert again.counters == Counters()
+
+
+@pytest.mark.parametrize("spi", [0.1, 0.3, 1 / 3, 1.1, 4.1])
+def test_what_is_rounded_allows_the_last_item(spi):
+    """Whoever waits for one item is then allowed one, and sums that meet a bound but for rounding are within."""
+    limiter = SampleToInsertRatio(spi, 1, 2.0 * max(1.0, spi))
+    for samples in range(200):
+        counted(limiter, samples=samples)
+        last = round((limiter.max_diff + samples) / spi, 6) // 1
+        for inserts in range(max(1, int(last) - 2), int(last) + 2):
+            counted(limiter, inserts, samples)
+            assert limiter.can_insert(1) == (limiter.inserts_allowed(5) > 0) == (inserts + 1 <= last)
+            assert limiter.can_sample(1) == (limiter.samples_allowed(5) > 0)
+    assert counted(SampleToInsertRatio(0.1, 1, 1.0), inserts=80, samples=7).inserts_allowed(9) == 1

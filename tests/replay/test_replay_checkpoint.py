@@ -9,7 +9,7 @@ from gmi_drl.replay import checkpoint
 from gmi_drl.replay.checkpoint import INDEX, ROWS, STATE, restore, save
 from gmi_drl.replay.limiters import MinSize, SampleToInsertRatio
 from gmi_drl.replay.ring import Ring
-from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, Prioritized, Uniform
+from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, Prioritized, TopK, Uniform
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table_state import TableState
@@ -82,9 +82,21 @@ def test_another_source_is_refused_with_all_differences(tmp_path):
     other = numbered_table(max_size=41, sampler=Uniform(), storage=make_storage(NUMBERED, 300, longest=3))
     with pytest.raises(UsageError) as caught:
         restore(tmp_path / "a", TableState(other))
-    for text in ("max_size was 40, is 41", "sampler was Prioritized, is Uniform", "streams was 1, is 0"):
+    for text in ("max_size was 40, is 41", "sampler was Prioritized(0.6), is Uniform", "streams was 1, is 0"):
         assert text in str(caught.value)
     assert other.size == 0
+
+
+def test_selectors_with_other_arguments_are_refused(tmp_path):
+    table, stream, source = made(Prioritized(0.5))
+    play(table, stream, 1)
+    save(tmp_path / "a", source, 0)
+    with pytest.raises(UsageError, match=r"sampler was Prioritized\(0.5\), is Prioritized\(1.0\)"):
+        restore(tmp_path / "a", made(Prioritized(1.0))[2])
+    save(tmp_path / "b", Ring(STEP, 3, 12, sampler=Prioritized(0.5)), 0)
+    with pytest.raises(UsageError, match=r"sampler was Prioritized\(0.5\), is Uniform"):
+        restore(tmp_path / "b", Ring(STEP, 3, 12))
+    assert [str(selector) for selector in (TopK(3), MaxHeap())] == ["TopK(3)", "MaxHeap"]
 
 
 def test_altered_checkpoints_are_refused(tmp_path):

@@ -7,7 +7,7 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
-from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError
+from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError, SampleToInsertRatio
 from gmi_drl.replay.ring import Ring
 from gmi_drl.replay.selectors import Fifo, Prioritized
 
@@ -198,6 +198,7 @@ def test_it_goes_on_from_its_state():
         ({"limiter": MinSize(99)}, "min_size 99 is above 12 steps x 3"),
         ({"update_size": 4}, "goes with the placement 'device'"),
         ({"update_size": 99, "placement": "device"}, "update_size is 99"),
+        ({"limiter": SampleToInsertRatio(1.0, 4, 4.0)}, "no insert wait, but its limiter allows a difference of 8"),
         ({"sampler": Fifo()}, "not by Fifo"),
     ],
 )
@@ -206,3 +207,35 @@ def test_what_does_not_go_together_is_refused(arguments, told):
         Ring(STEP, N, STEPS, **arguments)
     with pytest.raises(UsageError, match="reward float32"):
         Ring(Signature((Field("obs"),)), N, STEPS)
+
+
+def test_steps_that_reach_a_device_together_are_all_drawn():
+    ring, history = made(1, sampler=Prioritized(1.0), placement="device", update_size=2 * N + 1), History(7, 0, 0)
+    for _ in range(STEPS):
+        add(ring, history)
+    with ring.snapshot() as state:
+        assert ring.sample(400).keys.unique().tolist() == list(range(ring.end * N))
+        again = made(1, sampler=Prioritized(1.0), placement="device", update_size=2 * N + 1)
+        again.load_state_dict(state)
+    for _ in range(4):
+        add(ring, history)
+    assert ring.sample(400).keys.unique().tolist() == list(range(ring.first * N, ring.end * N))
+    assert again.sample(400).keys.unique().tolist() == list(range(again.end * N))
+
+
+def test_every_step_is_checked():
+    ring, history = made(1), History(2)
+    add(ring, history)
+    for change in ({"obs": torch.zeros(1, 2)}, {"obs": torch.zeros(N, 2, dtype=torch.float64)}, {"action": None}):
+        fields, boundary, valid = history.step()
+        fields = {name: value for name, value in (fields | change).items() if value is not None}
+        with pytest.raises(UsageError, match=r"obs is|action is missing"):
+            ring.add(fields, boundary, valid)
+    assert ring.written == 1
+
+
+def test_a_ring_that_waits_for_copies_says_so():
+    ring, history = made(1, placement="device", update_size=4 * N), History(2)
+    add(ring, history)
+    with pytest.raises(ReplayTimeoutError, match="1 steps of 3 environments were added, 3 rows wait to be copied"):
+        ring.sample(1)

@@ -72,3 +72,34 @@ def test_it_goes_on_from_its_state():
     assert again.append(numbered_steps(1, 3)).tolist() == [3]
     again.close()
     assert storage.blocks.free == storage.blocks.count
+
+
+def test_steps_that_find_no_room_are_not_written_in_part():
+    storage = make_storage(NUMBERED, 200, longest=4)
+    size = storage.blocks.block_steps
+    stream, other = Stream(storage), Stream(storage, holder=1)
+    first = stream.append(numbered_steps(5))
+    other.append(numbered_steps((storage.blocks.count - 2) * (size - 3)))
+    before, free = stream.state_dict(), storage.blocks.free
+    with pytest.raises(ReplayTimeoutError):
+        stream.append(numbered_steps(2 * size, 5), timeout_s=0.01)
+    assert (stream.state_dict(), storage.blocks.free) == (before, free)
+    other.close()
+    places = torch.cat((first, stream.append(numbered_steps(2 * size, 5))))
+    assert [numbers(storage, place, 1)[0] for place in places.tolist()] == list(range(2 * size + 5))
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4])
+def test_just_the_blocks_that_are_needed_are_leased(longest):
+    for count in range(1, 110):
+        storage = make_storage(NUMBERED, 300, longest=longest)
+        stream = Stream(storage)
+        stream.append(numbered_steps(3))
+        stream.append(numbered_steps(count))
+        assert storage.blocks.count - storage.blocks.free == len(stream.held)
+
+
+def test_nothing_is_appended_where_there_is_nothing():
+    stream = Stream(make_storage(NUMBERED, 200))
+    assert stream.append(numbered_steps(0)).shape == (0,)
+    assert stream.held == []

@@ -203,7 +203,7 @@ def test_what_does_not_go_together_is_refused():
 def test_a_full_storage_evicts_but_a_queue_waits():
     for limiter, evicts in ((MinSize(1), True), (Queue(10_000), False)):
         storage = make_storage(NUMBERED, 200)
-        table = numbered_table(max_size=10_000, limiter=limiter, storage=storage)
+        table = numbered_table(max_size=10_000, limiter=limiter, storage=storage, max_times_sampled=int(not evicts))
         stream = Stream(storage)
         for _ in range(storage.steps):
             add(table, [1], stream=stream)
@@ -268,3 +268,38 @@ def test_a_sample_of_unlike_lengths_has_zeros_past_the_shorter_item(length):
     order = lengths.argsort()
     assert lengths[order].tolist() == [1, length]
     assert batch.fields["number"][order].tolist() == [[1] + [0] * (length - 1), list(range(2, 2 + length))]
+
+
+def test_a_batch_of_other_sizes_is_not_written_over():
+    table = numbered_table(sampler=Lifo(), storage=make_storage(NUMBERED, 100, longest=3))
+    first = Stream(table.storage).append({"number": torch.arange(1, 9)})
+    wanted, batch = {2: [[1, 2]], 3: [[3, 4, 5]], 1: [[6]]}, None
+    for start, length in ((0, 2), (2, 3), (5, 1)):
+        table.insert(first[start : start + 1], length, 1.0)
+        batch = table.sample(1, out=batch)
+        assert batch.fields["number"].tolist() == wanted[length]
+    assert table.sample(2, out=batch).fields["number"].tolist() == [[6], [6]]
+
+
+def test_a_batch_of_other_columns_is_not_written_over():
+    table = Table("mixed", MIXED, sampler=Fifo(), remover=Lifo(), max_size=5, limiter=MinSize(1))
+    table.insert(Stream(table.storage).append(mixed_steps(2)), 1, 1.0)
+    whole = table.sample(1)
+    assert list(table.sample(1, columns=("image",), out=whole).fields) == ["image"]
+    assert set(table.sample(1, out=table.sample(1, columns=("image",))).fields) == set(whole.fields)
+
+
+def test_nothing_is_inserted_where_there_is_nothing():
+    table = numbered_table()
+    assert add(table, [1]).shape == (1,)
+    assert table.insert(torch.zeros(0, dtype=torch.int64), 1, 1.0).shape == (0,)
+    table.storage.blocks.drop(7)
+    assert table.size == 1
+
+
+def test_places_and_keys_may_be_of_any_integer_type():
+    table = numbered_table(max_size=1000, sampler=Fifo())
+    places = Stream(table.storage).append({"number": torch.arange(300)})
+    keys = table.insert(places[200:201].to(torch.int32), torch.tensor([1], dtype=torch.int32), 1.0)
+    assert numbers_of(table.sample(1)) == [200]
+    assert table.update(keys.to(torch.int32), 2.0) == 0  # the high bits of a key are lost

@@ -24,6 +24,10 @@ class Selector(ABC):
     """Whether `select_distinct(n)` is what n selections with a deletion after each would be. If not, tables evict items
     one by one."""
 
+    def __str__(self) -> str:
+        """Its class with its arguments: what must be the same where a checkpoint is restored."""
+        return type(self).__name__
+
     def open(self, capacity: int) -> None:
         """Make room for slots from 0 to `capacity - 1`."""
         self.capacity = capacity

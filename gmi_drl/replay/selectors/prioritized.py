@@ -25,6 +25,9 @@ class Prioritized(Selector):
             raise UsageError(f"the exponent of priorities must be 0 or more, not {exponent}")
         self.exponent = exponent
 
+    def __str__(self) -> str:
+        return f"Prioritized({self.exponent})"
+
     def open(self, capacity: int) -> None:
         """Make room for slots from 0 to `capacity - 1`."""
         self._tree = SumTree(capacity)

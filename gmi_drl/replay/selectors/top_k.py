@@ -26,6 +26,9 @@ class TopK(Selector):
             raise UsageError(f"k must be 1 at least, not {k}")
         self.k = k
 
+    def __str__(self) -> str:
+        return f"TopK({self.k})"
+
     def clear(self) -> None:
         """All items are gone."""
         self._priorities = torch.full((self.capacity,), -1.0, dtype=torch.float64)  # of an item: 0 or more

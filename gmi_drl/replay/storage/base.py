@@ -95,7 +95,7 @@ class Storage:
             length: Steps of all, or of each `[B]`.
             longest: T, where `length` is a tensor; None for its maximum.
             columns: Which; None for all.
-            out: Rows of an earlier call with the same sizes, which are written over.
+            out: Rows of an earlier call, which are written over if they have these sizes and columns.
             stride: Distance of a step to the next one.
 
         Returns:
@@ -103,7 +103,7 @@ class Storage:
         """
         steps = length if isinstance(length, int) else longest or int(length.max())
         names = columns or self.signature.columns
-        if out is None:
+        if out is None or not out.fits((len(first), steps), names):
             out = Rows.empty(self.signature, (len(first), steps), device=self.device, columns=names)
         places = first
         if steps > 1:
@@ -120,6 +120,13 @@ class Storage:
     def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
         """Copy the rows at `places [M]` of a column to `out [M, words]`."""
         torch.index_select(self.rows.words[column], 0, places, out=out)
+
+    def end_reading(self, ticket: int) -> None:
+        """End what `blocks.begin_reading` began, after the last `gather` for it."""
+        self.blocks.end_reading(ticket)
+
+    def await_gathers(self) -> None:
+        """Wait until nothing reads rows any more for a `gather` that has returned."""
 
     def seal(self, block: int) -> None:
         """A block is complete: nobody writes to it until it is leased again."""

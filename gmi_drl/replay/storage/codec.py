@@ -96,7 +96,7 @@ class CodecStorage(Storage):
 
     def info(self) -> dict[str, float]:
         """Bytes that are used now, and `saved`, the part that compression saves of complete blocks."""
-        coded = sum(len(content) for block in self._coded.values() for content in block.values())
+        coded = sum(len(content) for block in list(self._coded.values()) for content in block.values())
         raw = len(self._coded) * self._block_bytes
         used = coded + len(self._raw) * self._block_bytes
         return super().info() | {"bytes": used, "saved": 1 - coded / raw if raw else 0.0}

@@ -5,6 +5,7 @@ Not yet run on a GPU.
 
 from types import SimpleNamespace
 from typing import ClassVar
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -45,20 +46,40 @@ class PinnedStorage(SharedStorage):
             raise UsageError(f"the placement 'pinned' is read by a GPU, not by {device}: take 'cpu' or 'shared'")
         super().__init__(signature, steps, longest=longest, device=device, descriptor=descriptor)
         self._on_gpu: dict[str, Tensor] = {}
+        self._unregistering: list[finalize[..., PinnedStorage]] = []
+        self._gathered: torch.cuda.Event | None = None
         for column, rows in self.rows.words.items():
             if refused := try_to_register(rows):
                 self.close()
                 raise MachineError(f"{refused}: take the placement 'shared' or 'device'")
+            self._unregistering.append(finalize(self, unregister, rows))
+            self._unregistering[-1].atexit = False  # then the driver may be gone, and the memory goes anyway
             self._on_gpu[column] = _seen_by_gpu(rows, self.device)
 
     def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
         torch.index_select(self._on_gpu[column], 0, places.to(self.device, non_blocking=True), out=out)
+        self._gathered = self._queued()
+
+    def end_reading(self, ticket: int) -> None:
+        """End a reading when the GPU has gathered what was queued for it: `gather` returns before."""
+        self.blocks.end_reading_when(self._queued().query, ticket)
+
+    def await_gathers(self) -> None:
+        """Wait until the GPU has read what `gather` was called for."""
+        if self._gathered is not None:
+            self._gathered.synchronize()
+
+    def _queued(self) -> torch.cuda.Event:
+        """An event that comes when all that is queued now is done."""
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record(torch.cuda.current_stream(self.device))
+        return event
 
     def close(self) -> None:
-        """Unregister the memory, and close its descriptor."""
-        while self._on_gpu:
-            column, _ = self._on_gpu.popitem()
-            unregister(self.rows.words[column])
+        """Unregister the memory, and close its descriptor. Without it both are done with the object."""
+        self._on_gpu.clear()
+        for unregistering in self._unregistering:
+            unregistering()
         super().close()
 
 

@@ -3,6 +3,7 @@
 import mmap
 import os
 from typing import ClassVar
+from weakref import finalize
 
 import torch
 from torch import Tensor
@@ -49,10 +50,11 @@ class SharedStorage(Storage):
         size = sum(self._column_bytes(column) for column in self.signature.columns)
         if self._is_own:
             self.descriptor = create_empty("gmi-drl-replay")
+            self._closing = finalize(self, os.close, self.descriptor)
             try:
                 allocate(self.descriptor, 0, size, f"{self.steps} steps of replay", "use fewer steps")
             except BaseException:
-                os.close(self.descriptor)
+                self.close()
                 raise
         elif (found := os.fstat(self.descriptor).st_size) != size:
             raise UsageError(f"the shared memory has {found} bytes, {self.steps} steps of this signature have {size}")
@@ -72,7 +74,10 @@ class SharedStorage(Storage):
         return columns
 
     def close(self) -> None:
-        """Close the descriptor, if this process made it. The memory stays until its last mapping is gone."""
-        if self._is_own and self.descriptor >= 0:
-            os.close(self.descriptor)
+        """Close the descriptor, if this process made it. The memory stays until its last mapping is gone.
+
+        Without it the descriptor is closed with the object.
+        """
+        if self._is_own:
+            self._closing()
             self.descriptor = -1

@@ -171,3 +171,19 @@ def test_more_than_the_host_has_is_refused():
 def test_what_does_not_go_together_is_refused(options, told):
     with pytest.raises(UsageError, match=told):
         make_storage(NUMBERED, **({"steps": 10} | options))
+
+
+def test_it_tells_its_bytes_while_a_stream_completes_a_block():
+    storage = make_storage(NUMBERED, 200, codec="zlib")
+    for block in range(2):
+        storage.write(block * storage.blocks.block_steps, {"number": torch.arange(3)})
+    storage.seal(0)
+
+    class Sealing(dict):
+        def values(self):
+            if 1 in storage._raw:
+                storage.seal(1)
+            return super().values()
+
+    storage._coded[0] = Sealing(storage._coded[0])
+    assert storage.info()["bytes"] > 0
