@@ -19,8 +19,12 @@ if TYPE_CHECKING:
     from gmi_drl.scheduler.objective import Objective
     from gmi_drl.scheduler.profile import Profile
     from gmi_drl.templates import Template
+    from gmi_drl.workload import TaskSpec
 
 DEFAULT_NUM_ENV = 256
+IMAGES_NUM_ENV = 8
+"""Environments of a GMI unless told; the second of images."""
+
 RAY = "ray"
 CPU_BUDGET_S = 60
 GPU_BUDGET_S = 300
@@ -183,6 +187,11 @@ def refuse(why: str, excluded: Mapping[str, object]) -> None:
         raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
 
+def usual_num_env(task: "TaskSpec") -> int:
+    """Environments of a GMI unless told: whole worlds."""
+    return task.whole_worlds(IMAGES_NUM_ENV if task.observation.of_kind("image") else DEFAULT_NUM_ENV)
+
+
 def node_of(node_file: Path | None) -> "Node":
     """The machine in a node file, or this one."""
     if node_file is None:
@@ -213,7 +222,7 @@ def even_plan(
     from gmi_drl.profiler.speeds import known_communication
 
     spec = task_spec(task)
-    num_env = num_env or spec.whole_worlds(DEFAULT_NUM_ENV)
+    num_env = num_env or usual_num_env(spec)
     learner = learner or default_config(spec, template.usual_learner).learner
     return scheduler.Plan(
         scheduler.plan(
@@ -293,7 +302,7 @@ def measured_plan(options: PlanOptions, node: "Node") -> "Plan":
         num_env=options.num_env,
         keep_batch=options.keep_batch,
         backends=backends,
-        agents=spec.agents,
+        task=spec,
     )
     for remark in remarks:
         say(remark)

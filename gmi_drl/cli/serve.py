@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
-from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
+from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV, IMAGES_NUM_ENV, usual_num_env
 from gmi_drl.cli.options import (
     apply_mig_option,
     backend_option,
@@ -36,7 +36,7 @@ SHOWN = 16
 @click.option(
     "--num-env",
     type=click.IntRange(1, MOST_ENVIRONMENTS),
-    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
+    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}, of images {IMAGES_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @backend_option("the layout's")
@@ -88,8 +88,7 @@ def serve(
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        usual = task_spec(task, config.task).whole_worlds(DEFAULT_NUM_ENV)
-        chosen = make_layout(task, num_env or usual, gmis_per_gpu, TCG)
+        chosen = make_layout(task, num_env or usual_num_env(task_spec(task, config.task)), gmis_per_gpu, TCG)
     chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
     check_apply_mig(chosen, options["apply_mig"])
@@ -113,7 +112,7 @@ def serve(
 
 def _announce(layout: "Layout", *, is_usual: bool) -> None:
     """Print that serving has begun, and which option sets the number of environments if none did."""
-    each = f": {DEFAULT_NUM_ENV} each (--num-env)" if is_usual else ""
+    each = f": {layout.gmis[0].num_env} each (--num-env)" if is_usual else ""
     gmis = counted(len(layout.gmis), "GMI")
     say(f"Serving {layout.task} on {gmis} with {counted(layout.num_env, 'environment')}{each}")
 

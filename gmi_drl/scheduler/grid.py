@@ -11,6 +11,10 @@ from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.scheduler.profile import Profile
 from gmi_drl.templates import devices_of, require_division
 from gmi_drl.units import counted
+from gmi_drl.workload import TaskSpec
+
+FEWER_OF_IMAGES = 16
+"""Images take a hundred times longer to learn from than vectors, and have horizons of 128: 8 environments at least."""
 
 
 def grid_of(num_envs: Mapping[int, Sequence[int]], backend: str = PROCESS.name) -> tuple[Cut, ...]:
@@ -29,9 +33,14 @@ def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
     return (*grid, *(capped for cut in grid for capped in otherwise_capped(cut)))
 
 
-def num_envs_of(node: Node) -> tuple[int, ...]:
-    """The numbers of environments to try on the devices of a node, ascending."""
-    return GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
+def num_envs_of(node: Node, task: TaskSpec | None = None) -> tuple[int, ...]:
+    """The numbers of environments to try on the devices of a node, ascending: whole worlds, and fewer of images."""
+    usual = GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
+    if task is None:
+        return usual
+    if task.observation.of_kind("image"):
+        usual = tuple(count // FEWER_OF_IMAGES for count in usual)
+    return tuple(dict.fromkeys(map(task.whole_worlds, usual)))
 
 
 def search_grid(
@@ -42,7 +51,7 @@ def search_grid(
     num_env: int | None = None,
     keep_batch: int | None = None,
     backends: Sequence[str] = (PROCESS.name,),
-    agents: int = 1,
+    task: TaskSpec | None = None,
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, the most important cuts first, since the budget may not suffice for all.
 
@@ -57,7 +66,7 @@ def search_grid(
         num_env: The only number of environments of a GMI to try.
         keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon.
         backends: The backends to try.
-        agents: Agents of a world, each of which is an environment: only whole worlds are tried.
+        task: The task; without one the numbers for vectors and one agent are tried.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -69,8 +78,7 @@ def search_grid(
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        usual = tuple(agents * count for count in num_envs_of(node))
-        return _by_all({size: (num_env,) if num_env else usual for size in sizes}, divisions)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node, task) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:

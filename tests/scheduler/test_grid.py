@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from gmi_drl.errors import NoFeasiblePlanError
@@ -8,6 +10,8 @@ from gmi_drl.scheduler import grid_of, num_envs_of, profile_grid, search_grid, w
 from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, NUM_ENVS
 from gmi_drl.scheduler.grid import otherwise_capped
 from gmi_drl.scheduler.profile import Profile
+from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import image
 
 SMALL = Node(name="small", cpu=Cpu(cores=4, memory_gib=8))
 LARGE = Node(name="large", gpus=Gpus(model="X", count=2), cpu=Cpu(cores=64, memory_gib=8))
@@ -53,3 +57,10 @@ def test_a_profiles_grid_is_what_the_node_can_hold():
     profile = parse(Profile, {"task": "ant", "learner": "ppo", "node": "n", "points": points}, "profile")
     assert profile_grid(profile, SMALL, 16) == (Cut(1, 128), Cut(2, 32), Cut(2, 64))
     assert profile_grid(profile, SMALL, 16, keep_batch=2048) == (Cut(1, 128), Cut(2, 64))
+
+
+def test_images_have_fewer_environments_and_worlds_are_whole():
+    games = replace(TASK_SPECS["ant"], observation=image(4, 84, 84))
+    assert num_envs_of(SMALL, games)[:3] == (8, 16, 32)
+    assert num_envs_of(SMALL, replace(TASK_SPECS["ant"], agents=3))[:2] == (129, 258)
+    assert num_envs_of(SMALL, TASK_SPECS["ant"]) == num_envs_of(SMALL)

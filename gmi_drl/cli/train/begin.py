@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gmi_drl.cli.layouts import check_apply_mig, make_layout, read_layout, with_backend
-from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
+from gmi_drl.cli.make_plan import usual_num_env
 from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run, run_of
@@ -51,7 +51,7 @@ def _new_run(options: TrainOptions) -> "TrainingJob":
         check_early(task, kind, early, options)
         spec = task_spec(task, early.task)
         config = apply_options(default_config(spec, kind), options)
-        num_env = options.num_env or spec.whole_worlds(DEFAULT_NUM_ENV)
+        num_env = options.num_env or usual_num_env(spec)
         chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner)
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV
+from gmi_drl.cli.make_plan import DEFAULT_NUM_ENV, IMAGES_NUM_ENV
 from gmi_drl.cli.options import (
     algo_option,
     apply_mig_option,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--num-env",
     type=click.IntRange(1, MOST_ENVIRONMENTS),
-    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}]",
+    help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}, of images {IMAGES_NUM_ENV}]",
 )
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
 @backend_option("the layout's")

@@ -71,7 +71,7 @@ def make_task(
     settings: TaskSettings = USUAL_SETTINGS,
     films: bool = False,
 ) -> AtariTask:
-    """Make the task `atari:REST`; `rest` is a game as `Pong`, `MsPacman` or `ms_pacman`.
+    """Make the task `atari:REST`; `rest` is the name of a game: Pong, MsPacman or ms_pacman.
 
     Raises:
         UsageError: There is no such game.

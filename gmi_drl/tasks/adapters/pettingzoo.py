@@ -24,7 +24,7 @@ INSTALL = "pip install 'gmi-drl[pettingzoo]'"
 
 
 class ParallelTask(AdaptedTask):
-    """Worlds of PettingZoo's `ParallelEnv` as a `Task`.
+    """Parallel worlds of PettingZoo as a `Task`.
 
     Args:
         worlds: E worlds. They are reset.

@@ -124,3 +124,23 @@ def test_mail_is_counted_by_its_tensors():
         mail.send(("step", {"obs": torch.zeros(3), "more": [torch.zeros(2, dtype=torch.bool)]}), 1)
         assert mail.nbytes == 14 and other.nbytes == 0
         assert other.recv(0)[0] == "step"
+
+
+def test_rewards_and_ends_of_the_simulator_itself_are_told_too():
+    def own(task):
+        step = task.step
+
+        def stepped(action):
+            obs, reward, terminated, truncated, info = step(action)
+            return obs, reward.sign(), terminated, truncated, info | {"own_reward": reward, "own_end": terminated}
+
+        task.step = stepped
+        return task
+
+    tasks, others = [own(task) for task in worlds()], worlds()
+    with remote(*tasks) as (task, _):
+        action = actions(task, 1)[0]
+        _, reward, terminated, _, info = task.step(action)
+        plain = torch.cat([one.step(part)[1] for one, part in zip(others, torch.split(action, SIZES), strict=True)])
+        assert torch.equal(info["own_reward"], plain) and torch.equal(reward, plain.sign())
+        assert torch.equal(info["own_end"], terminated) and info["own_end"].dtype == torch.bool
