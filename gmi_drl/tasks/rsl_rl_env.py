@@ -8,6 +8,7 @@ from torch import Tensor
 
 from gmi_drl.errors import MachineError
 from gmi_drl.tasks.task import Task, groups_of
+from gmi_drl.workload.spaces import group_kinds
 
 try:
     from tensordict import TensorDict
@@ -23,7 +24,8 @@ class RslRlEnv:
         env = RslRlEnv(gmi_drl.tasks.make("ant", num_env=4096, threads=8))
         OnPolicyRunner(env, train_cfg, log_dir="logs").learn(1000, init_at_random_ep_len=True)
 
-    The task's observations are the group `policy`; Isaac Lab and mjlab add their other groups.
+    The task's observations are the group `policy`, or a group for each part; Isaac Lab and mjlab add their other
+    groups.
 
     rsl_rl cannot leave a transition out. So a step in which an environment goes bad is an end with reward 0 and no
     bootstrap. Other steps that are not valid (a simulator begins an episode, or goes on with a failed one) are
@@ -64,8 +66,10 @@ class RslRlEnv:
         self.task.episode_length.copy_(steps)
 
     def get_observations(self) -> TensorDict:
-        """The current observations `[N, O]` by group. `policy` is a copy: rsl_rl stores it after the next step."""
-        return TensorDict({**groups_of(self.task), "policy": self.task.obs.clone()}, batch_size=[self.num_envs])
+        """The current observations `[N, ...]` by group. Those of the task are copies: rsl_rl stores them later."""
+        own = group_kinds(self.task.spec.observation)
+        groups = {name: seen.clone() if name in own else seen for name, seen in groups_of(self.task).items()}
+        return TensorDict(groups, batch_size=[self.num_envs])
 
     def step(self, actions: Tensor) -> tuple[TensorDict, Tensor, Tensor, dict[str, Any]]:
         """Step every environment once.

@@ -8,6 +8,8 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.observations import parts_of
+from gmi_drl.workload.spaces import POLICY, group_kinds
 
 
 class Task(Protocol):
@@ -85,8 +87,16 @@ def own_outcome(reward: Tensor, ended: Tensor, info: Mapping[str, Tensor]) -> tu
 
 
 def groups_of(task: Task) -> dict[str, Tensor]:
-    """The current observations `[N, ...]` by group: `policy`, which is `obs`, and the simulator's other groups."""
-    return {**getattr(task, "groups", {}), "policy": task.obs}
+    """The current observations `[N, ...]` by group, for rsl_rl: the simulator's groups, and those of `group_kinds`.
+
+    `policy` is the whole observation where it is one part or vectors alone. Of several parts each is a group. Images
+    are float32 in [0, 1].
+    """
+    observation = task.spec.observation
+    parts = parts_of(task.obs, observation) | {POLICY: task.obs}
+    kinds = group_kinds(observation)
+    groups = {name: parts[name] if kind == "vector" else parts[name] / 255 for name, kind in kinds.items()}
+    return {**getattr(task, "groups", {}), **groups}
 
 
 def knows_final_obs(task: Task) -> bool:

@@ -12,6 +12,9 @@ NumberType = Literal["float32", "uint8"]
 
 NUMBER_BYTES: dict[NumberType, int] = {"float32": 4, "uint8": 1}
 
+POLICY = "policy"
+"""The usual name of an observation that is one part, which is that of rsl_rl."""
+
 _TYPES: dict[PartKind, NumberType] = {"vector": "float32", "image": "uint8", "mask": "uint8"}
 
 ALIGNMENT = 4
@@ -160,12 +163,23 @@ class Action:
         return " and ".join([*numbers, *choices])
 
 
-def vector(size: int, name: str = "policy") -> Observation:
+def group_kinds(observation: Observation) -> dict[str, PartKind]:
+    """The groups that rsl_rl gets of an observation, with their kinds: each part but masks, or the whole as `POLICY`.
+
+    Of vectors alone the whole is a group besides.
+    """
+    parts: dict[str, PartKind] = {part.name: part.kind for part in observation.parts if part.kind != "mask"}
+    if len(observation.parts) == 1:
+        return dict.fromkeys([POLICY], observation.parts[0].kind)
+    return {POLICY: "vector", **parts} if observation.is_vector else parts
+
+
+def vector(size: int, name: str = POLICY) -> Observation:
     """An observation that is one vector."""
     return Observation((Part(name, (size,)),))
 
 
-def image(*shape: int, name: str = "policy") -> Observation:
+def image(*shape: int, name: str = POLICY) -> Observation:
     """An observation that is one image `[C, H, W]`."""
     return Observation((Part(name, shape, "image"),))
 

@@ -1,7 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from gmi_drl.tasks import make
+from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Observation, Part, continuous
 
 pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
 
@@ -89,3 +94,54 @@ def test_rsl_rls_own_runner_trains_a_wrapped_task():
     before = [parameter.clone() for parameter in runner.alg.actor.parameters()]
     runner.learn(1, init_at_random_ep_len=True)
     assert not any(map(torch.equal, before, runner.alg.actor.parameters()))
+
+
+def test_rsl_rls_networks_with_convolutions_and_memories_learn_from_parts():
+    """rsl_rl's own runner with its own classes, from vectors and images in one observation."""
+    from rsl_rl.runners import OnPolicyRunner
+
+    seen = Observation((Part("joints", (3,)), Part("camera", (2, 12, 12), "image")))
+    task = Parts(replace(TASK_SPECS["ant"], observation=seen, action=continuous(2)))
+    env = RslRlEnv(task)
+    obs = env.get_observations()
+    assert {name: obs[name].dtype for name in ("joints", "camera")} == dict.fromkeys(
+        ("joints", "camera"), torch.float32
+    )
+    assert obs["camera"].min() >= 0 and obs["camera"].max() <= 1 and "policy" not in obs
+    gaussian = {"class_name": "GaussianDistribution", "init_std": 1.0, "std_type": "log"}
+    filters = {"output_channels": [4], "kernel_size": 3, "stride": 2}
+    network = {"class_name": "CNNModel", "hidden_dims": [8], "activation": "elu", "cnn_cfg": filters}
+    memory = {"class_name": "RNNModel", "hidden_dims": [8], "activation": "elu", "rnn_type": "gru", "rnn_hidden_dim": 8}
+    for actor, critic, groups in ((network, network, ["joints", "camera"]), (memory, memory, ["joints"])):
+        runner = OnPolicyRunner(
+            env,
+            {
+                "num_steps_per_env": 4,
+                "obs_groups": {"actor": groups, "critic": groups},
+                "actor": {**actor, "distribution_cfg": gaussian},
+                "critic": critic,
+                "algorithm": {"class_name": "PPO", "num_mini_batches": 2},
+            },
+            device="cpu",
+        )
+        runner.learn(1)
+
+
+class Parts:
+    """Random rows of bytes with several parts."""
+
+    counts_by_itself, device, num_env = False, torch.device("cpu"), 4
+
+    def __init__(self, spec):
+        self.spec, self.episode_length = spec, torch.zeros(4, dtype=torch.int64)
+        self._see()
+
+    def _see(self):
+        camera = torch.randint(0, 256, (4, 2, 12, 12)).to(torch.uint8)
+        self.obs = pack({"joints": torch.randn(4, 3), "camera": camera}, self.spec.observation)
+
+    def step(self, action):
+        self._see()
+        flags = torch.zeros(4, dtype=torch.bool)
+        info = {"final_obs": self.obs, "bad": flags, "valid": ~flags}
+        return self.obs, torch.ones(4), flags, flags.clone(), info

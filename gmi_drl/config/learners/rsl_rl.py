@@ -1,6 +1,6 @@
 """The configuration of rsl_rl's runner and PPO as a learner of ours."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -11,6 +11,10 @@ from gmi_drl.config.learners.rsl_rl_keys import RUNNER
 from gmi_drl.config.learners.rsl_rl_parts import Algorithm
 from gmi_drl.config.settings import RUN
 from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.spaces import POLICY, PartKind, group_kinds
+
+VECTORS_ONLY = ("MLPModel", "RNNModel")
+"""rsl_rl's networks that see vectors alone."""
 
 USUAL_HIDDEN = (256, 256, 256)
 """rsl_rl's default."""
@@ -73,11 +77,25 @@ class RslRlConfig(LearnerConfig):
 
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: the groups that its networks use must exist."""
+        own = group_kinds(task.observation)
+        if groups is None and POLICY not in own:  # parts alone, which are known before the simulator has started
+            groups = own
         mistakes = [] if groups is None else unknown_groups(self.runner, groups)
         if task.action.categories:
             mistakes.append(f"{task.name} has actions of categories, which rsl_rl does not have: --algo ppo has them")
-        if not task.observation.is_vector:
-            mistakes.append(f"{task.name} shows {task.observation}, which rsl_rl gets in vectors only: use --algo ppo")
+        return mistakes + self._blind(own)
+
+    def _blind(self, kinds: Mapping[str, PartKind]) -> list[str]:
+        """A sentence for each network that sees an image and is no CNN of rsl_rl's."""
+        mistakes = []
+        for who, network in (("actor", self.runner["actor"]), ("critic", self.runner["critic"])):
+            seen = self.runner["obs_groups"].get(who, ())
+            images = [name for name in seen if kinds.get(name) == "image"]
+            if images and network["class_name"] in VECTORS_ONLY:
+                mistakes.append(
+                    f"learner.runner.{who} is an {network['class_name']}, which sees no image ({', '.join(images)}): "
+                    "give a CNNModel with cnn_cfg by --rsl-rl-config, or use --algo ppo"
+                )
         return mistakes
 
     @property

@@ -4,7 +4,7 @@ import pytest
 
 from gmi_drl.config.learners import LEARNERS, A3CConfig, PPOConfig
 from gmi_drl.workload import TASK_SPECS
-from gmi_drl.workload.spaces import categorical, continuous, image, vector
+from gmi_drl.workload.spaces import Observation, Part, categorical, continuous, image, vector
 
 ANT = TASK_SPECS["ant"]
 GAME = replace(ANT, observation=image(4, 84, 84), action=categorical(6), hidden=())
@@ -33,16 +33,31 @@ def test_settings_of_images_are_refused_without_any():
     assert mistake == "learner.obs_groups.actor is polcy: there is policy"
 
 
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        (CART, "actions of categories, which rsl_rl does not have"),
-        (replace(GAME, action=continuous(2)), "which rsl_rl gets in vectors only"),
-    ],
-)
-def test_rsl_rl_refuses_what_it_does_not_have(spec, words):
-    (mistake,) = LEARNERS.find("rsl_rl").model.for_task(spec).check(spec, None)
-    assert words in mistake
+def test_rsl_rl_refuses_choices():
+    (mistake,) = LEARNERS.find("rsl_rl").model.for_task(CART).check(CART, None)
+    assert "actions of categories, which rsl_rl does not have" in mistake
+
+
+def test_rsl_rl_sees_images_by_its_cnn_alone():
+    spec = replace(GAME, action=continuous(2))
+    learner = LEARNERS.find("rsl_rl").model.for_task(spec)
+    mistakes = learner.check(spec, None)
+    assert [mistake.partition(",")[0] for mistake in mistakes] == [
+        f"learner.runner.{who} is an MLPModel" for who in ("actor", "critic")
+    ]
+    assert "sees no image (policy): give a CNNModel with cnn_cfg by --rsl-rl-config" in mistakes[0]
+    cnn = {who: {**learner.runner[who], "class_name": "CNNModel"} for who in ("actor", "critic")}
+    assert learner.model_copy(update={"runner": learner.runner | cnn}).check(spec, None) == []
+
+
+def test_parts_are_groups_of_rsl_rl():
+    seen = Observation((Part("joints", (3,)), Part("camera", (1, 12, 12), "image")))
+    spec = replace(ANT, observation=seen)
+    learner = LEARNERS.find("rsl_rl").model.for_task(spec)
+    (mistake,) = learner.check(spec, None)
+    assert "the task has no group policy, only camera, joints" in mistake
+    groups = {"obs_groups": {"actor": ["joints"], "critic": ["joints"]}}
+    assert learner.model_copy(update={"runner": learner.runner | groups}).check(spec, None) == []
 
 
 @pytest.mark.parametrize(
