@@ -57,7 +57,7 @@ class ReplayLearner(Generic[Config]):
         generator: torch.Generator | None = None,
         cuda_graphs: bool = True,
     ) -> None:
-        self.agent, self.config, self.batch, self.reduce = agent, config, batch, reduce
+        self.agent, self.config, self.reduce = agent, config, reduce
         self.generator, self._cuda_graphs = generator, cuda_graphs
         parameters = agent.policy.parameters_in_order()
         self.device = device = parameters[0].device
@@ -72,11 +72,16 @@ class ReplayLearner(Generic[Config]):
             )
         ]
         self.share = torch.ones((), device=device)
-        self.reward, self.discount, self.weights, self.errors = torch.zeros(4, batch, device=device).unbind()
+        self.resize(batch)
         self.totals = torch.zeros(len(self.METRICS) + 1, device=device)
         self.steps = self.updates = 0
         self.done = 0
         self.release()
+
+    def resize(self, batch: int) -> None:
+        """Learn from batches of this many steps from now on. `release` must be called before if there was one."""
+        self.batch = batch
+        self.reward, self.discount, self.weights, self.errors = torch.zeros(4, batch, device=self.device).unbind()
 
     def explore(self, steps: int) -> None:
         """Set how often actions are random, `steps` control steps after those that are counted."""

@@ -34,8 +34,12 @@ class SAC(ReplayLearner[SACConfig]):
         self._critics = self.flat.vector[actor:]
         self._target = frozen_copy(self.target, self._critics).vector
         numbers = self.policy.distribution.action.numbers
-        self._noise = torch.zeros(2, self.batch, numbers, device=self.device)
         self._target_entropy = -float(numbers) if config.target_entropy is None else config.target_entropy
+
+    def resize(self, batch: int) -> None:
+        """See `ReplayLearner`."""
+        super().resize(batch)
+        self._noise = torch.zeros(2, batch, self.policy.distribution.action.numbers, device=self.device)
 
     def explore(self, steps: int) -> None:
         """See `ReplayLearner`: actions are random until the first update."""

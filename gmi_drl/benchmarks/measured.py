@@ -90,6 +90,7 @@ FROM_REPLAY: Paths = (
     "gmi_drl/algo/replay_learner.py",
     "gmi_drl/algo/sac.py",
     "gmi_drl/algo/sac_networks.py",
+    "gmi_drl/roles/replay/",
 )
 
 CHANNELS: Paths = (

@@ -49,7 +49,7 @@ class UniformDraws:
 
     def mass(self, ring: "Ring") -> Tensor:
         """The number of windows, float64 `[]`."""
-        return torch.tensor(float(ring.windows), dtype=torch.float64, device=self.device)
+        return torch.full((), float(ring.windows), dtype=torch.float64, device=self.device)
 
     def draw(self, ring: "Ring", count: int) -> Draw:
         """Draw with replacement. Probabilities are those of all complete windows, valid or not."""

@@ -1,5 +1,7 @@
 """An iteration from a ring on the device: what its steps and updates send, and what they wait for."""
 
+from math import inf
+
 import pytest
 from meta_tasks import go_on, meta_task
 from operation_counts import META, meta_device
@@ -21,9 +23,10 @@ def test_neither_a_step_nor_an_update_waits_or_uploads(sampler):
         replay = ReplaySettings(size=64 * 100, min_size=1, sampler=sampler)
         learner = SACConfig(hidden=(8,), horizon=horizon, updates_per_step=per_step, batch=16, replay=replay)
         sizes = {"num_env": WORLDS, "group_num_env": WORLDS}
-        replica = ReplayReplica(task.spec, RunConfig(learner=learner), NoReduction(), device=META, seed=0, **sizes)
-        replica.attach_task(task, seed=1)
-        with watch.allow(9):
+        with watch.allow(inf):
+            reduction = NoReduction(device=META)
+            replica = ReplayReplica(task.spec, RunConfig(learner=learner), reduction, device=META, seed=0, **sizes)
+            replica.attach_task(task, seed=1)
             replica.iterate(go_on)
         with watch.allow(1), watch.count() as counts:
             replica.iterate(go_on)

@@ -63,7 +63,7 @@ class DQNConfig(OffPolicyConfig):
                 updates_per_step=2.0,
                 target_every=2_500,
                 epsilon_steps=1_000_000,
-                replay=ReplaySettings(size=200_000, min_size=20_000),
+                replay=ReplaySettings(size=100_000, min_size=20_000),
             )
         return cls(
             dueling=False,

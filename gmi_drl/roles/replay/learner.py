@@ -61,6 +61,13 @@ class RingLearner:
         if deltas.shape[1]:
             self.agent.normaliser.merge(deltas)
 
+    def draw(self, batch: int) -> None:
+        """Draw `batch` steps for an update from now on."""
+        if batch != self.batch:
+            self.batch = batch
+            self.forget_batches()
+            self.updater.resize(batch)
+
     def forget_batches(self) -> None:
         """Free the memory of batches, and the graphs over it."""
         self._drawn = None

@@ -53,7 +53,7 @@ class ReplayReplica:
     ) -> None:
         self.config, self.off_policy, self.device, self.seed = config, off_policy_of(config), device, seed
         self.group_num_env = group_num_env
-        batch = max(1, round(self.off_policy.batch * num_env / group_num_env))
+        batch = self._batch_of(num_env)
         self.learner = RingLearner(spec, config, reduction, batch=batch, device=device, seed=seed)
         self.clock = PhaseClock(device)
         self.sync_s = 0.0
@@ -61,6 +61,7 @@ class ReplayReplica:
     def attach_task(self, task: Task, seed: int) -> None:
         """Act in this task from now on, into an empty ring; `seed` is of the noise of actions."""
         off_policy = self.off_policy
+        self.learner.draw(self._batch_of(task.num_env))
         noise = torch.Generator(self.device).manual_seed(seed)
         self.actor = ReplayActor(
             task,
@@ -72,6 +73,10 @@ class ReplayReplica:
         )
         self.ring = make_ring(task.spec, off_policy, task.num_env, self.group_num_env, self.device, self.seed)
         self._no_delta = torch.zeros(0, dtype=torch.float64, device=self.device)
+
+    def _batch_of(self, num_env: int) -> int:
+        """This GMI's part of the batch."""
+        return max(1, round(self.off_policy.batch * num_env / self.group_num_env))
 
     def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """Act, exchange, learn. `decide` is called before the exchange; rank 0's result counts, for all."""

@@ -1,0 +1,137 @@
+"""DQN on CartPole and SAC on HalfCheetah against Stable-Baselines3: steps per second, and returns after all steps."""
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.case import CURVES, Case, Sample, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.learning import learning
+from gmi_drl.errors import GmiError
+
+if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
+
+PEER, DRIVER = "sb3", "off_policy_sb3"
+NUM_ENV = 8
+"""Of gmi-drl, in one process; Stable-Baselines3 has one, as its users run it."""
+
+PEER_SECONDS = 7200.0
+EPISODES = 10
+EVALUATIONS = 20
+"""In a training of ours, in time that does not count."""
+
+
+@dataclass(frozen=True)
+class Duel:
+    """What both sides train; the rest is our defaults, which are those of Stable-Baselines3 or its zoo.
+
+    Args:
+        algo: The learner.
+        task: Its task of gmi-drl.
+        steps: Of all environments.
+        quick_steps: The same of a guard.
+        starts: Steps before the first update.
+        updates: Per step of an environment, on both sides.
+    """
+
+    algo: str
+    task: str
+    steps: int
+    quick_steps: int
+    starts: int
+    updates: float
+
+    def config(self, steps: int, seed: int) -> "RunConfig":
+        """Our run."""
+        from gmi_drl.config.run_config import default_config
+        from gmi_drl.launch.task_info import task_spec
+
+        config = default_config(task_spec(self.task), self.algo)
+        learner: Any = config.learner
+        replay = learner.replay.model_copy(update={"min_size": min(self.starts, steps // 2)})
+        changed = {"updates_per_step": self.updates * NUM_ENV, "replay": replay}
+        iterations = math.ceil(steps / (NUM_ENV * learner.horizon))
+        more = {"seed": seed, "iterations": iterations, "eval_every": max(1, iterations // EVALUATIONS)}
+        more |= {"eval_num_env": EPISODES, "learner": learner.model_copy(update=changed)}
+        return config.model_copy(update=more)
+
+    def open(self, quick: bool) -> AbstractContextManager[Sides]:
+        """Both sides. Each sample is a training of the same number of steps; seeds are 1, 2, 3 and so on."""
+        return open_sides(self, self.quick_steps if quick else self.steps)
+
+
+@contextmanager
+def open_sides(duel: Duel, steps: int) -> Iterator[Sides]:
+    """See `Duel.open`."""
+    ours, theirs = count(1), count(1)
+    with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
+        yield {
+            "gmi-drl": lambda: train_ours(duel, steps, next(ours), Path(folder)),
+            "sb3": lambda: train_theirs(duel, steps, next(theirs)),
+        }
+
+
+def train_ours(duel: Duel, steps: int, seed: int, folder: Path) -> Sample:
+    """One training with one GMI on one core."""
+    from gmi_drl.gmi.inventory import this_node
+    from gmi_drl.hardware.node import Cpu, Node
+    from gmi_drl.launch.task_info import task_spec
+    from gmi_drl.run.folder import RunFolder
+    from gmi_drl.run.phases import PHASE_NAMES
+    from gmi_drl.scheduler.plan import plan
+
+    node = Node(name="one core", cpu=Cpu(cores=1, memory_gib=this_node().cpu.memory_gib))
+    layout = plan(task_spec(duel.task), node, num_env=NUM_ENV, gmis_per_gpu=1)
+    rows = learning.train(layout, duel.config(steps, seed), RunFolder(folder / str(seed), stays=False))
+    seconds = sum(row[name] for row in rows for name in PHASE_NAMES)
+    evaluated = [(row["env_steps"], row["eval_return_mean"]) for row in rows if "eval_return_mean" in row]
+    curves = {learning.STEPS: [at for at, _ in evaluated], "return": [value for _, value in evaluated]}
+    details = {"seed": seed, "return": evaluated[-1][1], "best_return": max(curves["return"]), CURVES: curves}
+    return Sample(rows[-1]["env_steps"] / seconds, details | {"training_s": seconds})
+
+
+def train_theirs(duel: Duel, steps: int, seed: int) -> Sample:
+    """One training by Stable-Baselines3."""
+    more = ["--algo", duel.algo, "--env-steps", str(steps), "--seed", str(seed)]
+    more += ["--learning-starts", str(min(duel.starts, steps // 2))]
+    updates = peers.train(PEER, num_env=1, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
+    if len(updates) < 2 or updates[-2].env_steps < steps:
+        raise GmiError(f"{PEER} did not do {steps} steps in {PEER_SECONDS:.0f} s")
+    *_, trained, evaluated = updates
+    details = {"seed": seed, "return": evaluated.return_mean, "training_s": trained.wall_s}
+    return Sample(trained.env_steps / trained.wall_s, details)
+
+
+def _obstacle() -> str | None:
+    lacks = requirements.package("mujoco", "mujoco") or requirements.package("gymnasium", "gymnasium")
+    return lacks or peers.obstacle(PEER, DRIVER)
+
+
+DUELS: dict[str, Duel] = {
+    "dqn_cartpole": Duel("dqn", "gymnasium:CartPole-v1", 50_000, 4_000, 1_000, 0.5),
+    "sac_half_cheetah": Duel("sac", "mujoco:HalfCheetah-v5", 300_000, 1_000, 10_000, 1.0),
+}
+
+CASES = tuple(
+    Case(
+        name=name,
+        claim=f"{duel.algo.upper()} on {duel.task} by the settings of RL Baselines3 Zoo, {duel.steps:,} steps on one "
+        f"core: steps per second of training, and the mean return of {EPISODES} episodes without "
+        "noise after it, by gmi-drl with 8 environments and by Stable-Baselines3 with one. Networks, batch and updates "
+        "per step are the same.",
+        unit="steps/s",
+        open=duel.open,
+        obstacle=_obstacle,
+        limits="Of a few seeds. gmi-drl acts in 8 environments for 32 steps before each set of updates; its DQN is "
+        "double, and steps that a time limit ended are not learnt from.",
+        repeats=3,
+    )
+    for name, duel in DUELS.items()
+)

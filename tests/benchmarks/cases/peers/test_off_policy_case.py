@@ -1,0 +1,39 @@
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.cases.peers import off_policy
+from gmi_drl.benchmarks.peers import Update
+
+DRIVER = Path(peers.__file__).parents[2] / "benchmarks" / "peers" / "off_policy_sb3.py"
+
+
+def zoo():
+    """The peer's settings, out of its source: its library is not installed here."""
+    text = DRIVER.read_text().partition("ZOO: dict[str, Any] = ")[2].partition("\n}")[0] + "\n}"
+    return eval(text, {})
+
+
+def test_both_sides_have_the_same_settings_of_dqn():
+    duel, theirs = off_policy.DUELS["dqn_cartpole"], zoo()
+    config = duel.config(50_000, seed=3)
+    ours, replay = config.learner, config.learner.replay
+    assert (ours.learning_rate, ours.batch, ours.gamma) == (theirs["learning_rate"], theirs["batch_size"], 0.99)
+    assert (replay.size, replay.min_size, list(ours.hidden)) == (100_000, 1000, theirs["policy_kwargs"]["net_arch"])
+    assert ours.updates / (ours.horizon * off_policy.NUM_ENV) == theirs["gradient_steps"] / theirs["train_freq"]
+    assert ours.epsilon_steps == theirs["exploration_fraction"] * 50_000
+    assert ours.epsilon_end == theirs["exploration_final_eps"] and config.seed == 3
+
+
+def test_sac_has_an_update_for_each_step():
+    config = off_policy.DUELS["sac_half_cheetah"].config(300_000, seed=1)
+    assert config.learner.updates == config.learner.horizon * off_policy.NUM_ENV
+    assert config.iterations * config.learner.updates == pytest.approx(300_000, rel=0.01)
+
+
+def test_a_peers_training_is_a_speed_and_a_return(monkeypatch):
+    updates = [Update(1000, 2.0, None), Update(4000, 8.0, None), Update(4000, 9.0, 123.0, 10)]
+    monkeypatch.setattr(peers, "train", lambda peer, **more: updates)
+    sample = off_policy.train_theirs(off_policy.DUELS["dqn_cartpole"], 4000, seed=2)
+    assert sample.value == 500 and sample.details == {"seed": 2, "return": 123.0, "training_s": 8.0}
