@@ -77,6 +77,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "compare runs/a runs/b": "Show what differs in their settings, and which has the better return.",
         "compare runs/ant-*": "Show all of them; runs that differ by their seeds alone are one configuration.",
     },
+    "report": {
+        "report runs/ant -o ant.html": "Write a page about a run.",
+        "report runs/sweep-ant --film ant.mp4": "Write a page about a sweep, with a film.",
+    },
     "serve": {
         "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",
     },
