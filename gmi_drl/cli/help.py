@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "--rsl-rl-config",
         ),
         "On which GMIs": ("--num-env", "--gmis-per-gpu", "--template", "--backend", "--apply-mig", "--launcher"),
-        "The run": ("--run-dir", "--resume", "--restarts", "--simulator-python", "--format"),
+        "The run": ("--run-dir", "--resume", "--restarts", "--logger", "--simulator-python", "--format"),
     },
     "sweep": {
         "What is trained": ("--task", "--env-arg", "--algo", "--seeds", "--set", "--iterations", "--num-env"),

@@ -125,7 +125,9 @@ def _seconds(run: RunData) -> float:
     """Of all iterations, without starts and stops."""
     steps = [0, *(row["env_steps"] for row in run.rows)]
     speeds = [row.get("steps_per_second") for row in run.rows]
-    return sum((float(now) - before) / speed for before, now, speed in zip(steps, steps[1:], speeds, strict=False) if speed)
+    each = zip(steps, steps[1:], speeds, strict=False)
+    seconds: float = sum((now - before) / speed for before, now, speed in each if speed)
+    return seconds
 
 
 def _phases(run: RunData) -> dict[str, dict[str, float]]:
