@@ -14,7 +14,7 @@ from gmi_drl.files import load_yaml
 from gmi_drl.layout.layout import Layout
 
 TINY = {"learner.horizon": 4, "learner.epochs": 1}
-FOR_TERMINALS = {"format", "explain", "what_if", "prices", "env_arg"}
+FOR_TERMINALS = {"format", "explain", "what_if", "prices", "env_arg", "logger"}
 """Options without an argument: they print, or are a part of another argument."""
 
 

@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "--rsl-rl-config",
         ),
         "On which GMIs": ("--num-env", "--gmis-per-gpu", "--template", "--backend", "--apply-mig", "--launcher"),
-        "The run": ("--run-dir", "--resume", "--restarts", "--simulator-python", "--format"),
+        "The run": ("--run-dir", "--resume", "--restarts", "--logger", "--simulator-python", "--format"),
     },
     "sweep": {
         "What is trained": ("--task", "--env-arg", "--algo", "--seeds", "--set", "--iterations", "--num-env"),
@@ -76,6 +76,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "compare": {
         "compare runs/a runs/b": "Show what differs in their settings, and which has the better return.",
         "compare runs/ant-*": "Show all of them; runs that differ by their seeds alone are one configuration.",
+    },
+    "report": {
+        "report runs/ant -o ant.html": "Write a page about a run.",
+        "report runs/sweep-ant --film ant.mp4": "Write a page about a sweep, with a film.",
     },
     "serve": {
         "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",

@@ -102,8 +102,8 @@ class RunConfig(FileModel):
     """Warp's room for contacts, if the measured one is too small."""
 
     writers: Annotated[tuple[str, ...], AfterValidator(_known_writers), LIVE] = ()
-    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, or writers of other packages (entry points of
-    the group `gmi_drl.writers`). A writer that fails is dropped with a warning."""
+    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, `csv`, or writers of other packages (entry
+    points of the group `gmi_drl.writers`). A writer that fails is dropped with a warning."""
 
     reward_terms: Annotated[bool, LIVE] = False
     """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""

@@ -20,6 +20,7 @@ class WriterKind:
 
 TENSORBOARD = WriterKind("tensorboard", "gmi_drl.run.writers.tensorboard:TensorBoard")
 WANDB = WriterKind("wandb", "gmi_drl.run.writers.wandb:WeightsAndBiases")
+CSV = WriterKind("csv", "gmi_drl.run.writers.csv:Csv")
 
-WRITERS = Registry("writer", "gmi_drl.writers", (TENSORBOARD, WANDB))
+WRITERS = Registry("writer", "gmi_drl.writers", (TENSORBOARD, WANDB, CSV))
 """Third parties add entries of their own by entry points: `NAME = "module:KIND"`, a `WriterKind`."""

@@ -76,6 +76,12 @@ if TYPE_CHECKING:
     "asynchronous training on the cores of one machine died, it alone is restarted, and the others do not stop.",
 )
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml. Repeatable.")
+@click.option(
+    "--logger",
+    multiple=True,
+    metavar="NAME",
+    help="Write metrics there, too: tensorboard, wandb, csv, one of another package, or none. Repeatable.",
+)
 @launcher_option
 @apply_mig_option
 @simulator_option

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout
 
 
+NO_LOGGER = "none"
+"""The name by which --logger turns all writers off."""
+
+
 @dataclass(frozen=True)
 class TrainOptions:
     """The options of `gmi-drl train` that decide what is trained or resumed, as given."""
@@ -36,6 +40,7 @@ class TrainOptions:
     launcher: str
     apply_mig: bool
     simulator_python: str | None
+    logger: tuple[str, ...] = ()
 
     @property
     def decided(self) -> dict[str, object]:
@@ -51,7 +56,9 @@ class TrainOptions:
     def settings(self) -> list[str]:
         """KEY=VALUE of options that set a value of the configuration, then of --set."""
         short = {"iterations": self.iterations, "seed": self.seed}
-        return [f"{key}={value}" for key, value in short.items() if value is not None] + list(self.set)
+        names = [] if self.logger == (NO_LOGGER,) else self.logger
+        writers = [f"writers=[{', '.join(names)}]"] if self.logger else []
+        return [f"{key}={value}" for key, value in short.items() if value is not None] + writers + list(self.set)
 
 
 def apply_options(base: "RunConfig", options: TrainOptions) -> "RunConfig":

@@ -11,6 +11,7 @@ from pathlib import Path
 from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import Shared, claim
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
+from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.measure import candidates, measure, soonest
 from gmi_drl.launch.sweep.queue import Queue
@@ -19,6 +20,10 @@ from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
 from gmi_drl.launch.sweep.trial_process import Ended, read_ended
 
 LOCK = ".lock"
+
+DISTURBED = 0.1
+"""The share of the cores that other programs took from which more trainings than cores are not trusted: they are
+faster for taking time from the others."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +80,17 @@ def _measured(
     else:
         listener.tell("Measuring how many trainings at once end soonest...")
         numbers = candidates(len(sweep.trials), devices)
+        load = CoreLoad(cores)
         speeds = measure(folder, sweep, numbers, slots_for, partial(_held, folder=folder), request, listener.tell)
         if request.signal is not None:
             return sweep
+        if (others := load.others()) > DISTURBED and not gpus:
+            named = f": {takers}" if (takers := load.takers()) else ""
+            listener.tell(f"Other programs took {others:.0%} of the cores meanwhile{named}. No more than one per core.")
+            speeds = {number: speed for number, speed in speeds.items() if number <= devices}
         at_once = soonest(speeds, len(sweep.trials))
-        named = {str(number): speed for number, speed in speeds.items()}
-        chosen = sweep.model_copy(update={"at_once": at_once, "measured": named})
+        measured = {str(number): speed for number, speed in speeds.items()}
+        chosen = sweep.model_copy(update={"at_once": at_once, "measured": measured})
     write_sweep(folder, chosen)
     return chosen
 

@@ -109,3 +109,13 @@ def test_what_users_of_rsl_rl_have_in_their_files_without_effect_is_told(agent_f
         *("resume", "load_run", "device", "experiment_name", "odd")
     ]
     assert all(line.startswith(f"{path}: no effect here: ") for line in said)
+
+
+def test_loggers_are_the_writers_of_the_configuration():
+    assert apply_options(OURS, given(logger=("csv", "tensorboard"))).writers == ("csv", "tensorboard")
+    named = OURS.model_copy(update={"writers": ("csv",)})
+    assert apply_options(named, given(logger=("none",))).writers == () and apply_options(named, given()).writers == (
+        "csv",
+    )
+    with pytest.raises(UsageError, match="there is no writer 'trackio'"):
+        apply_options(OURS, given(logger=("trackio",)))
