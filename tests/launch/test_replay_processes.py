@@ -96,7 +96,7 @@ def test_a_killed_server_loses_what_came_after_its_checkpoint_and_tells_who_inse
         assert numbers_in(Client(address)) == [*range(100), 500], "the end wrote a checkpoint"
 
 
-def test_shards_restore_together_and_samplers_go_on_without_one_that_was_killed(tmp_path):
+def test_shards_are_sampled_together_and_have_checkpoints_of_their_number(tmp_path):
     with serving(tmp_path, "--shards", 2, "--checkpoints", tmp_path / "kept", stop=signal.SIGINT) as (_, addresses):
         client = Client(addresses)
         for number in range(6):
