@@ -16,6 +16,7 @@ from gmi_drl.cli.doctor.command import doctor
 from gmi_drl.cli.help import arrange
 from gmi_drl.cli.output import report_error, say
 from gmi_drl.cli.plan.command import plan
+from gmi_drl.cli.replay import replay
 from gmi_drl.cli.train.command import train
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.processes.signals import ENDING
@@ -45,6 +46,7 @@ COMMANDS = (
     compare.compare,
     report.report,
     serve.serve,
+    replay,
     status.status,
     doctor,
     bench.bench,

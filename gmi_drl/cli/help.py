@@ -84,6 +84,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "serve": {
         "serve runs/ant --num-env 512 --steps 1000": "Act with the policy in 512 environments of each GMI.",
     },
+    "replay": {
+        "replay serve tables.yaml --shards 2 --checkpoints kept": "Serve tables of experience by two processes.",
+        "replay info localhost:8123": "Show the tables of a server, and who waits for what.",
+    },
     "status": {
         "status": "Show all runs in runs/.",
         "status runs/ant --format json": "Show one run, for a program.",

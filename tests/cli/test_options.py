@@ -159,6 +159,7 @@ IDLE = {
         ],
         "--output": [("-o a.json", "are for one CASE"), ("--guard -o a.json", "--guard has its own bounds")],
     },
+    "replay": {},
 }
 """By command and option: command lines in which it would have no effect, and what they are told."""
 
@@ -174,6 +175,7 @@ ALWAYS = {
     "status": {"--format"},
     "doctor": {"--cluster", "--format"},
     "bench": {"--stale", "--format"},
+    "replay": set(),
 }
 """Options that have an effect whatever else is given."""
 

@@ -13,11 +13,12 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.layout import Layout
+from gmi_drl.replay.server.settings import ReplayTables
 from gmi_drl.run.metrics import NUMBERS
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.writers.tags import LEARNING_TIME, RSL_RL_TAGS
 from gmi_drl.scheduler.profile import Profile
-from tools.site.commands import commands_page
+from tools.site.commands import all_commands, commands_page
 from tools.site.errors import CODES, error_classes, errors_page
 from tools.site.fields import field_docs
 from tools.site.metrics import metrics_page
@@ -27,14 +28,16 @@ from tools.site.python_api import PUBLIC, python_page
 from tools.site.results import FOLDER, results_pages, theme_of
 
 ROOT = Path(__file__).parents[2]
-FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile}
+FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile} | {
+    "replay_tables": ReplayTables
+}
 MODELS = [(name, model) for name, whole in FOUND.items() for model in models_of(whole)]
 MODELS += [("config", entry.model) for entry in LEARNERS.own]
 
 
-@pytest.mark.parametrize("command", cli.commands.values(), ids=cli.commands)
-def test_every_option_is_shown_with_its_meaning(command):
-    part = commands_page().split(f"\n## {command.name}\n")[1].split("\n## ")[0]
+@pytest.mark.parametrize(("name", "command"), list(all_commands(cli)), ids=lambda value: getattr(value, "name", value))
+def test_every_option_is_shown_with_its_meaning(name, command):
+    part = commands_page().split(f"\n## {name}\n")[1].split("\n## ")[0]
     for option in command.params:
         if isinstance(option, click.Option):
             (row,) = re.findall(rf"^\| `{re.escape(', '.join(option.opts))}[ `].*$", part, re.MULTILINE)

@@ -1,6 +1,7 @@
 """The page of all commands with their options, from click."""
 
 import re
+from collections.abc import Iterator
 
 import rich_click as click
 
@@ -13,7 +14,16 @@ INTRO = """Every command takes `--help`. Every option can be given as an environ
 
 def commands_page() -> str:
     """A section for each command, a row for each of its options."""
-    return page("Commands", INTRO, *(_section(name, command) for name, command in cli.commands.items()))
+    return page("Commands", INTRO, *(_section(name, command) for name, command in all_commands(cli)))
+
+
+def all_commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+    """All commands with their names, those of groups behind the name of the group."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from all_commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _section(name: str, command: click.Command) -> str:

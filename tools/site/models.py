@@ -18,6 +18,7 @@ from gmi_drl.config.settings import Setting
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.layout import Layout
+from gmi_drl.replay.server.settings import ReplayTables
 from gmi_drl.scheduler.profile import Profile
 from tools.site.fields import field_docs
 from tools.site.markdown import page, table
@@ -32,6 +33,7 @@ HEADS: dict[str, tuple[str, type[BaseModel], str]] = {
     "layout": ("layout.yaml", Layout, "`gmi-drl plan` writes it, `train` and `serve` read it."),
     "node": ("Node files", Node, "A machine, for `gmi-drl plan --node FILE`. Examples: `examples/nodes`."),
     "cluster": ("Cluster files", Cluster, "For `gmi-drl plan --cluster FILE`. Examples: `examples/clusters`."),
+    "replay_tables": ("Replay tables", ReplayTables, "`gmi-drl replay serve FILE` reads it."),
     "profile": ("Profile files", Profile, "`gmi-drl profile` writes one, `plan --profile FILE` reads it."),
 }
 

@@ -2,21 +2,25 @@
 
 import itertools
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import GmiWarning, UsageError
 from gmi_drl.replay.client.calls import answer_of, number_of, sampled, send_keys
-from gmi_drl.replay.client.connection import CONNECT_S
+from gmi_drl.replay.client.connection import CONNECT_S, ServerLostError
 from gmi_drl.replay.client.pool import Pool
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch, Wish
 from gmi_drl.replay.client.writer import Writer
-from gmi_drl.replay.limiters import WAIT_S
+from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, write
+
+RETRY_S = 10.0
+"""Seconds for which a server that could not be reached is left out, if there are others."""
 
 
 class Client:
@@ -26,7 +30,8 @@ class Client:
     server ends within a call, `ServerLostError` says so.
 
     Args:
-        address: `host:port`, or several: then calls take turns, and batches say which server has their items.
+        address: `host:port`, or several: then calls take turns, and batches say which server has their items. A server
+            that cannot be reached is left out, with a warning, and tried again later.
         token: Of the servers.
     """
 
@@ -57,7 +62,8 @@ class Client:
         """
         if not priorities:
             raise UsageError("an item goes into 1 table at least")
-        with self._next().call() as call:
+        _, pool = self._turn()
+        with pool.call() as call:
             _, storage = call.connection.table(next(iter(priorities)))
             writer = call.writers.get(storage.number)
             if writer is None:
@@ -152,7 +158,7 @@ class Client:
             max_in_flight_items: As of `Writer`.
             timeout_s: As of `Writer`.
         """
-        connection = self._next().connect()
+        connection = self._turn()[1].connect()
         try:
             return Writer(connection, connection.table(table)[1], max_in_flight_items, timeout_s)
         except BaseException:
@@ -187,7 +193,9 @@ class Client:
             text = f"batch {batch}, workers {workers} and max_in_flight {max_in_flight}"
             raise UsageError(f"{text} must be 1 at least")
         wish = Wish(table, batch, columns, distinct, None, flexible, timeout_s)
-        connections = [(server, pool.connect()) for server, pool in enumerate(self._pools) for _ in range(workers)]
+        self._turn()  # leaves out who cannot be reached
+        there = [one for one in enumerate(self._pools) if one[1].lost_until <= time.monotonic()]
+        connections = [(server, pool.connect()) for server, pool in there for _ in range(workers)]
         try:
             for _, connection in connections:
                 wish.chosen(connection.table(table)[1])
@@ -216,10 +224,25 @@ class Client:
         with self._pools[server].call() as call:
             return send_keys(call.connection, kind, call.connection.table(table)[0], keys, *values)
 
-    def _next(self) -> Pool:
-        return self._turn()[1]
-
     def _turn(self) -> tuple[int, Pool]:
-        """The next server."""
-        server = next(self._turns) % len(self._pools)
-        return server, self._pools[server]
+        """The next server; of several one that can be reached. One that cannot is left out for a while.
+
+        Raises:
+            ServerLostError: if none can be reached.
+        """
+        if len(self._pools) == 1:
+            return 0, self._pools[0]
+        for _ in self._pools:
+            server = next(self._turns) % len(self._pools)
+            pool = self._pools[server]
+            if pool.lost_until > time.monotonic():
+                continue
+            try:
+                with pool.call():
+                    return server, pool
+            except (ServerLostError, ReplayTimeoutError) as error:
+                if not pool.lost_until:
+                    warnings.warn(f"{error}; the other servers go on", GmiWarning, stacklevel=4)
+                pool.lost_until = time.monotonic() + RETRY_S
+        addresses = ", ".join(pool.address for pool in self._pools)
+        raise ServerLostError(f"none of the replay servers {addresses} can be reached: do they run?")

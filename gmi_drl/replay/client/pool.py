@@ -23,10 +23,14 @@ class Pool:
     Args:
         address: `host:port`.
         token: Of the server.
+
+    Attributes:
+        lost_until: By `time.monotonic`: the server could not be reached, so others are asked until then.
     """
 
     def __init__(self, address: str, token: str | None) -> None:
         self.address, self._token = address, token
+        self.lost_until = 0.0
         self._idle: list[Call] = []
         self._lock = threading.Lock()
 

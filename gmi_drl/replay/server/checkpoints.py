@@ -4,7 +4,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,10 @@ from gmi_drl.replay.table_state import TableState
 from gmi_drl.replay.words import CHECKPOINT, to_json
 
 KEPT = 2
-"""Checkpoints that a server keeps, the newest."""
+"""Checkpoints that a server keeps, the newest, beside the one that no trainer has asked for."""
+
+LAST, LAST_NAME = -1, "last"
+"""Step and folder of a checkpoint that no trainer has asked for: one by time, or at the end."""
 
 
 class Checkpoints:
@@ -24,11 +27,13 @@ class Checkpoints:
 
     Args:
         tables: Of the server.
-        folder: Of the checkpoints, each in a folder with its step; None for none.
+        folder: Of the checkpoints, each in a folder with its step, which has one for each shard; None for none.
+        shard: Of several servers with the same tables and folder, the number of this one.
     """
 
-    def __init__(self, tables: Sequence[Table], folder: Path | None) -> None:
-        self._folder, self._thread = folder, threading.Thread()
+    def __init__(self, tables: Sequence[Table], folder: Path | None, shard: int) -> None:
+        self._folder, self._shard, self._thread = folder, f"shard_{shard}", threading.Thread()
+        self._step = 0
         storages = dict.fromkeys(table.storage for table in tables)
         self._sources = {
             f"storage_{number}": TableState(*(table for table in tables if table.storage is storage))
@@ -40,6 +45,12 @@ class Checkpoints:
     ) -> None:
         """Take the state of this moment, and let a thread write it and then answer. For the thread of the tables.
 
+        Args:
+            connection: Gets the answer.
+            request: Of the answer.
+            step: The trainer's; `LAST` for a checkpoint that no trainer has asked for.
+            call: Calls a function in the thread of the tables.
+
         Raises:
             UsageError: if there is no folder, or a checkpoint is being written.
         """
@@ -47,16 +58,18 @@ class Checkpoints:
             raise UsageError("this server has no folder for checkpoints: start it with --checkpoints FOLDER")
         if self._thread.is_alive():
             raise UsageError("a checkpoint is being written: wait for its answer")
-        if step < 0:
+        if step < LAST:
             raise UsageError(f"a trainer's step is 0 or more, not {step}")
-        folder, stack = self._folder / f"{step:012d}", ExitStack()
+        self._step = max(step, self._step) if step == LAST else step
+        folder = self._folder / (LAST_NAME if step == LAST else f"{step:012d}")
+        step, stack = self._step, ExitStack()
         taken = {name: _Taken(source, stack.enter_context(source.snapshot())) for name, source in self._sources.items()}
 
         def written() -> None:
             try:
                 with stack:
-                    _write(folder, taken, step)
-                _drop_old(folder.parent)
+                    _write(folder / self._shard, taken, step)
+                _drop_old(folder.parent, self._shard)
             except Exception as error:
                 failed = error
                 call(lambda: _tell(connection, lambda: connection.send_error(request, failed)))
@@ -68,17 +81,19 @@ class Checkpoints:
         self._thread.start()
 
     def restore(self, folder: Path) -> int:
-        """Load a checkpoint. Returns the trainer's step.
+        """Load a checkpoint, the folder of a step. Returns the trainer's step.
 
         Raises:
             UsageError: if it is missing, altered, or of other tables.
         """
-        if not folder.is_dir():
-            raise UsageError(f"{folder}: no such checkpoint of replay")
-        steps = {restore(folder / name, source) for name, source in self._sources.items()}
+        own = folder / self._shard
+        if not own.is_dir():
+            raise UsageError(f"{folder}: there is no checkpoint of a replay server ({self._shard})")
+        steps = {restore(own / name, source) for name, source in self._sources.items()}
         if len(steps) != 1:
             raise UsageError(f"{folder}: its parts are of the steps {', '.join(map(str, sorted(steps)))}")
-        return steps.pop()
+        (self._step,) = steps
+        return self._step
 
     def wait(self) -> None:
         """Wait until a checkpoint that has begun is written."""
@@ -103,14 +118,9 @@ class _Taken:
         self._source.load_state_dict(state)
 
 
-def newest(folder: Path) -> Path | None:
-    """The newest complete checkpoint in a folder of checkpoints."""
-    found = _complete(folder)
-    return found[-1] if found else None
-
-
-def _complete(folder: Path) -> list[Path]:
-    return sorted(one for one in folder.glob("[0-9]*") if one.is_dir()) if folder.is_dir() else []
+def shards_in(folder: Path) -> int:
+    """How many servers have written a checkpoint."""
+    return sum(1 for one in folder.glob("shard_*") if one.is_dir())
 
 
 def _write(folder: Path, sources: Mapping[str, _Taken], step: int) -> None:
@@ -139,11 +149,13 @@ def _sync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _drop_old(folder: Path) -> None:
-    """Remove all but the newest, by the time when they were written: a trainer may have gone back."""
-    by_time = sorted(_complete(folder), key=lambda one: one.stat().st_mtime_ns)
+def _drop_old(folder: Path, shard: str) -> None:
+    """Remove all of a shard but the newest, by the time when they were written: a trainer may have gone back."""
+    by_time = sorted(folder.glob(f"[0-9]*/{shard}"), key=lambda one: one.stat().st_mtime_ns)
     for old in by_time[:-KEPT]:
         shutil.rmtree(old, ignore_errors=True)
+        with suppress(OSError):  # other shards have theirs there
+            old.parent.rmdir()
 
 
 def _tell(connection: Connection, send: Callable[[], None]) -> None:

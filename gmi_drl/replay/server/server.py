@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.replay.server.checkpoints import Checkpoints
+from gmi_drl.replay.server.checkpoints import LAST, Checkpoints
 from gmi_drl.replay.server.handling import Handler
 from gmi_drl.replay.server.loop import Loop
 from gmi_drl.replay.table import Table
@@ -31,6 +31,8 @@ class Server:
         host: The address to listen at. Others than those of this machine alone need a token.
         token: 32 letters that all clients have.
         checkpoints: The folder of the checkpoints; None for none.
+        shard: The number of this server among those that have the same tables and checkpoints.
+        restore: A checkpoint to begin with, the folder of a step.
         hang_s: As `HANG_S`.
 
     Attributes:
@@ -38,7 +40,7 @@ class Server:
         host: As given.
 
     Raises:
-        UsageError: if there is no table, a name is there twice, or the token is missing.
+        UsageError: if there is no table, a name is there twice, the token is missing, or the checkpoint is another's.
         MachineError: if nothing can listen there.
     """
 
@@ -49,6 +51,8 @@ class Server:
         host: str = "127.0.0.1",
         token: str | None = None,
         checkpoints: Path | None = None,
+        shard: int = 0,
+        restore: Path | None = None,
         hang_s: float = HANG_S,
     ) -> None:
         check_byte_order()
@@ -59,15 +63,16 @@ class Server:
             raise UsageError(f"tables are there twice: {', '.join(twice)}")
         if token is None and not _is_loopback(host):
             raise UsageError(f"{host} can be reached from other machines: give a token, or listen at 127.0.0.1")
-        self._token = token
+        self._token, self._checkpoints = token, Checkpoints(tables, checkpoints, shard)
+        if restore is not None:
+            self._checkpoints.restore(restore)
         self._listener = _listen(host, port)
         self.host, self.port = host, self._listener.getsockname()[1]
         self._began = time.monotonic()
         self._handler = Handler(tables, self.info, self._begin_checkpoint)
         self._loop = Loop(self._listener, token or NO_TOKEN, self._handler, hang_s)
-        self._checkpoints = Checkpoints(tables, checkpoints)
-        self._thread = threading.Thread(target=self._loop.run, name=f"replay server {self.port}", daemon=True)
-        self._thread.start()
+        self._ended = threading.Event()  # Thread.join that a signal interrupts takes the thread for ended
+        threading.Thread(target=self._run, name=f"replay server {self.port}", daemon=True).start()
 
     @property
     def tables(self) -> tuple[Table, ...]:
@@ -106,16 +111,12 @@ class Server:
             "seconds": time.monotonic() - self._began,
         }
 
-    def restore(self, folder: Path) -> int:
-        """Load a checkpoint, before clients come. Returns the trainer's step.
-
-        Raises:
-            UsageError: if it is missing, altered, or of other tables.
-        """
-        return self._checkpoints.restore(folder)
-
-    def checkpoint(self, trainer_step: int = 0, timeout_s: float = 3600.0) -> Path:
+    def checkpoint(self, trainer_step: int = LAST, timeout_s: float = 3600.0) -> Path:
         """Write a checkpoint of all tables. Returns its folder when all is on the disk.
+
+        Args:
+            trainer_step: Names the folder; without one that is `last`.
+            timeout_s: Seconds to wait.
 
         Raises:
             UsageError: if the server has no folder for checkpoints, or one is being written.
@@ -126,21 +127,26 @@ class Server:
 
     def stop(self) -> None:
         """End all connections. Requests that wait end with an error at their clients."""
-        if self._thread.is_alive():
+        if not self._ended.is_set():
             self._loop.stop()
-            self._thread.join()
+            self._ended.wait()
         self._checkpoints.wait()
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until it is stopped. Returns whether it is."""
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
+        return self._ended.wait(timeout_s)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run()
+        finally:
+            self._ended.set()
 
     def _begin_checkpoint(self, connection: Any, request: int, step: int) -> None:
         self._checkpoints.begin(connection, request, step, self._loop.call)

@@ -26,6 +26,7 @@ class Storage:
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: Where `gather` puts what it gathers.
+        fewest_blocks: Each stream that writes has one, so a small storage with many streams needs more.
 
     Attributes:
         blocks: Who needs which block.
@@ -43,12 +44,18 @@ class Storage:
     """Whether `rows` are all there is: who holds a block may write to them."""
 
     def __init__(
-        self, signature: Signature, steps: int, *, longest: int = 1, device: torch.device | str = "cpu"
+        self,
+        signature: Signature,
+        steps: int,
+        *,
+        longest: int = 1,
+        device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
     ) -> None:
         if steps < 1 or longest < 1:
             raise UsageError(f"a storage needs 1 step and items of 1 step at least, not {steps} and {longest}")
         self.signature, self.longest, self.device = signature, longest, torch.device(device)
-        block_steps = steps_of_block(signature, steps, longest)
+        block_steps = steps_of_block(signature, steps, longest, fewest_blocks)
         count = -(-steps // block_steps)
         self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
         self.bytes = self.steps * signature.step_bytes
@@ -159,7 +166,7 @@ class Storage:
         """Free what is not freed with the object."""
 
 
-def steps_of_block(signature: Signature, steps: int, longest: int) -> int:
+def steps_of_block(signature: Signature, steps: int, longest: int, fewest_blocks: int = FEWEST_BLOCKS) -> int:
     """Steps of a block: 256 KiB, or less where there would be few blocks, but 8 of the longest items."""
-    by_bytes = min(BLOCK_BYTES // signature.step_bytes, steps // FEWEST_BLOCKS)
+    by_bytes = min(BLOCK_BYTES // signature.step_bytes, steps // fewest_blocks)
     return max(by_bytes, ITEMS_PER_BLOCK * longest)

@@ -10,7 +10,7 @@ from torch import Tensor
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.rows import Rows
-from gmi_drl.replay.storage.base import Storage
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 
 LEVEL = 1
 """Of zlib: the fastest. Atari frames need 98 to 99 % less memory already."""
@@ -24,6 +24,7 @@ class CodecStorage(Storage):
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: As in `Storage`.
+        fewest_blocks: As in `Storage`.
         differences: Whether steps are compressed as differences to the ones before, byte by byte.
     """
 
@@ -36,12 +37,13 @@ class CodecStorage(Storage):
         *,
         longest: int = 1,
         device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
         differences: bool = False,
     ) -> None:
         self._differences = differences
         self._raw: dict[int, Rows] = {}
         self._coded: dict[int, dict[str, bytes]] = {}
-        super().__init__(signature, steps, longest=longest, device=device)
+        super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
         """No memory yet: a block gets it when it is written to."""

@@ -11,7 +11,7 @@ from gmi_drl.comm.memory.pinned import Upload
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.rows import Rows
-from gmi_drl.replay.storage.base import Storage
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 from gmi_drl.units import human_bytes
 
 UPDATE_SIZE = 2000
@@ -30,6 +30,7 @@ class DeviceStorage(Storage):
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: Where the steps lie. On a CPU it does what it does on a GPU.
+        fewest_blocks: As in `Storage`.
         update_size: Steps from the host that are copied at once, `flush` copies fewer; None for the paper's 2,000, or
             all steps if there are fewer.
 
@@ -51,9 +52,10 @@ class DeviceStorage(Storage):
         *,
         longest: int = 1,
         device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
         update_size: int | None = None,
     ) -> None:
-        super().__init__(signature, steps, longest=longest, device=device)
+        super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
         update_size = min(UPDATE_SIZE, self.steps) if update_size is None else update_size
         if not 1 <= update_size <= self.steps:
             raise UsageError(f"update_size is {update_size}, it must be 1 to {self.steps}, the steps of the storage")

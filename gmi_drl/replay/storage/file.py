@@ -12,7 +12,7 @@ from torch import Tensor
 from gmi_drl.comm.memory.segment import in_pages
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.storage.base import Storage
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 from gmi_drl.units import human_bytes
 
 HEADER_BYTES = 64 * 1024
@@ -29,6 +29,7 @@ class FileStorage(Storage):
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: As in `Storage`.
+        fewest_blocks: As in `Storage`.
         path: Of the file; a new one is made if it is not there.
 
     Attributes:
@@ -49,9 +50,10 @@ class FileStorage(Storage):
         path: Path,
         longest: int = 1,
         device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
     ) -> None:
         self.path, self.was_there = path, path.exists()
-        super().__init__(signature, steps, longest=longest, device=device)
+        super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
         size = HEADER_BYTES + sum(in_pages(self._column_bytes(column)) for column in self.signature.columns)

@@ -13,6 +13,7 @@ from torch import Tensor
 from gmi_drl.comm.memory.pinned import try_to_register, unregister
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS
 from gmi_drl.replay.storage.shared import SharedStorage
 
 
@@ -24,6 +25,7 @@ class PinnedStorage(SharedStorage):
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: A GPU.
+        fewest_blocks: As in `Storage`.
         descriptor: As in `SharedStorage`.
 
     Raises:
@@ -40,11 +42,14 @@ class PinnedStorage(SharedStorage):
         *,
         longest: int = 1,
         device: torch.device | str = "cuda",
+        fewest_blocks: int = FEWEST_BLOCKS,
         descriptor: int | None = None,
     ) -> None:
         if torch.device(device).type != "cuda":
             raise UsageError(f"the placement 'pinned' is read by a GPU, not by {device}: take 'cpu' or 'shared'")
-        super().__init__(signature, steps, longest=longest, device=device, descriptor=descriptor)
+        super().__init__(
+            signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks, descriptor=descriptor
+        )
         self._on_gpu: dict[str, Tensor] = {}
         self._unregistering: list[finalize[..., PinnedStorage]] = []
         self._gathered: torch.cuda.Event | None = None

@@ -8,7 +8,7 @@ import torch
 from gmi_drl.errors import UsageError, did_you_mean
 from gmi_drl.registry import class_at
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.storage.base import Storage
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 
 PLACEMENTS = {
     "cpu": "gmi_drl.replay.storage.base:Storage",
@@ -31,6 +31,7 @@ def make_storage(
     device: torch.device | str = "cpu",
     path: Path | None = None,
     codec: str = "none",
+    fewest_blocks: int = FEWEST_BLOCKS,
 ) -> Storage:
     """Make a storage.
 
@@ -42,6 +43,7 @@ def make_storage(
         device: Where gathered rows go; of `device` also where the steps lie.
         path: Of the file, with the placement `file` only.
         codec: A name of `CODECS`; other than `none` with the placement `cpu` only.
+        fewest_blocks: As of `Storage`.
 
     Raises:
         UsageError: if a name is unknown, or an option does not go with the placement.
@@ -57,7 +59,7 @@ def make_storage(
         raise UsageError(f"the codec {codec!r} goes with the placement 'cpu', not {placement!r}")
     if placement not in ("device", "pinned") and torch.device(device).type != "cpu":
         raise UsageError(f"the placement {placement!r} gathers on the CPU, not {device}: take 'pinned' or 'device'")
-    options: dict[str, Any] = {"longest": longest, "device": device}
+    options: dict[str, Any] = {"longest": longest, "device": device, "fewest_blocks": fewest_blocks}
     if codec != "none":
         coded = class_at("gmi_drl.replay.storage.codec:CodecStorage")
         return coded(signature, steps, differences=codec == "zlib-differences", **options)  # type: ignore[no-any-return]

@@ -11,7 +11,7 @@ from torch import Tensor
 from gmi_drl.comm.memory.segment import allocate, create_empty, in_pages
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.storage.base import Storage
+from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 
 
 class SharedStorage(Storage):
@@ -22,6 +22,7 @@ class SharedStorage(Storage):
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: As in `Storage`.
+        fewest_blocks: As in `Storage`.
         descriptor: Of a storage of the same signature, steps and longest, which another process has made; None makes
             one. The caller closes it.
 
@@ -41,10 +42,11 @@ class SharedStorage(Storage):
         *,
         longest: int = 1,
         device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
         descriptor: int | None = None,
     ) -> None:
         self._is_own, self.descriptor = descriptor is None, -1 if descriptor is None else descriptor
-        super().__init__(signature, steps, longest=longest, device=device)
+        super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
         size = sum(self._column_bytes(column) for column in self.signature.columns)

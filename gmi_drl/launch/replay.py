@@ -1,0 +1,171 @@
+"""Replay servers as processes: one for each shard, which end with the process that started them."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from select import POLLIN, poll
+from typing import NoReturn
+
+from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.files import load_yaml
+from gmi_drl.roles.main import die_with
+
+END_S = 600.0
+"""Seconds for a server to write its last checkpoint."""
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How tables are served.
+
+    Args:
+        tables: The file that names them.
+        host: Address to listen at.
+        port: Of the first server; 0 for any.
+        checkpoints: Folder of the checkpoints.
+        checkpoint_every: Seconds between two of them.
+        restore: The checkpoint to begin with.
+    """
+
+    tables: str
+    host: str = "127.0.0.1"
+    port: int = 0
+    checkpoints: str | None = None
+    checkpoint_every: float | None = None
+    restore: str | None = None
+
+
+def serve_tables(options: ReplayOptions, shards: int, token: str | None, tell: Callable[[str], None]) -> None:
+    """Serve until a signal ends this process, or a server ends by itself.
+
+    Args:
+        options: Of all servers.
+        shards: How many.
+        token: Of their clients.
+        tell: Gets the address of each server as soon as it listens.
+
+    Raises:
+        UsageError: if the options do not go together, the file or the checkpoint is wrong.
+        MachineError: if a server cannot listen, or lacks memory.
+        GmiError: if a server of several ended.
+    """
+    if options.checkpoint_every is not None and options.checkpoints is None:
+        raise UsageError("--checkpoint-every needs a folder: --checkpoints FOLDER")
+    if options.restore is not None:
+        from gmi_drl.replay.server.checkpoints import shards_in
+
+        if (found := shards_in(Path(options.restore))) != shards:
+            raise UsageError(f"{options.restore} is of {found} servers, not {shards}: give --shards {found}")
+    if shards == 1:
+        _serve(options, 0, token, tell)
+        return
+    with ExitStack() as stack:
+        children = []
+        for shard in range(shards):
+            children.append(_Shard(options, shard, token))
+            stack.callback(children[-1].end)
+        for child in children:
+            tell(child.address())
+        raise GmiError(f"replay server {_first_end(children)} of {shards} has ended: see above")
+
+
+class _Shard:
+    """The process of a server."""
+
+    def __init__(self, options: ReplayOptions, shard: int, token: str | None) -> None:
+        port = options.port + shard if options.port else 0
+        self.shard = shard
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "gmi_drl.launch.replay", str(shard), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            process_group=0,  # the terminal's Ctrl-C is for the process that ends them in order
+        )
+        assert self.process.stdin is not None
+        with suppress(BrokenPipeError), self.process.stdin as pipe:  # others can see arguments, so the token is not one
+            pipe.write(json.dumps([asdict(options) | {"port": port}, token]).encode())
+
+    def address(self) -> str:
+        """Where it listens, as soon as it does.
+
+        Raises:
+            GmiError: if it has ended; it has said why.
+        """
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode().strip()
+        if not line:
+            code = self.process.wait()
+            kinds = {2: UsageError, 4: MachineError}
+            raise kinds.get(code, GmiError)(f"replay server {self.shard} did not start: see above")
+        return line
+
+    def end(self) -> None:
+        """Let it write a checkpoint and end."""
+        with suppress(ProcessLookupError):
+            self.process.terminate()
+        try:
+            self.process.wait(END_S)
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
+
+
+def _first_end(children: list[_Shard]) -> int:
+    """Wait until one of the servers ends. Returns which."""
+    polling = poll()
+    descriptors = {os.pidfd_open(child.process.pid): child for child in children}
+    try:
+        for descriptor in descriptors:
+            polling.register(descriptor, POLLIN)
+        return descriptors[polling.poll()[0][0]].shard
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def _serve(options: ReplayOptions, shard: int, token: str | None, tell: Callable[[str], None]) -> None:
+    import torch
+
+    from gmi_drl.replay.server.server import Server
+    from gmi_drl.replay.server.settings import ReplayTables
+
+    torch.set_num_threads(1)
+    made = load_yaml(ReplayTables, Path(options.tables)).make()
+    folder = Path(options.checkpoints) if options.checkpoints else None
+    restored = Path(options.restore) if options.restore else None
+    with Server(made, options.port, options.host, token, folder, shard, restored) as server:
+        tell(server.address)
+        try:
+            while not server.wait(options.checkpoint_every):
+                try:
+                    server.checkpoint()
+                except GmiError as error:  # the disk may have room again at the next one
+                    print(f"gmi-drl: {error}", file=sys.stderr, flush=True)
+        finally:
+            if folder is not None and not server.wait(0):
+                server.checkpoint()
+
+
+def main() -> NoReturn:
+    """The process of a shard: its arguments are its number and its parent, its input options and token in JSON."""
+    shard, parent = map(int, sys.argv[1:])
+    die_with(parent, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    options, token = json.loads(sys.stdin.read())
+    try:
+        _serve(ReplayOptions(**options), shard, token, lambda line: print(line, flush=True))
+    except GmiError as error:
+        print(f"gmi-drl: {error}", file=sys.stderr, flush=True)
+        sys.exit(error.exit_code)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()
