@@ -1,9 +1,9 @@
 """Python processes that are forked from one that has imported torch already, which saves two seconds each.
 
-What a test sees is the same: a child of this process with the environment, descriptors, folder, process group and
-signal mask that it was given, whose command line others see. For another LD_LIBRARY_PATH there is another server. What
-else must be there when a program is executed (LD_PRELOAD), and other options of Python than `-P` and `-u`, need a
-process that is started: `ForkServer.popen` starts one then.
+What a test sees is the same: a child of this process with the environment, descriptors, folder, process group, signal
+mask and network namespace (`ip netns exec`) that it was given, whose command line others see. For another
+LD_LIBRARY_PATH there is another server. What else must be there when a program is executed (LD_PRELOAD), and other
+options of Python than `-P` and `-u`, need a process that is started: `ForkServer.popen` starts one then.
 """
 
 import ctypes
@@ -21,6 +21,7 @@ from contextlib import suppress
 from fcntl import F_DUPFD_CLOEXEC, fcntl
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -39,6 +40,8 @@ LOADED = (
     "gmi_drl.roles.dedicated.simulator",
 )
 """What nearly every GMI imports."""
+IF_INSTALLED = ("tensordict",)
+"""What every version of rsl_rl imports, which takes as long as torch."""
 SPAWNING = {
     "gmi_drl.launch.processes.gmi_process": False,
     "gmi_drl.launch.task_info": False,
@@ -48,6 +51,8 @@ SPAWNING = {
 LIBRARIES = "LD_LIBRARY_PATH"
 AT_EXECUTION = ("LD_PRELOAD", "PYTHONHASHSEED", "MUJOCO_GL")
 FLAGS = ("-P", "-u")
+IN_NETWORK = ["ip", "netns", "exec"]
+CLONE_NEWNET = 0x40000000
 LONGEST_COMMAND = 4096
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 EXECUTABLE, STARTED_WITH = sys.executable, dict(os.environ)
@@ -70,11 +75,12 @@ class ForkServer:
         Args:
             gmis_are_forked: Whether the GMIs that the process starts are forked, too, from itself.
         """
-        command = [str(word) for word in command]
+        started, command = command, [str(word) for word in command]
+        network, command = (command[3], command[4:]) if command[:3] == IN_NETWORK else (None, command)
         given = dict(os.environ if env is None else env)
         if not _can_be_forked(command, given) or (self.is_nested and given.get(LIBRARIES) not in self._lines):
-            return subprocess.Popen(command, env=env, preexec_fn=preexec_fn, **more)
-        return Forked(self, command, gmis_are_forked, env=given, **more)
+            return subprocess.Popen(started, env=env, preexec_fn=preexec_fn, **more)
+        return Forked(self, command, network, gmis_are_forked, env=given, **more)
 
     def run(self, command, *, timeout=None, check=False, **more):
         """As `subprocess.run`, with the GMIs of the process forked, too."""
@@ -157,8 +163,8 @@ SERVER = ForkServer()
 class Forked(subprocess.Popen):
     """`subprocess.Popen` whose process is forked by a server."""
 
-    def __init__(self, server, command, gmis_are_forked, **more) -> None:
-        self._server, self._gmis_are_forked = server, gmis_are_forked
+    def __init__(self, server, command, network, gmis_are_forked, **more) -> None:
+        self._server, self._network, self._gmis_are_forked = server, network, gmis_are_forked
         super().__init__(command, **more)
 
     def _execute_child(self, args, executable, preexec_fn, close_fds, pass_fds, cwd, env, *rest) -> None:
@@ -174,6 +180,7 @@ class Forked(subprocess.Popen):
             "session": start_new_session,
             "mask": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, [])],
             "forks": self._gmis_are_forked,
+            "network": self._network,
             "fds": [0, 1, 2, *pass_fds],
         }
         self.pid = self._server.fork(order, [*given, *pass_fds])
@@ -192,7 +199,7 @@ def spawning(server, module):
 
 def serve(connection_fd: int) -> None:
     """Fork until the test process closes its end. Returns in it and in no child: these exit."""
-    for name in LOADED:
+    for name in (*LOADED, *filter(find_spec, IF_INSTALLED)):
         import_module(name)
     gc.freeze()  # collections in the children would look through it, and so copy it
     line = socket.socket(fileno=connection_fd)
@@ -246,6 +253,9 @@ def _become(order, fds, line) -> None:
     sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     with suppress(ValueError):
         sys.path.remove(str(ROOT))
+    if order["network"]:
+        with open(f"/run/netns/{order['network']}") as network:
+            assert ctypes.CDLL(None).setns(network.fileno(), CLONE_NEWNET) == 0
     while os.getppid() != order["parent"]:
         time.sleep(0.001)
     if order["dies"]:

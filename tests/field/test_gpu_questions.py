@@ -55,9 +55,12 @@ def rehearsed(folder, *question):
 
 
 @no_gpu
-def test_the_driver_is_asked_and_the_program_of_mps_looked_for(tmp_path):
+def test_the_driver_is_asked_and_the_program_of_mps_looked_for(tmp_path, monkeypatch):
+    """Where it is not in PATH, which takes many seconds: tests/field/test_stages.py."""
+    put_fake_mps(tmp_path)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     saw = rehearsed(tmp_path, "machine")
-    assert "nvidia-smi" in saw["nvidia_smi"] and "mps_control" in saw
+    assert "nvidia-smi" in saw["nvidia_smi"] and saw["mps_control"] == str(tmp_path / stages.MPS_CONTROL)
 
 
 @no_gpu

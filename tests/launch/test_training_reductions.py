@@ -11,7 +11,7 @@ from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from tests.comm.ranks import legal
 
-UPDATES = 50
+UPDATES = 12
 LEARNER = PPOConfig(horizon=4, epochs=1, minibatches=1, hidden=(32,))
 
 
