@@ -1,10 +1,12 @@
 """Checks before a training starts whether its environments fit into memory."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import closing
 from math import ceil, inf
 
 from gmi_drl.config.learners import OUR_PPO
+from gmi_drl.config.learners.base import ROLLOUT_COPIES
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
@@ -57,6 +59,7 @@ def require_room(
         return  # of another machine: the claim of its devices refuses it
     size = max(len(device.gmis) for device in layout.devices)
     most = max(gmi.num_env for gmi in layout.gmis)
+    _require_room_for_images(layout, config, task, node)
     learner = config.learner
     batches = learner.channels_bytes(layout, task)
     channels = batches * len(layout.with_role("trainer"))
@@ -96,6 +99,25 @@ def require_room(
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
             f"{human_bytes(device.fixed_bytes)} without any{more}): give each fewer, with --num-env or in the layout"
+        )
+
+
+def _require_room_for_images(layout: Layout, config: RunConfig, task: TaskSpec, node: Node) -> None:
+    """Refuse rollouts of images that alone exceed the memory: no measurement is needed for that."""
+    if not (task.observation.of_kind("image") and layout.with_role("trainer")):
+        return
+    steps, most = config.learner.horizon, max(gmi.num_env for gmi in layout.gmis)
+
+    def why(num_env: int) -> str | None:
+        rollouts = ROLLOUT_COPIES * steps * task.observation.nbytes * num_env
+        return _shortage(layout, node, rollouts, rollouts)
+
+    if (reason := why(most)) is not None:
+        fits = bisect_left(range(1, most), True, key=lambda num_env: why(num_env) is not None)
+        raise LayoutMismatchError(
+            f"{human_bytes(task.observation.nbytes)} of images a step, {steps} steps, {most} environments in a GMI, "
+            f"{ROLLOUT_COPIES} copies: {reason}: at most {fits} environments fit, and less with all else: "
+            "give fewer with --num-env, or a shorter learner.horizon"
         )
 
 

@@ -351,7 +351,7 @@ def test_a_task_of_categories_is_measured_too(command_line, tmp_path, monkeypatc
     code, out, err = command_line("plan", *which, "--budget", 100)
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     assert code == 0 and layout.projection.measured and layout.projection.steps_per_second > 0, err
-    assert "Measuring gymnasium:CartPole-v1 by ppo" in err and "36.0 KiB" in " ".join(out.split())
+    assert "Measuring gymnasium:CartPole-v1 by ppo" in err and "8 256" in " ".join(out.split())
 
 
 def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(command_line, tmp_path):

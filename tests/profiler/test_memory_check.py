@@ -1,3 +1,6 @@
+import re
+from dataclasses import replace
+
 import pytest
 from conftest import tiny_config, tiny_layout
 from toys import install_backend
@@ -15,6 +18,7 @@ from gmi_drl.profiler.memory_check import require_room
 from gmi_drl.profiler.session import Session
 from gmi_drl.templates import TCG, Decoupled
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import categorical, image
 
 ANT = TASK_SPECS["ant"]
 
@@ -129,3 +133,17 @@ def test_why_a_few_environments_do_not_run_is_told(monkeypatch):
     told = []
     require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(seed=6), ANT, node_with(4.0), told.append)
     assert told[1:] == ["the memory is not known: GMI 0: no such joint"]
+
+
+def test_images_that_do_not_fit_are_refused_by_their_bytes_with_what_fits():
+    games = replace(ANT, observation=image(4, 84, 84), action=categorical(6))
+    config = default_config(games)
+    layout = tiny_layout(gmis=1, num_env=4096)
+    words = r"27\.6 KiB of images a step, 128 steps, 4096 environments.*2 copies: .*at most (\d+) environments fit"
+    with pytest.raises(LayoutMismatchError, match=words) as refused:
+        require_room(layout, config, games, node_with(4.0))
+    fits = int(re.search(words, str(refused.value))[1])
+    assert 400 < fits < 600
+    memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits), config, games, node_with(4.0))
+    with pytest.raises(LayoutMismatchError):
+        memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits + 1), config, games, node_with(4.0))
