@@ -11,7 +11,7 @@ from typing import NoReturn, TextIO
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import bench, compare, export, play, profile, report, serve, status, sweep
+from gmi_drl.cli import bench, compare, export, play, profile, report, serve, status, sweep, top
 from gmi_drl.cli.doctor.command import doctor
 from gmi_drl.cli.help import arrange
 from gmi_drl.cli.output import report_error, say
@@ -48,6 +48,7 @@ COMMANDS = (
     serve.serve,
     replay,
     status.status,
+    top.top,
     doctor,
     bench.bench,
 )

@@ -92,6 +92,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "status": "Show all runs in runs/.",
         "status runs/ant --format json": "Show one run, for a program.",
     },
+    "top": {
+        "top": "Watch all runs in runs/ that train now.",
+        "top --once --format json": "Print them once, for a program.",
+    },
     "doctor": {
         "doctor": "Check what this machine has, and what is missing.",
     },

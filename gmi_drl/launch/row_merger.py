@@ -1,7 +1,7 @@
 """Merges one row per GMI into one row per iteration."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from gmi_drl.gmi.utilisation import Usage
 from gmi_drl.run.metrics import Row
@@ -36,6 +36,12 @@ class RowMerger:
         self._episodes: deque[tuple[float, float, float]] = deque()
         self._last: Row | None = None  # the leader's last row
         self._began_s: float | None = None  # when the first iteration began, after loading
+
+    def recall(self, rows: Iterable[Row]) -> None:
+        """Take the episodes of earlier rows of a run that goes on: its means are as if it had not been interrupted."""
+        names = ("episodes", "return_sum", "length_sum")
+        known = [tuple(row[name] for name in names) for row in rows if all(name in row for name in names)]
+        self._episodes.extend(numbers for numbers in known if all(isinstance(n, float) for n in numbers) and numbers[0])
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
         """Add a GMI's row. Returns the merged rows that are now complete, in order."""

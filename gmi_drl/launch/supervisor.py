@@ -26,7 +26,7 @@ from gmi_drl.roles.launcher.protocol import Report, Stop
 from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
 from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import Row, drop_rows_after
+from gmi_drl.run.metrics import Row, drop_rows_after, read_metrics
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.writers import Writers
 
@@ -143,6 +143,7 @@ class Supervisor:
             self.folder.write_task(job.task)
             self.folder.write_state("running")
             self._go_back_to(int(resume.name) if resume else 0)
+            merger.recall(read_metrics(self.folder.metrics_file))
             writers.start()
             rows = life.enter_context(closing(Presence(self.folder.metrics_file)))
             life.callback(self.request.only_store)  # signals must not interrupt the end of the processes

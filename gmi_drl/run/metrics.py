@@ -5,6 +5,7 @@ import math
 import os
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -50,12 +51,18 @@ def read_metrics(path: Path) -> list[Row]:
 
 def last_row(path: Path) -> Row:
     """The newest row, without reading the others; empty if there is none."""
+    return next(iter(tail(path, 1)), {})
+
+
+def tail(path: Path, count: int) -> list[Row]:
+    """The newest rows, at most `count` and those of the last `TAIL_BYTES`, oldest first."""
     if not path.exists():
-        return {}
+        return []
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
-    return next((row for line in reversed(lines) if (row := _row(line))), {})
+    newest = (row for line in reversed(lines) if (row := _row(line)))
+    return list(islice(newest, count))[::-1]
 
 
 def drop_rows_after(path: Path, iteration: int, into: Path) -> list[Row]:
