@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import rich_click as click
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.cli import COMMANDS
@@ -134,6 +135,15 @@ IDLE = {
         "--size": [("RUN --size 640x480", "--camera and --size are for a video: name its file with -o")],
         "--simulator-python": [(("RUN", *PYTHON), "not for ant")],
     },
+    "sweep": {
+        f"--{name}": [(f"--resume RUN --{name} {value}".strip(), f"--{name}: a resumed sweep has its own")]
+        for name, value in {
+            **{"task": "ant", "algo": "a3c", "seeds": "0", "set": "seed=3", "iterations": "1", "num-env": "8"},
+            **{"gmis-per-gpu": "1", "config": "config.yaml", "rsl-rl-config": "agent.yaml", "command": "true"},
+            **{"at-once": "1", "stop-early": "", "sweep-dir": "new", "env-arg": "a=1"},
+        }.items()
+    },
+    "export": {"--simulator-python": [(("RUN", *PYTHON), "not for ant")]},
     "serve": {
         "--num-env": [("RUN layout.yaml --steps 1 --num-env 8", "--num-env: the layout file decides that")],
         "--gmis-per-gpu": [("RUN layout.yaml --steps 1 --gmis-per-gpu 2", "--gmis-per-gpu: the layout file decides")],
@@ -143,6 +153,8 @@ IDLE = {
         "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
         "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
     },
+    "replay serve": {"--checkpoint-every": [("tables.yaml --checkpoint-every 5", "--checkpoint-every needs a folder")]},
+    "top": {"--format": [("--format json", "--format json prints one document: add --once")]},
     "status": {"--runs-dir": [("RUN --runs-dir runs", "RUN names one run, --runs-dir a folder of runs")]},
     "doctor": {"--remove-stale": [("--remove-stale --cluster ray", "--remove-stale is for this machine")]},
     "bench": {
@@ -164,14 +176,22 @@ IDLE = {
 """By command and option: command lines in which it would have no effect, and what they are told."""
 
 ALWAYS = {
-    "train": {"--backend", "--restarts", "--launcher", "--resume", "--format"},
+    "train": {"--backend", "--restarts", "--launcher", "--resume", "--logger", "--format"},
     "plan": {"--task", "--backend"},
     "profile": {
         *("--task", "--algo", "--gmis-per-gpu", "--num-env", "--backend", "--budget", "--noise", "--fresh"),
         *("--output", "--format"),
     },
     "play": {"--output", "--num-env", "--seed", "--stochastic", "--untrained", "--format"},
+    "sweep": {"--resume", "--format"},
+    "export": {"--to", "--output", "--format"},
+    "compare": {"--format"},
+    "report": {"--output", "--film"},
     "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format"},
+    "replay serve": {"--port", "--host", "--shards", "--checkpoints", "--restore", "--token-file"},
+    "replay info": {"--token-file", "--format"},
+    "replay checkpoint": {"--step", "--token-file"},
+    "top": {"--runs-dir", "--once", "--all"},
     "status": {"--format"},
     "doctor": {"--cluster", "--format"},
     "bench": {"--stale", "--format"},
@@ -206,12 +226,21 @@ def test_an_option_that_would_have_no_effect_is_refused(command_line, tmp_path, 
     (tmp_path / "no_task.yaml").write_text(dump_yaml(tiny_layout(1).model_copy(update={"task": None})))
     (tmp_path / "node.yaml").write_text("{version: 1, name: pair, cpu: {cores: 2, memory_gib: 8}}")
     arguments, message = case
-    code, out, err = command_line(command, *words_of(arguments, run))
+    code, out, err = command_line(*command.split(), *words_of(arguments, run))
     assert (code, out) == (2, "") and message in " ".join(err.split())
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.name)
-def test_the_walk_over_options_has_every_one(command):
+def leaves(commands, before=""):
+    """All commands by what is typed."""
+    for command in commands:
+        if isinstance(command, click.Group):
+            yield from leaves(command.commands.values(), f"{before}{command.name} ")
+        else:
+            yield f"{before}{command.name}", command
+
+
+@pytest.mark.parametrize(("name", "command"), leaves(COMMANDS))
+def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}
-    assert sorted(options) == sorted([*ALWAYS[command.name], *IDLE[command.name]])
+    assert sorted(options) == sorted([*ALWAYS[name], *IDLE.get(name, {})])
