@@ -8,6 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.flat_learner import FlatLearner
 from gmi_drl.algo.rollout import MiniBatch, Rollout, split
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.errors import UsageError
 
 
 class PPO(FlatLearner[PPOConfig]):
@@ -48,7 +49,15 @@ class PPO(FlatLearner[PPOConfig]):
         """Memory for the transitions of a rollout of this size. Also sets a step for each mini-batch in it.
 
         It is kept while rollouts have the same size, so that their graphs are kept.
+
+        Raises:
+            UsageError: if a rollout has fewer units than an epoch has mini-batches.
         """
+        if rollout.units < self.config.minibatches:
+            raise UsageError(
+                f"{rollout.units} {self.config.unit} are too few for {self.config.minibatches} mini-batches: more "
+                f"environments, longer horizon, or --set learner.minibatches={rollout.units}"
+            )
         if self._shuffled is None or len(self._shuffled.obs) != rollout.transitions:
             self._shuffled, self._gradient_steps = None, []  # free them before allocating others
             self._shuffled = rollout.empty_batch()

@@ -11,6 +11,8 @@ from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.ppo import PPO
 from gmi_drl.config.learners import A3CConfig, PPOConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.launch.job import require_minibatches
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.tasks import make
@@ -77,6 +79,16 @@ def test_ppo_begins_from_the_stored_states(minibatches):
         assert ppo.flat.tail[2] < 1e-9 and ppo.flat.gradient.abs().max() > 0
     ppo.update(rollout, torch.randperm(rollout.units))
     assert ppo.metrics()["kl"] < 1e-2 and ppo.metrics()["skipped_updates"] == 0
+
+
+def test_more_mini_batches_than_sequences_are_refused():
+    config = PPOConfig(memory="gru", minibatches=11, **MEMORY)
+    actor = make_actor(config)
+    rollout = collect(actor)
+    with pytest.raises(UsageError, match=r"10 sequences are too few for 11 mini-batches.*learner.minibatches=10"):
+        PPO(actor.agent.policy, config).update(rollout, torch.randperm(rollout.units))
+    with pytest.raises(UsageError, match="a GMI learns from 10 sequences of 5 environments in 11 mini-batches"):
+        require_minibatches(config, N)
 
 
 @pytest.mark.parametrize("slices", [1, 3])

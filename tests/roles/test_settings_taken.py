@@ -35,6 +35,15 @@ def test_a_run_that_goes_on_learns_otherwise_by_each_setting_that_counts(kind, p
     assert (other == unchanged(kind)) == (place in OF_NO_WEIGHTS)
 
 
+def test_a_run_with_memories_goes_on_with_another_sequence():
+    base = base_of("ppo")
+    base = base.model_copy(update={"learner": base.learner.model_copy(update={"memory": "gru", "memory_size": 8})})
+    same, other = (
+        learnt(base, apply_settings(base, [f"learner.sequence={length}"]), goes_on=True) for length in (4, 2)
+    )
+    assert same != other
+
+
 @pytest.mark.parametrize(("kind", "place", "text"), live("ppo"))
 def test_settings_are_read_by_a_run_with_dedicated_gmis(kind, place, text):
     config = apply_settings(base_of(kind), [f"{place}={text}"])

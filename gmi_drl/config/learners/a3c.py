@@ -149,7 +149,7 @@ class A3CConfig(NetworkConfig):
         scalars = ROLLOUT_COPIES * (task.action.size + BATCH_SCALARS) + ADVANTAGE_SCALARS
         activations = max(KEPT * 2 * kept // self.minibatches, kept)
         sample = ROLLOUT_COPIES * task.observation.nbytes + FLOAT_BYTES * (scalars + activations)
-        return networks + self.horizon * sample * num_env
+        return networks + (self.horizon * sample + self.state_bytes(task)) * num_env
 
     @property
     def lam(self) -> float:

@@ -118,6 +118,11 @@ class LearnerConfig(FileModel):
         """Bytes of the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.network)
 
+    def state_bytes(self, task: TaskSpec) -> int:
+        """Bytes of the states of memories that are stored with the rollout of an environment, and of their copy."""
+        stored = self.units_of(1) + 1
+        return ROLLOUT_COPIES * FLOAT_BYTES * self.network.state_size(task.observation) * stored
+
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """An upper estimate of the bytes for learning on a GMI of `num_env` environments: networks, optimizer, samples.
 
@@ -129,7 +134,7 @@ class LearnerConfig(FileModel):
         """
         networks = LEARNER_COPIES * self.bucket_bytes(task)
         step = task.observation.nbytes + FLOAT_BYTES * (task.action.size + task.action.params)
-        rollout = self.horizon * ROLLOUT_COPIES * step
+        rollout = self.horizon * ROLLOUT_COPIES * step + self.state_bytes(task)
         kept = activations_per_sample(self.network, task.observation)
         activations = FLOAT_BYTES * self.horizon * KEPT * 2 * kept // self.minibatches
         return networks + (rollout + activations) * num_env

@@ -82,6 +82,13 @@ def test_with_a_memory_mini_batches_divide_sequences():
     assert (PPOConfig(horizon=12).units_of(10), PPOConfig().unit) == (120, "transitions")
 
 
+@pytest.mark.parametrize("kind", [PPOConfig, A3CConfig])
+def test_stored_states_count_as_memory(kind):
+    long, short = (kind(memory="gru", horizon=8, sequence=sequence) for sequence in (8, 2))
+    more = short.memory_bytes(CART, 10) - long.memory_bytes(CART, 10)
+    assert more == 10 * 3 * 2 * 4 * long.network.state_size(CART.observation)
+
+
 def test_channels_carry_the_states_of_memories():
     plain, lstm = (A3CConfig(memory=memory).rollout_form(CART, 3) for memory in ("none", "lstm"))
     assert {kind.name for kind in lstm.kinds} - {kind.name for kind in plain.kinds} == {"state"}
