@@ -1,6 +1,7 @@
 """The progress of a training: a table redrawn in place on a terminal, elsewhere a line every ten seconds."""
 
 import time
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -10,6 +11,7 @@ import rich_click as click
 from rich.console import Console
 from rich.live import Live
 from rich.table import Table
+from rich.text import Text
 
 from gmi_drl.cli.output import say
 from gmi_drl.config.run_config import RunConfig
@@ -17,6 +19,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
 from gmi_drl.run.phases import PHASE_NAMES, PHASES, WAIT
+from gmi_drl.run.verdict import RECENT, seconds_left, verdict
 from gmi_drl.units import human_count, human_seconds
 
 Phases = dict[str, float]
@@ -34,7 +37,7 @@ USAGE_TEXTS = {
 EVALUATED = ("eval_return_mean", "eval_length_mean")
 """Entries of a row of an iteration with an evaluation; the view shows them until the next one."""
 
-CHROME_LINES = 9
+CHROME_LINES = 11
 """Lines of the view that are not rows of GMIs."""
 
 
@@ -50,6 +53,7 @@ class TrainingView:
         self.live = Live(console=self.console, auto_refresh=False) if has_room and not quiet else None
         self.is_lost = False
         self._evaluated: Row = {}
+        self._recent: deque[Row] = deque(maxlen=RECENT)
         self.started = self.shown = 0.0  # set by the first row, as starting up is no training
 
     def announce(self) -> None:
@@ -95,6 +99,7 @@ class TrainingView:
             self.warn(row["warning"])
         now = time.monotonic()
         self.started = self.started or now
+        self._recent.append(row)
         self._evaluated = {name: row[name] for name in EVALUATED if name in row} or self._evaluated
         row = row | self._evaluated
         is_last = row["iteration"] == self.config.iterations
@@ -117,6 +122,10 @@ class TrainingView:
         summary.add_row(
             "learning rate", f"{row['learning_rate']:.1e}", "bad environments", f"{row['bad_environments']:.0f}"
         )
+        rows = list(self._recent) or [row]
+        left = seconds_left(rows, self.config.iterations)
+        kl = "-" if row.get("kl") is None else f"{row['kl']:.2e}"
+        summary.add_row("time left", "-" if left is None else human_seconds(left), "KL", kl)
         if "eval_return_mean" in row:
             length = f"{row['eval_length_mean']:.1f}"
             summary.add_row("evaluated return", f"{row['eval_return_mean']:.1f}", "evaluated length", length)
@@ -129,6 +138,7 @@ class TrainingView:
             outer.add_row(f"{device}  {usage_text(values)}")
         taken = CHROME_LINES + len(row.get("devices", {})) + ("lag_mean" in row) + ("eval_return_mean" in row)
         outer.add_row(gmi_table(row, self.layout, max(1, self.console.height - taken)))
+        outer.add_row(Text(verdict(rows), style="dim", no_wrap=True, overflow="ellipsis"))
         return outer
 
 

@@ -51,14 +51,15 @@ def test_no_row_is_wrapped_and_no_digit_is_cut_in_80_columns(tmp_path, count):
     phases = {"sim_s": 1234.567, "act_s": 123.456, "learn_s": 2345.678, "sync_s": 345.678}
     row = ROW | {"iteration": 123456, "return_mean": -123456.7, "learning_rate": 1e-5, "bad_environments": 123456.0}
     row |= {"lag_mean": 12.3, "lag_max": 45.0, "predictions_per_second": 1.23e6, "devices": {"gpu0": usage}}
-    row |= {"gmis": {str(i): phases for i in range(count)}}
+    row |= {"gmis": {str(i): phases for i in range(count)}} | phases
     with view.console.capture() as seen:
         view.console.print(view._table(row))
     lines = seen.get().splitlines()
-    assert len(lines) == 5 + 1 + 1 + min(count, 24 - CHROME_LINES - 2), "one line each"
+    assert len(lines) == 6 + 1 + 1 + min(count, 24 - CHROME_LINES - 2) + 1, "one line each"
     assert "123456 of 1000000" in lines[0] and lines[0].rstrip().endswith("of 250 h 0 min")
-    assert lines[4].rstrip().endswith("12.3 versions, 45 at most") and lines[5].rstrip().endswith("700 W")
-    assert all(re.search(r" 1234567 ms +123456 ms +2345678 ms +345678 ms", line) for line in lines[7:])
+    assert lines[4].startswith("time left") and "KL" in lines[4] and lines[-1].startswith("58% is learning")
+    assert lines[5].rstrip().endswith("12.3 versions, 45 at most") and lines[6].rstrip().endswith("700 W")
+    assert all(re.search(r" 1234567 ms +123456 ms +2345678 ms +345678 ms", line) for line in lines[8:-1])
 
 
 def labels(table):
