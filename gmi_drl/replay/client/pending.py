@@ -7,7 +7,9 @@ from gmi_drl.replay.words import (
     ACK,
     ERROR,
     ITEMS_AT_ONCE,
+    LEASED,
     Items,
+    Lease,
     Number,
     WordError,
     from_json,
@@ -95,13 +97,21 @@ class Answers:
         in_flight: Items that are sent and not answered.
         failure: What the server has told of the first items that it refused since that was raised.
         is_over: Whether the server has refused the steps: it closes the connection.
+        leased: Where the next step goes in shared memory, when the server has told.
     """
 
     def __init__(self) -> None:
         self.acknowledged = self.refused = self.in_flight = 0
         self.failure: dict[str, object] | None = None
         self.is_over = False
+        self.leased: int | None = None
         self._counts: dict[int, int] = {}
+
+    def place(self) -> int:
+        """Where the next step goes."""
+        if self.leased is None:
+            raise WordError("the server has not told a place")
+        return self.leased
 
     def sent(self, request: int, count: int) -> None:
         """Items were sent."""
@@ -113,6 +123,9 @@ class Answers:
         if kind == ACK:
             word, _ = read(Number, message)
             request, done = word.request, word.number
+        elif kind == LEASED:
+            self.leased = read(Lease, message)[0].place
+            return
         elif kind == ERROR:
             request, told = from_json(message)
             done, self.failure = told["done"], self.failure or told
