@@ -59,9 +59,12 @@ class PendingItems:
 
     def add(self, table: int, first: Tensor, length: Tensor, priority: float | Tensor, version: int) -> None:
         """Note items. Each lies in the block of its last step."""
-        held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
-        number = self._opened - len(self._bases) + held
-        rows = number * self._block_steps + first - self._bases[held]
+        if self.has_full_blocks:
+            held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
+            number = self._opened - len(self._bases) + held
+            rows = number * self._block_steps + first - self._bases[held]
+        else:
+            rows = first + ((self._opened - 1) * self._block_steps - self.first_step)
         priorities = torch.as_tensor(priority, dtype=torch.float64).reshape(-1).expand(len(first))
         key = table, version, first.shape[1]
         self._pending.setdefault(key, []).append((rows, length, priorities))

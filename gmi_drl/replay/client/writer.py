@@ -122,16 +122,11 @@ class Writer:
         if storage.number != self._storage.number:
             raise UsageError(f"table {table} has another storage than this writer")
         first = torch.as_tensor(first, dtype=torch.int64)
-        first = first.reshape(-1, 1) if first.dim() < 2 else first
-        length = torch.as_tensor(length, dtype=torch.int64)
-        length = (length if length.dim() == 2 else length.reshape(-1, 1)).expand_as(first)
-        oldest = max(self._items.first_step, self._episode)
-        if not bool(((length >= 1) & (length <= storage.longest) & (first + length <= self.step)).all()) or not bool(
-            (first >= oldest).all()
-        ):
-            text = f"items have 1 to {storage.longest} steps, of those from {oldest} to {self.step - 1}"
-            raise UsageError(f"table {table}: {text}: make them before older steps are gone")
-        self._items.add(number, first, length, priority, version)
+        first = first if first.dim() == 2 else first.reshape(-1, 1)
+        lengths = torch.as_tensor(length, dtype=torch.int64)
+        lengths = (lengths if lengths.dim() == 2 else lengths.reshape(-1, 1)).expand_as(first)
+        self._check(table, first, length if isinstance(length, int) else lengths)
+        self._items.add(number, first, lengths, priority, version)
         self._send_if_due()
         if self._answers.in_flight > self._most:
             self._wait(lambda: self._answers.in_flight <= self._most, self.timeout_s)
@@ -193,6 +188,19 @@ class Writer:
             self.close()
         else:
             self._connection.close()
+
+    def _check(self, table: str, first: Tensor, length: int | Tensor) -> None:
+        """Raise unless items `[n, columns]` have steps that are there. Few operations: it is done for each call."""
+        if not len(first):
+            return
+        if isinstance(length, int):
+            shortest, longest, end = length, length, int(first.max()) + length
+        else:
+            shortest, longest, end = int(length.min()), int(length.max()), int((first + length).max())
+        oldest, most = max(self._items.first_step, self._episode), self._storage.longest
+        if shortest < 1 or longest > most or end > self.step or int(first.min()) < oldest:
+            text = f"items have 1 to {most} steps, of those from {oldest} to {self.step - 1}"
+            raise UsageError(f"table {table}: {text}: make them before older steps are gone")
 
     def _send_if_due(self) -> None:
         pending = (self._rows - self._sent) * self._storage.signature.step_bytes
