@@ -6,8 +6,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, lengths, priorities_of
+from gmi_drl.replay.items import KEY, STRETCHES, TIMES, first_steps, lengths, priorities_of
 from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.storage import Storage
 
 
 class Selection(NamedTuple):
@@ -77,3 +78,30 @@ def importance_weights(probabilities: Tensor, size: int | Tensor, beta: float) -
     """(1 / (size x probability)) ** beta over its largest, float32 `[B]`."""
     weights = (size * probabilities).pow(-beta)
     return (weights / weights.max()).to(torch.float32)
+
+
+def gather_items(
+    storage: Storage, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None
+) -> Rows:
+    """The rows of items, whose records `[B, 3 + columns]` these are.
+
+    Args:
+        storage: Where their steps are.
+        records: Of the items.
+        columns: Of the storage; None for all.
+        out: Rows of the same sizes, which are written over.
+    """
+    storage.flush()
+    stretches, names = records[:, STRETCHES:], storage.signature.columns
+    first = first_steps(stretches)
+    steps = lengths(stretches) if storage.longest > 1 else torch.ones_like(first)
+    chosen, longest = columns or names, int(steps.max()) if storage.longest > 1 else 1
+    rows = out
+    if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(first), longest), chosen):
+        rows = Rows.empty(storage.signature, (len(first), longest), device=storage.device, columns=chosen)
+    for name in chosen:
+        number = names.index(name)
+        each = steps[:, number]
+        length = longest if longest == 1 or int(each.min()) == longest else each
+        storage.gather(first[:, number], length, longest=longest, columns=(name,), out=rows)
+    return rows

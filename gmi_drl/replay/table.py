@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.batch import Batch, Selection
+from gmi_drl.replay.batch import Batch, Selection, gather_items
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.items import STRETCHES, first_steps, lengths, stretches_of
+from gmi_drl.replay.items import stretches_of
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
@@ -268,20 +268,7 @@ class Table:
 
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
-        self.storage.flush()
-        stretches = records[:, STRETCHES:]
-        first, names = first_steps(stretches), self.signature.columns
-        steps = lengths(stretches) if self.storage.longest > 1 else torch.ones_like(first)
-        chosen, longest = columns or names, int(steps.max()) if self.storage.longest > 1 else 1
-        rows = out
-        if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(first), longest), chosen):
-            rows = Rows.empty(self.signature, (len(first), longest), device=self.storage.device, columns=chosen)
-        for name in chosen:
-            number = names.index(name)
-            each = steps[:, number]
-            length = longest if longest == 1 or int(each.min()) == longest else each
-            self.storage.gather(first[:, number], length, longest=longest, columns=(name,), out=rows)
-        return rows
+        return gather_items(self.storage, records, columns, out)
 
     def _await(self, is_ready: Callable[[], bool], what: str, count: int, deadline: float, done: int = 0) -> None:
         """Wait under the lock. Raises `ReplayTimeoutError`."""

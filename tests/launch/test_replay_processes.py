@@ -16,7 +16,7 @@ from gmi_drl.replay.client.connection import ServerLostError
 TABLES = """
 version: 1
 storages:
-  steps: {fields: {number: {dtype: int64}}, steps: 2000}
+  steps: {fields: {number: {dtype: int64}}, steps: 2000, placement: PLACEMENT}
 tables:
   numbers: {storage: steps, max_size: 2000}
   queue: {storage: steps, max_size: 100, sampler: {kind: fifo}, limiter: {kind: queue, size: 50}, max_times_sampled: 1}
@@ -47,9 +47,9 @@ signal.pause()
 
 
 @contextmanager
-def serving(folder, *options, stop=signal.SIGTERM):
+def serving(folder, *options, stop=signal.SIGTERM, placement="cpu"):
     """`gmi-drl replay serve`, and its addresses."""
-    (folder / "tables.yaml").write_text(TABLES)
+    (folder / "tables.yaml").write_text(TABLES.replace("PLACEMENT", placement))
     command = [*GMI_DRL, "replay", "serve", str(folder / "tables.yaml"), *map(str, options)]
     shards = int(options[options.index("--shards") + 1]) if "--shards" in options else 1
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -115,9 +115,11 @@ def test_shards_are_sampled_together_and_have_checkpoints_of_their_number(tmp_pa
     assert refused.returncode == 2 and "is of 2 servers, not 1: give --shards 2" in refused.stderr
 
 
-@pytest.mark.parametrize("kind", ["half a frame", "samples", "parked"])
-def test_clients_that_stand_still_or_are_killed_hold_nobody_up(tmp_path, kind):
-    with serving(tmp_path) as (_, (address,)):
+@pytest.mark.parametrize(
+    ("kind", "placement"), [("half a frame", "cpu"), ("samples", "cpu"), ("parked", "cpu"), ("samples", "shared")]
+)
+def test_clients_that_stand_still_or_are_killed_hold_nobody_up(tmp_path, kind, placement):
+    with serving(tmp_path, placement=placement) as (_, (address,)):
         client = Client(address)
         free = client.info()[0]["tables"]["numbers"]["storage"]["free_blocks"]
         others = [

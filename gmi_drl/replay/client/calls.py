@@ -7,11 +7,11 @@ from torch import Tensor
 
 from gmi_drl.replay.client.connection import ANSWER_S, ServerConnection, raise_error
 from gmi_drl.replay.client.samples import ServerBatch, Wish
+from gmi_drl.replay.client.shared import LeaseLostError
 from gmi_drl.replay.words import (
     DONE,
     ERROR,
     ITEMS_AT_ONCE,
-    SAMPLE,
     SAMPLES,
     Keys,
     Number,
@@ -58,7 +58,6 @@ def send_keys(connection: ServerConnection, kind: int, table: int, keys: Tensor,
 
 def sampled(connection: ServerConnection, wish: Wish, server: int) -> ServerBatch:
     """Ask for a batch, and wait for it."""
-    number, storage = connection.table(wish.table)
     found: list[ServerBatch] = []
 
     def handle(kind: int, content: bytes) -> None:
@@ -66,14 +65,17 @@ def sampled(connection: ServerConnection, wish: Wish, server: int) -> ServerBatc
             raise_error(from_json(content)[1])
         if kind != SAMPLES or found:
             raise WordError(f"an answer of kind {kind} came where a batch was expected")
-        batch, targets = wish.batch(content, storage, server)
-        connection.framed.receive_data(*targets)
-        found.append(batch)
+        found.append(wish.receive(connection, content, server))
 
-    connection.framed.send_together([(SAMPLE, wish.message(connection.next_request(), number, storage))])
+    wish.ask(connection)
     deadline = time.monotonic() + wish.timeout_s + ANSWER_S
-    connection.wait(lambda: bool(found) and not connection.framed.is_receiving, handle, deadline, "a sample")
-    return found[0]
+    while True:
+        try:
+            connection.wait(lambda: bool(found) and not connection.framed.is_receiving, handle, deadline, "a sample")
+        except LeaseLostError:
+            wish.ask(connection)
+        else:
+            return found[0]
 
 
 def _sum_of_answers(connection: ServerConnection, frames: list[tuple[int, list[bytes | memoryview]]]) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gmi_drl.errors import GmiWarning, UsageError
 from gmi_drl.replay.client.calls import answer_of, number_of, sampled, send_keys
-from gmi_drl.replay.client.connection import CONNECT_S, ServerLostError
+from gmi_drl.replay.client.connection import CONNECT_S, ServerLostError, Shared
 from gmi_drl.replay.client.pool import Pool
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch, Wish
@@ -33,13 +33,15 @@ class Client:
         address: `host:port`, or several: then calls take turns, and batches say which server has their items. A server
             that cannot be reached is left out, with a warning, and tried again later.
         token: Of the servers.
+        shared: Whether calls, writers and samplers map the memory of servers: True, False, or "auto" for where that is
+            possible. It is for tables of the placement `shared`, on the same host, for the same user.
     """
 
-    def __init__(self, address: str | Sequence[str], token: str | None = None) -> None:
+    def __init__(self, address: str | Sequence[str], token: str | None = None, shared: Shared = "auto") -> None:
         addresses = [address] if isinstance(address, str) else list(address)
         if not addresses:
             raise UsageError("a client needs the address of 1 replay server at least")
-        self._pools = [Pool(one, token) for one in addresses]
+        self._pools = [Pool(one, token, shared) for one in addresses]
         self._turns = itertools.count()
 
     def insert(

@@ -7,17 +7,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from select import POLLIN, POLLOUT, poll
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from gmi_drl.comm.links.framing import FramedConnection, FrameError
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
+from gmi_drl.replay.client.shared import SharedMemory, is_possible
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.words import ERROR, NO_TOKEN, REPLY_BYTES, VERSION, WELCOME, WordError, check_byte_order, from_json
 
 CONNECT_S = 10.0
 """Seconds for a server to welcome a client."""
+
+Shared = bool | Literal["auto"]
 
 ANSWER_S = 30.0
 """Seconds that an answer may take beyond what the request itself waits for."""
@@ -39,6 +42,7 @@ class RemoteStorage:
         steps: That there is room for.
         longest: Steps of the longest item.
         block_steps: Steps of a block.
+        is_shared: Whether clients of its host may map it.
     """
 
     number: int
@@ -46,6 +50,7 @@ class RemoteStorage:
     steps: int
     longest: int
     block_steps: int
+    is_shared: bool
 
 
 Handle = Callable[[int, bytes], None]
@@ -58,9 +63,11 @@ class ServerConnection:
         address: `host:port`.
         token: Of the server; None if it has none.
         timeout_s: Seconds to connect.
+        shared: Whether to map the server's memory: True, False, or "auto" for where that is possible.
 
     Attributes:
         address: As given.
+        memory: The server's, where it is mapped.
         framed: The frames.
         tables: Number and storage of each table, by name.
 
@@ -70,21 +77,31 @@ class ServerConnection:
         ReplayTimeoutError: if nobody answers in time.
     """
 
-    def __init__(self, address: str, token: str | None = None, timeout_s: float = CONNECT_S) -> None:
+    def __init__(
+        self, address: str, token: str | None = None, timeout_s: float = CONNECT_S, shared: Shared = "auto"
+    ) -> None:
         check_byte_order()
-        self.address = address
+        self.address, self._token = address, token
+        self.memory: SharedMemory | None = None
+        self._requests, self._is_welcome = 0, False
+        self._poll = poll()
         deadline = time.monotonic() + timeout_s
-        dialled = _dial(address, timeout_s)
-        hello = json.dumps({"version": VERSION, "pid": os.getpid()}).encode()
+        self._greet(_dial(address, timeout_s), deadline)
+        if shared and is_possible():
+            self._share(deadline)
+        if shared is True and self.memory is None:
+            self.close()
+            text = "its tables have no placement `shared`, or it is of another host, user or kind of processor"
+            raise MachineError(f"the memory of the replay server at {address} cannot be shared: {text}")
+
+    def _greet(self, dialled: socket.socket, deadline: float) -> None:
+        self.tables: dict[str, tuple[int, RemoteStorage]] = {}
         try:
-            dialled.sendall(greeting(token or NO_TOKEN, hello))
+            self._say_hello(dialled)
             self.framed = FramedConnection(dialled, 0, REPLY_BYTES)
         except OSError as error:
             dialled.close()
             self._lost(error.strerror or str(error))
-        self.tables: dict[str, tuple[int, RemoteStorage]] = {}
-        self._requests = 0
-        self._poll = poll()
         try:
             self.wait(lambda: bool(self.tables), self._welcome, deadline, "a greeting")
         except ServerLostError:
@@ -93,6 +110,30 @@ class ServerConnection:
         except BaseException:
             self.close()
             raise
+
+    def _say_hello(self, dialled: socket.socket) -> None:
+        hello = json.dumps({"version": VERSION, "pid": os.getpid()}).encode()
+        dialled.sendall(greeting(self._token or NO_TOKEN, hello))
+
+    def _share(self, deadline: float) -> None:
+        """Go on over a socket of this host that hands out the server's memory, if there is one."""
+        shared = {storage.number: storage for _, storage in self.tables.values() if storage.is_shared}
+        if self._shared_name is None or not shared:
+            return
+        dialled = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        dialled.settimeout(max(0.1, deadline - time.monotonic()))
+        try:
+            dialled.connect(f"\0{self._shared_name}")
+            self._say_hello(dialled)
+            memory = SharedMemory(dialled, [shared[number] for number in sorted(shared)])
+        except OSError:  # another host or user
+            dialled.close()
+            return
+        self._poll.unregister(self.framed.fileno())
+        self.framed.close()
+        self.memory = memory
+        self.framed = FramedConnection(dialled, 0, REPLY_BYTES)
+        self.wait(lambda: self._is_welcome, self._welcome_again, deadline, "a greeting")
 
     def table(self, name: str) -> tuple[int, RemoteStorage]:
         """The number and storage of a table.
@@ -166,13 +207,20 @@ class ServerConnection:
             raise UsageError(f"{self.address} is no replay server of version {VERSION}")
         storages = [
             RemoteStorage(
-                number, Signature.from_json(one["signature"]), one["steps"], one["longest"], one["block_steps"]
+                number,
+                Signature.from_json(one["signature"]),
+                *(one[name] for name in ("steps", "longest", "block_steps", "is_shared")),
             )
             for number, one in enumerate(content["storages"])
         ]
         self.tables = {
             table["name"]: (number, storages[table["storage"]]) for number, table in enumerate(content["tables"])
         }
+        self._shared_name: str | None = content["shared"]
+
+    def _welcome_again(self, kind: int, message: bytes) -> None:
+        self._welcome(kind, message)
+        self._is_welcome = True
 
     def _lost(self, reason: str) -> NoReturn:
         raise ServerLostError(f"the replay server at {self.address}: {reason}") from None

@@ -7,7 +7,9 @@ from gmi_drl.replay.words import (
     ACK,
     ERROR,
     ITEMS_AT_ONCE,
+    LEASED,
     Items,
+    Lease,
     Number,
     WordError,
     from_json,
@@ -57,9 +59,12 @@ class PendingItems:
 
     def add(self, table: int, first: Tensor, length: Tensor, priority: float | Tensor, version: int) -> None:
         """Note items. Each lies in the block of its last step."""
-        held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
-        number = self._opened - len(self._bases) + held
-        rows = number * self._block_steps + first - self._bases[held]
+        if self.has_full_blocks:
+            held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
+            number = self._opened - len(self._bases) + held
+            rows = number * self._block_steps + first - self._bases[held]
+        else:
+            rows = first + ((self._opened - 1) * self._block_steps - self.first_step)
         priorities = torch.as_tensor(priority, dtype=torch.float64).reshape(-1).expand(len(first))
         key = table, version, first.shape[1]
         self._pending.setdefault(key, []).append((rows, length, priorities))
@@ -95,13 +100,21 @@ class Answers:
         in_flight: Items that are sent and not answered.
         failure: What the server has told of the first items that it refused since that was raised.
         is_over: Whether the server has refused the steps: it closes the connection.
+        leased: Where the next step goes in shared memory, when the server has told.
     """
 
     def __init__(self) -> None:
         self.acknowledged = self.refused = self.in_flight = 0
         self.failure: dict[str, object] | None = None
         self.is_over = False
+        self.leased: int | None = None
         self._counts: dict[int, int] = {}
+
+    def place(self) -> int:
+        """Where the next step goes."""
+        if self.leased is None:
+            raise WordError("the server has not told a place")
+        return self.leased
 
     def sent(self, request: int, count: int) -> None:
         """Items were sent."""
@@ -113,6 +126,9 @@ class Answers:
         if kind == ACK:
             word, _ = read(Number, message)
             request, done = word.request, word.number
+        elif kind == LEASED:
+            self.leased = read(Lease, message)[0].place
+            return
         elif kind == ERROR:
             request, told = from_json(message)
             done, self.failure = told["done"], self.failure or told

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from gmi_drl.replay.client.connection import CONNECT_S, ServerConnection
+from gmi_drl.replay.client.connection import CONNECT_S, ServerConnection, Shared
 from gmi_drl.replay.client.writer import Writer
 
 _MOST = 8  # idle connections
@@ -23,20 +23,21 @@ class Pool:
     Args:
         address: `host:port`.
         token: Of the server.
+        shared: As of `ServerConnection`.
 
     Attributes:
         lost_until: By `time.monotonic`: the server could not be reached, so others are asked until then.
     """
 
-    def __init__(self, address: str, token: str | None) -> None:
-        self.address, self._token = address, token
+    def __init__(self, address: str, token: str | None, shared: Shared) -> None:
+        self.address, self._token, self._shared = address, token, shared
         self.lost_until = 0.0
         self._idle: list[Call] = []
         self._lock = threading.Lock()
 
     def connect(self, timeout_s: float = CONNECT_S) -> ServerConnection:
         """A new connection, for the caller alone."""
-        return ServerConnection(self.address, self._token, timeout_s)
+        return ServerConnection(self.address, self._token, timeout_s, self._shared)
 
     @contextmanager
     def call(self, timeout_s: float = CONNECT_S) -> Iterator[Call]:

@@ -11,8 +11,9 @@ from typing import Self
 from gmi_drl.errors import GmiWarning
 from gmi_drl.replay.client.connection import ANSWER_S, ServerConnection, ServerLostError, raise_error
 from gmi_drl.replay.client.samples import ServerBatch, Wish
+from gmi_drl.replay.client.shared import LeaseLostError
 from gmi_drl.replay.limiters import ReplayTimeoutError
-from gmi_drl.replay.words import ERROR, SAMPLE, SAMPLES, WordError, from_json
+from gmi_drl.replay.words import ERROR, SAMPLES, WordError, from_json
 
 _LATE = ReplayTimeoutError.__name__
 
@@ -21,7 +22,8 @@ class Sampler:
     """An iterator of batches that are asked for ahead, so that they are there when they are needed.
 
     The order of a server's answers is kept. A batch that the limiter does not allow in time ends the iteration. The
-    server counts samples when it sends them, so those that were asked for and are not used count, too.
+    server counts samples when it sends them, so those that were asked for and are not used count, too. Where the
+    server's memory is mapped, nothing is asked for ahead: the answer has places, and others wait for their blocks.
 
     Args:
         connections: Its own, each with the number of its server.
@@ -87,7 +89,8 @@ class Sampler:
         self.close()
 
     def _ask(self, line: "_Line") -> None:
-        while line.waiting + len(line.arrived) < self._ahead:
+        ahead = 1 if line.connection.memory is not None else self._ahead
+        while line.waiting + len(line.arrived) < ahead:
             line.ask()
             self.asked += self._wish.count
 
@@ -139,9 +142,7 @@ class _Line:
     waiting: int = 0
 
     def ask(self) -> None:
-        number, storage = self.connection.table(self.wish.table)
-        message = self.wish.message(self.connection.next_request(), number, storage)
-        self.connection.framed.send_together([(SAMPLE, message)])
+        self.wish.ask(self.connection)
         self.waiting += 1
 
     @property
@@ -150,10 +151,11 @@ class _Line:
 
     def handle(self, kind: int, message: bytes) -> None:
         if kind == SAMPLES:
-            storage = self.connection.table(self.wish.table)[1]
-            batch, targets = self.wish.batch(message, storage, self.server)
-            self.connection.framed.receive_data(*targets)
-            self.arrived.append(batch)
+            try:
+                self.arrived.append(self.wish.receive(self.connection, message, self.server))
+            except LeaseLostError:
+                self.wish.ask(self.connection)
+                return
         elif kind == ERROR:
             self.arrived.append(from_json(message)[1])
         else:

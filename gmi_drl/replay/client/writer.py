@@ -14,7 +14,7 @@ from gmi_drl.replay.client.connection import ANSWER_S, RemoteStorage, ServerConn
 from gmi_drl.replay.client.pending import Answers, PendingItems
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
-from gmi_drl.replay.words import END_OF_EPISODE, ITEMS, NEXT_CALL, STEPS, Steps, bytes_of, write
+from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, bytes_of, write
 
 AT_ONCE_BYTES, AT_ONCE_ITEMS, AT_ONCE_S = 256 * 1024, 1024, 0.005
 """What is sent as soon as there is so much of it, or it is so old, at the next call."""
@@ -49,7 +49,9 @@ class Writer:
             raise UsageError(f"max_in_flight_items must be 1 at least, not {max_in_flight_items}")
         self.step, self.timeout_s = 0, timeout_s
         self._connection, self._storage, self._most = connection, storage, max_in_flight_items
-        self._buffer = Rows.empty(storage.signature, (storage.block_steps,))
+        memory = connection.memory
+        self._memory = memory if memory is not None and memory.has(storage) else None
+        self._buffer = Rows.empty(storage.signature, (0 if self._memory else storage.block_steps,))
         self._rows = self._sent = storage.block_steps  # of the open block: there is none yet
         self._length = self._episode = 0  # steps of the episode, `longest` at most; its first step
         self._flags = 0
@@ -120,16 +122,11 @@ class Writer:
         if storage.number != self._storage.number:
             raise UsageError(f"table {table} has another storage than this writer")
         first = torch.as_tensor(first, dtype=torch.int64)
-        first = first.reshape(-1, 1) if first.dim() < 2 else first
-        length = torch.as_tensor(length, dtype=torch.int64)
-        length = (length if length.dim() == 2 else length.reshape(-1, 1)).expand_as(first)
-        oldest = max(self._items.first_step, self._episode)
-        if not bool(((length >= 1) & (length <= storage.longest) & (first + length <= self.step)).all()) or not bool(
-            (first >= oldest).all()
-        ):
-            text = f"items have 1 to {storage.longest} steps, of those from {oldest} to {self.step - 1}"
-            raise UsageError(f"table {table}: {text}: make them before older steps are gone")
-        self._items.add(number, first, length, priority, version)
+        first = first if first.dim() == 2 else first.reshape(-1, 1)
+        lengths = torch.as_tensor(length, dtype=torch.int64)
+        lengths = (lengths if lengths.dim() == 2 else lengths.reshape(-1, 1)).expand_as(first)
+        self._check(table, first, length if isinstance(length, int) else lengths)
+        self._items.add(number, first, lengths, priority, version)
         self._send_if_due()
         if self._answers.in_flight > self._most:
             self._wait(lambda: self._answers.in_flight <= self._most, self.timeout_s)
@@ -160,10 +157,10 @@ class Writer:
         """Send what is there, and read what the server has answered. Waits if the network takes no more."""
         frames: list[tuple[int, list[bytes | memoryview]]] = []
         if count := self._rows - self._sent:
-            word = Steps(self._storage.number, count, self._flags, self.timeout_s)
-            rows = slice(self._sent, self._rows)
-            frames.append((STEPS, write(word)))
-            frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
+            flags, rows = self._flags | IN_PLACE * (self._memory is not None), slice(self._sent, self._rows)
+            frames.append((STEPS, write(Steps(self._storage.number, count, flags, self.timeout_s))))
+            if self._memory is None:
+                frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
             self._sent, self._flags = self._rows, 0
         for table, version, tensors in self._items.take():
             request = self._connection.next_request()
@@ -192,6 +189,19 @@ class Writer:
         else:
             self._connection.close()
 
+    def _check(self, table: str, first: Tensor, length: int | Tensor) -> None:
+        """Raise unless items `[n, columns]` have steps that are there. Few operations: it is done for each call."""
+        if not len(first):
+            return
+        if isinstance(length, int):
+            shortest, longest, end = length, length, int(first.max()) + length
+        else:
+            shortest, longest, end = int(length.min()), int(length.max()), int((first + length).max())
+        oldest, most = max(self._items.first_step, self._episode), self._storage.longest
+        if shortest < 1 or longest > most or end > self.step or int(first.min()) < oldest:
+            text = f"items have 1 to {most} steps, of those from {oldest} to {self.step - 1}"
+            raise UsageError(f"table {table}: {text}: make them before older steps are gone")
+
     def _send_if_due(self) -> None:
         pending = (self._rows - self._sent) * self._storage.signature.step_bytes
         is_due = pending >= AT_ONCE_BYTES or self._items.count >= AT_ONCE_ITEMS
@@ -204,8 +214,18 @@ class Writer:
         if self._connection.framed.is_sending:  # the buffer is written over now
             self._wait(lambda: not self._connection.framed.is_sending, self.timeout_s + ANSWER_S)
         carried = min(self._length, self._storage.longest - 1)
+        if self._memory is not None:
+            self._buffer = self._memory.block(self._storage, self._lease() - carried)
         self._items.open_block(self.step - carried, self.step)
         self._rows = self._sent = carried
+
+    def _lease(self) -> int:
+        """Ask the server for a block to write to. Returns the place of the next step."""
+        word = Steps(self._storage.number, 0, self._flags, self.timeout_s)
+        self._flags, self._answers.leased = 0, None
+        self._connection.framed.send_together([(LEASE, write(word))])
+        self._wait(lambda: self._answers.leased is not None, self.timeout_s + ANSWER_S)
+        return self._answers.place()
 
     def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -33,7 +33,7 @@ class Checkpoints:
 
     def __init__(self, tables: Sequence[Table], folder: Path | None, shard: int) -> None:
         self._folder, self._shard, self._thread = folder, f"shard_{shard}", threading.Thread()
-        self._step = 0
+        self._step, self._is_writing = 0, False
         storages = dict.fromkeys(table.storage for table in tables)
         self._sources = {
             f"storage_{number}": TableState(*(table for table in tables if table.storage is storage))
@@ -56,7 +56,7 @@ class Checkpoints:
         """
         if self._folder is None:
             raise UsageError("this server has no folder for checkpoints: start it with --checkpoints FOLDER")
-        if self._thread.is_alive():
+        if self._is_writing:
             raise UsageError("a checkpoint is being written: wait for its answer")
         if step < LAST:
             raise UsageError(f"a trainer's step is 0 or more, not {step}")
@@ -72,11 +72,12 @@ class Checkpoints:
                 _drop_old(folder.parent, self._shard)
             except Exception as error:
                 failed = error
-                call(lambda: _tell(connection, lambda: connection.send_error(request, failed)))
+                call(lambda: self._tell(connection, lambda: connection.send_error(request, failed)))
             else:
                 content = to_json(request, {"folder": str(folder.absolute())})
-                call(lambda: _tell(connection, lambda: connection.send(CHECKPOINT, [content])))
+                call(lambda: self._tell(connection, lambda: connection.send(CHECKPOINT, [content])))
 
+        self._is_writing = True
         self._thread = threading.Thread(target=written, name="replay checkpoint")
         self._thread.start()
 
@@ -99,6 +100,12 @@ class Checkpoints:
         """Wait until a checkpoint that has begun is written."""
         if self._thread.is_alive():
             self._thread.join()
+
+    def _tell(self, connection: Connection, send: Callable[[], None]) -> None:
+        """In the thread of the tables: the next checkpoint may begin."""
+        self._is_writing = False
+        if connection.framed.is_open:
+            send()
 
 
 class _Taken:
@@ -156,8 +163,3 @@ def _drop_old(folder: Path, shard: str) -> None:
         shutil.rmtree(old, ignore_errors=True)
         with suppress(OSError):  # other shards have theirs there
             old.parent.rmdir()
-
-
-def _tell(connection: Connection, send: Callable[[], None]) -> None:
-    if connection.framed.is_open:
-        send()

@@ -1,5 +1,6 @@
 """A client, as its server sees it: frames, streams that it writes, rows that it gets, and the request that waits."""
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -33,6 +34,7 @@ class Connection:
     Attributes:
         parked: The request that waits for its table; meanwhile nothing more is read.
         reading_since: When the client last took some of what was sent to it.
+        lease_word: Shared with a client that maps the storages: its leases below this ticket were taken back.
     """
 
     def __init__(
@@ -48,6 +50,9 @@ class Connection:
         self._lent: list[tuple[tuple[object, ...], Rows]] = []
         self._held: list[tuple[Storage, Tensor]] = []
         self._taken = 0
+        self.lease_word: memoryview | None = None
+        self._leases: dict[int, tuple[Storage, Tensor, float]] = {}
+        self._tickets = 0
 
     def storage(self, number: int) -> Storage:
         """A storage of the server.
@@ -109,6 +114,31 @@ class Connection:
         storage.blocks.hold(blocks)
         self._held.append((storage, blocks))
 
+    def lend(self, storage: Storage, blocks: Tensor) -> int:
+        """Keep blocks from being written over until the client has read them. Returns a ticket for `give_back`."""
+        storage.blocks.hold(blocks)
+        self._tickets += 1
+        self._leases[self._tickets] = storage, blocks, time.monotonic()
+        return self._tickets
+
+    def give_back(self, ticket: int) -> None:
+        """The client has read what a ticket is for. It may have been taken back before."""
+        if not 1 <= ticket <= self._tickets:
+            raise WordError(f"there was no lease {ticket}")
+        self._end_lease(ticket)
+
+    def take_back(self, older_than: float) -> None:
+        """Take back leases from before a moment. The client sees that after its copy, and does not use it."""
+        for ticket in [one for one, (*_, since) in self._leases.items() if since < older_than]:
+            assert self.lease_word is not None
+            self.lease_word[0] = ticket + 1  # before others write there
+            self._end_lease(ticket)
+
+    def _end_lease(self, ticket: int) -> None:
+        if ticket in self._leases:
+            storage, blocks, _ = self._leases.pop(ticket)
+            storage.blocks.release(blocks)
+
     def flushed(self) -> None:
         """See what the client has taken: buffers and blocks of what is sent are free again."""
         if not self.framed.is_sending:
@@ -133,6 +163,7 @@ class Connection:
         """End the connection: open blocks and whatever was kept for it are given back."""
         self.framed.close()
         self._release()
+        self.take_back(math.inf)
         for stream in self._streams.values():
             stream.close()
         self._streams.clear()

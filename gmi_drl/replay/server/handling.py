@@ -7,8 +7,16 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.server.connection import Connection
-from gmi_drl.replay.server.requests import ItemsRequest, Request, SampleRequest, StepsRequest
+from gmi_drl.replay.server.requests import (
+    ItemsRequest,
+    LeaseRequest,
+    Request,
+    SampleRequest,
+    StepsRequest,
+    check_shared,
+)
 from gmi_drl.replay.storage import Storage
+from gmi_drl.replay.storage.shared import SharedStorage
 from gmi_drl.replay.table import Table
 from gmi_drl.replay.words import (
     CHECKPOINT,
@@ -17,6 +25,8 @@ from gmi_drl.replay.words import (
     INFO,
     ITEMS,
     ITEMS_AT_ONCE,
+    LEASE,
+    RELEASE,
     RESET,
     SAMPLE,
     STEPS,
@@ -44,6 +54,9 @@ class Handler:
         tables: Of the server, each with a name of its own.
         info: What INFO answers.
         checkpoint: Begins a checkpoint for a connection and a request, with a step.
+
+    Attributes:
+        shared_name: Of the socket for clients that share memory; None if there is none.
     """
 
     def __init__(self, tables: Sequence[Table], info: Callable[[], dict[str, Any]], checkpoint: Checkpoint) -> None:
@@ -53,6 +66,7 @@ class Handler:
             for storage in dict.fromkeys(table.storage for table in tables)
         }
         self._numbers = {storage: number for number, storage in enumerate(self.storages)}
+        self.shared_name: str | None = None
         self._info, self._checkpoint = info, checkpoint
         self._kinds: dict[int, Callable[[Connection, bytes], Request | None]] = {
             STEPS: self._steps,
@@ -61,13 +75,16 @@ class Handler:
             UPDATE: self._update,
             DELETE: self._delete,
             RESET: self._reset,
+            LEASE: self._lease,
+            RELEASE: self._release,
             INFO: self._tell,
             CHECKPOINT: self._save,
         }
 
     def welcome(self) -> dict[str, Any]:
-        """What a client is told first: the tables, and how their steps lie."""
+        """What a client is told first: the tables, how their steps lie, and where clients of this host connect."""
         return {
+            "shared": self.shared_name,
             "version": VERSION,
             "tables": [{"name": table.name, "storage": self._number_of(table)} for table in self.tables],
             "storages": [
@@ -76,6 +93,7 @@ class Handler:
                     "steps": storage.steps,
                     "longest": storage.longest,
                     "block_steps": storage.blocks.block_steps,
+                    "is_shared": isinstance(storage, SharedStorage),
                 }
                 for storage in self.storages
             ],
@@ -95,6 +113,17 @@ class Handler:
         word, rest = read(Steps, message)
         arrays(rest)
         return StepsRequest(connection, word)
+
+    def _lease(self, connection: Connection, message: bytes) -> Request:
+        word, rest = read(Steps, message)
+        arrays(rest)
+        check_shared(connection, connection.storage(word.storage))
+        return LeaseRequest(connection, word)
+
+    def _release(self, connection: Connection, message: bytes) -> None:
+        word, rest = read(Number, message)
+        arrays(rest)
+        connection.give_back(word.number)
 
     def _items(self, connection: Connection, message: bytes) -> Request:
         word, rest = read(Items, message)

@@ -14,6 +14,7 @@ from typing import Any
 from gmi_drl.comm.links.framing import FramedConnection, FrameError
 from gmi_drl.comm.links.token_listener import Client, TokenListener
 from gmi_drl.errors import MachineError
+from gmi_drl.replay.server.attach import LEASE_S, listen_for_shared, share
 from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.server.handling import Handler
 from gmi_drl.replay.words import MESSAGE_BYTES, VERSION, WELCOME, WordError, to_json
@@ -48,9 +49,12 @@ class Loop:
         self.connections: dict[int, Connection] = {}
         self.received = self.sent = 0
         self._socket, self._handler, self._hang_s = listener, handler, hang_s
-        self._listener = TokenListener(listener, token, HELLO_BYTES, _CLIENTS)
+        self._shared = listen_for_shared(handler)
+        sockets = [listener] if self._shared is None else [listener, self._shared]
+        self._listeners = [TokenListener(one, token, HELLO_BYTES, _CLIENTS) for one in sockets]
         self._epoll = epoll()
-        self._epoll.register(self._listener.fileno(), EPOLLIN)
+        for one in self._listeners:
+            self._epoll.register(one.fileno(), EPOLLIN)
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, EPOLLIN)
         self._calls: deque[Callable[[], None]] = deque()
@@ -79,8 +83,11 @@ class Loop:
         finally:
             for connection in list(self.connections.values()):
                 self._close(connection, None)
-            self._listener.close()
+            for listener in self._listeners:
+                listener.close()
             self._socket.close()
+            if self._shared is not None:
+                self._shared.close()
             self._epoll.close()
             os.close(self._wake)
 
@@ -93,10 +100,10 @@ class Loop:
         for descriptor, events in ready:
             if descriptor == self._wake:
                 self._run_calls()
-            elif descriptor == self._listener.fileno():
-                self._accept()
             elif connection := self.connections.get(descriptor):
                 self._serve(connection, events)
+            else:
+                self._accept()
         now = time.monotonic()
         is_time = now - self._looked > _LOOK_S
         if self._parked and (ready or is_time):
@@ -116,7 +123,7 @@ class Loop:
 
     def _accept(self) -> None:
         try:
-            clients = self._listener.poll()
+            clients = [client for listener in self._listeners for client in listener.poll()]
         except MachineError as error:
             if time.monotonic() - self._warned > 60:
                 self._warned = time.monotonic()
@@ -134,6 +141,13 @@ class Loop:
             client.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         framed = FramedConnection(client.connection, pid, MESSAGE_BYTES)
         connection = Connection(framed, f"process {pid} ({_peer(client)})", self._numbers, self._handler.storages)
+        if client.connection.family == socket.AF_UNIX:
+            try:
+                connection.lease_word = share(client.connection, self._handler.storages)
+            except (OSError, MachineError) as error:
+                LOG.warning("%s was refused: %s", connection.name, error)
+                framed.close()
+                return
         self.connections[framed.fileno()] = connection
         self._epoll.register(framed.fileno(), 0)
         if hello.get("version") != VERSION:
@@ -204,6 +218,9 @@ class Loop:
     def _look(self, now: float) -> None:
         """Help or cut off clients that do not read, and those that do not greet."""
         self._accept()
+        if any(one.parked is not None and one.parked.waits_for == "blocks" for one in self._parked):
+            for connection in self.connections.values():
+                connection.take_back(now - LEASE_S)
         for connection in list(self._sending):
             connection.look(now)
             if now - connection.reading_since > self._hang_s:

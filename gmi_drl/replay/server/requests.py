@@ -11,6 +11,7 @@ from gmi_drl.replay.items import STRETCHES, first_steps, lengths
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage import Storage
+from gmi_drl.replay.storage.shared import SharedStorage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
 from gmi_drl.replay.words import (
@@ -19,10 +20,14 @@ from gmi_drl.replay.words import (
     DISTINCT,
     END_OF_EPISODE,
     FLEXIBLE,
+    IN_PLACE,
     ITEMS_AT_ONCE,
+    LEASED,
     NEXT_CALL,
+    PLACES,
     SAMPLES,
     Items,
+    Lease,
     Number,
     Sample,
     Samples,
@@ -88,7 +93,11 @@ class StepsRequest:
                 return False
             if self._word.count > room:
                 raise WordError(f"{self._word.count} rows came where {room} are left in the block")
-            self._receive(place)
+            if self._word.flags & IN_PLACE:
+                check_shared(self._connection, self._storage)
+                self._arrived()
+            else:
+                self._receive(place)
         elif self._word.flags & END_OF_EPISODE:
             self._stream.end_episode()
         return True
@@ -111,13 +120,32 @@ class StepsRequest:
         def arrived() -> None:
             if not storage.is_direct:
                 storage.write(place, into.fields)
-            self._stream.advance(count)
-            if self._word.flags & END_OF_EPISODE:
-                self._stream.end_episode()
+            self._arrived()
 
         columns = storage.signature.columns
         targets = [bytes_of(into.words[name][start : start + count]) for name in columns]
         self._connection.receive(targets, arrived)
+
+    def _arrived(self) -> None:
+        self._stream.advance(self._word.count)
+        if self._word.flags & END_OF_EPISODE:
+            self._stream.end_episode()
+
+
+class LeaseRequest(StepsRequest):
+    """A client that writes in shared memory asks where."""
+
+    def attempt(self) -> bool:
+        """Find room, and tell its place."""
+        if self._word.flags & NEXT_CALL:
+            self._stream.give_back_full()
+        try:
+            place, room = self._stream.reserve(timeout_s=0)
+        except ReplayTimeoutError as error:
+            self._late = error
+            return False
+        self._connection.send(LEASED, write(Lease(0, place, room)))
+        return True
 
 
 class ItemsRequest:
@@ -185,6 +213,8 @@ class SampleRequest:
         if not 1 <= word.count <= most:
             raise UsageError(f"table {table.name}: a batch has 1 to {most} items of this size, not {word.count}")
         self.deadline, self.tables = time.monotonic() + word.timeout_s, [table.name]
+        if word.flags & PLACES:
+            check_shared(connection, table.storage)
         self._connection, self._word, self._table = connection, word, table
 
     def attempt(self) -> bool:
@@ -199,14 +229,19 @@ class SampleRequest:
         try:
             is_distinct = bool(word.flags & DISTINCT)
             with table.selected(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0) as selection:
-                records = selection.records
-                data, longest = self._data(records)
+                records, ticket = selection.records, -1
+                if word.flags & PLACES:
+                    blocks = table.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten()
+                    data, longest = list[list[memoryview]](), 0
+                    ticket = self._connection.lend(table.storage, blocks)
+                else:
+                    data, longest = self._data(records)
         except ReplayTimeoutError:
             return False
         except Exception as error:
             self._connection.send_error(word.request, error)
             return True
-        head = Samples(word.request, count, longest, selection.table_size, -1)
+        head = Samples(word.request, count, longest, selection.table_size, ticket)
         self._connection.send_rows(SAMPLES, write(head, selection.probabilities, records), data)
         return True
 
@@ -234,6 +269,12 @@ class SampleRequest:
         out = self._connection.buffer(key, _rows_of(table, count, longest, self._columns))
         table.gather(records, self._columns, out)
         return [[bytes_of(out.words[name])] for name in self._columns], longest
+
+
+def check_shared(connection: "Connection", storage: Storage) -> None:
+    """Raise unless a client maps a storage."""
+    if connection.lease_word is None or not isinstance(storage, SharedStorage):
+        raise WordError("this client does not share the memory of the storage")
 
 
 def _places(stream: Stream, storage: Storage, rows: torch.Tensor, length: torch.Tensor) -> torch.Tensor:

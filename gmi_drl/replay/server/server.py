@@ -122,6 +122,7 @@ class Server:
             UsageError: if the server has no folder for checkpoints, or one is being written.
             MachineError: if it cannot be written.
         """
+        self._checkpoints.wait()
         with self.client() as client:
             return Path(client.checkpoint(trainer_step, timeout_s=timeout_s)[0])
 

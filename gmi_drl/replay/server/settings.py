@@ -51,7 +51,7 @@ class StorageSettings(FileModel):
     """Steps of the longest item."""
 
     placement: Literal["cpu", "shared"] = "cpu"
-    """`cpu`, or `shared` memory."""
+    """`cpu`, or `shared`: memory that clients of the same host and user map."""
 
     codec: Literal["none", "zlib", "zlib-differences"] = "none"
     """How complete blocks are compressed: not, by zlib, or by zlib as differences of neighbours (images)."""

@@ -11,6 +11,7 @@ from torch import Tensor
 from gmi_drl.comm.memory.segment import allocate, create_empty, in_pages
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
 
 
@@ -49,7 +50,7 @@ class SharedStorage(Storage):
         super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
-        size = sum(self._column_bytes(column) for column in self.signature.columns)
+        size = bytes_of_columns(self.signature, self.steps)
         if self._is_own:
             self.descriptor = create_empty("gmi-drl-replay")
             self._closing = finalize(self, os.close, self.descriptor)
@@ -60,20 +61,7 @@ class SharedStorage(Storage):
                 raise
         elif (found := os.fstat(self.descriptor).st_size) != size:
             raise UsageError(f"the shared memory has {found} bytes, {self.steps} steps of this signature have {size}")
-        memory = mmap.mmap(self.descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        return self._columns(torch.frombuffer(memory, dtype=torch.int64))
-
-    def _column_bytes(self, column: str) -> int:
-        """Bytes of a column: whole pages, because CUDA registers pages."""
-        return in_pages(self.steps * self.signature.row_bytes(column))
-
-    def _columns(self, words: Tensor) -> dict[str, Tensor]:
-        columns, start = {}, 0
-        for column in self.signature.columns:
-            width, end = self.signature.row_bytes(column) // 8, start + self._column_bytes(column) // 8
-            columns[column] = words[start : start + self.steps * width].view(self.steps, width)
-            start = end
-        return columns
+        return mapped(self.signature, self.steps, self.descriptor)
 
     def close(self) -> None:
         """Close the descriptor, if this process made it. The memory stays until its last mapping is gone.
@@ -83,3 +71,35 @@ class SharedStorage(Storage):
         if self._is_own:
             self._closing()
             self.descriptor = -1
+
+
+def bytes_of_columns(signature: Signature, steps: int) -> int:
+    """Bytes of shared rows. A column has whole pages, because CUDA registers pages."""
+    return sum(in_pages(steps * signature.row_bytes(column)) for column in signature.columns)
+
+
+def mapped(signature: Signature, steps: int, descriptor: int) -> dict[str, Tensor]:
+    """The rows in shared memory by column, int64 `[steps, row_bytes / 8]`."""
+    size = bytes_of_columns(signature, steps)
+    memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+    words, columns, start = torch.frombuffer(memory, dtype=torch.int64), {}, 0
+    for column in signature.columns:
+        width = signature.row_bytes(column) // 8
+        columns[column] = words[start : start + steps * width].view(steps, width)
+        start += in_pages(steps * signature.row_bytes(column)) // 8
+    return columns
+
+
+class MappedStorage(Storage):
+    """The rows of another process's storage. It owns no blocks: that process says what may be read and written.
+
+    Args:
+        signature: Of a step.
+        steps: Of the storage, exactly.
+        longest: Steps of the longest item.
+        descriptor: Of the memory. The caller closes it.
+    """
+
+    def __init__(self, signature: Signature, steps: int, longest: int, descriptor: int) -> None:
+        self.signature, self.steps, self.longest, self.device = signature, steps, longest, torch.device("cpu")
+        self.rows = Rows(signature, mapped(signature, steps, descriptor))
