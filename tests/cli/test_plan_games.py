@@ -6,7 +6,7 @@ from gmi_drl.layout.layout import Layout
 
 def test_a_task_of_categories_is_measured_too(command_line, tmp_path):
     which = ("--task", "gymnasium:CartPole-v1", "--num-env", 8, "--gmis-per-gpu", 1)
-    code, out, err = command_line("plan", *which, "--budget", 100)
+    code, out, err = command_line("plan", *which, "--budget", 10)
     assert code == 0, err
     layout = load_yaml(Layout, tmp_path / "layout.yaml")
     assert layout.projection.measured and layout.projection.steps_per_second > 0, err
