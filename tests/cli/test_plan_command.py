@@ -343,20 +343,3 @@ def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tm
 def test_a_template_that_is_not_there_is_refused_with_the_words_for_those_that_are(command_line):
     code, _, err = command_line("plan", "--template", "foo")
     assert code == 2 and "TCG_EX" in err and "training, serving" in err
-
-
-def test_a_task_of_categories_is_measured_too(command_line, tmp_path, monkeypatch):
-    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
-    which = ("--task", "gymnasium:CartPole-v1", "--num-env", 8, "--gmis-per-gpu", 1)
-    code, out, err = command_line("plan", *which, "--budget", 100)
-    layout = load_yaml(Layout, tmp_path / "layout.yaml")
-    assert code == 0 and layout.projection.measured and layout.projection.steps_per_second > 0, err
-    assert "Measuring gymnasium:CartPole-v1 by ppo" in err and "8 256" in " ".join(out.split())
-
-
-def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(command_line, tmp_path):
-    pytest.importorskip("ale_py", reason="ale-py is not installed: gmi-drl[atari]")
-    pytest.importorskip("mpe2", reason="mpe2 is not installed")
-    for task, each in (("atari:Pong", 8), ("pettingzoo:mpe2.simple_spread_v3", 258)):
-        code, _, err = command_line("plan", "--task", task, "--budget", 0, "--gmis-per-gpu", 1)
-        assert code == 0 and [gmi.num_env for gmi in load_yaml(Layout, tmp_path / "layout.yaml").gmis] == [each], err

@@ -1,0 +1,21 @@
+import pytest
+
+from gmi_drl.files import load_yaml
+from gmi_drl.layout.layout import Layout
+
+
+def test_a_task_of_categories_is_measured_too(command_line, tmp_path):
+    which = ("--task", "gymnasium:CartPole-v1", "--num-env", 8, "--gmis-per-gpu", 1)
+    code, out, err = command_line("plan", *which, "--budget", 10)
+    assert code == 0, err
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert layout.projection.measured and layout.projection.steps_per_second > 0, err
+    assert "Measuring gymnasium:CartPole-v1 by ppo" in err and "8 256" in " ".join(out.split())
+
+
+def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(command_line, tmp_path):
+    pytest.importorskip("ale_py", reason="ale-py is not installed: gmi-drl[atari]")
+    pytest.importorskip("mpe2", reason="mpe2 is not installed")
+    for task, each in (("atari:Pong", 8), ("pettingzoo:mpe2.simple_spread_v3", 258)):
+        code, _, err = command_line("plan", "--task", task, "--budget", 0, "--gmis-per-gpu", 1)
+        assert code == 0 and [gmi.num_env for gmi in load_yaml(Layout, tmp_path / "layout.yaml").gmis] == [each], err
