@@ -129,3 +129,12 @@ def test_why_a_few_environments_do_not_run_is_told(monkeypatch):
     told = []
     require_room(tiny_layout(gmis=1, num_env=500_000), tiny_config(seed=6), ANT, node_with(4.0), told.append)
     assert told[1:] == ["the memory is not known: GMI 0: no such joint"]
+
+
+def test_rings_that_have_no_room_are_refused_by_their_size():
+    config = default_config(ANT, "sac")
+    large = config.learner.replay.model_copy(update={"size": 400_000_000})
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": large})})
+    told = r"1 GMI would take .* of the host's 4\.0 GiB, in rings of replay alone: lower learner\.replay\.size"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(tiny_layout(gmis=1, num_env=8), config, ANT, node_with(4.0))
