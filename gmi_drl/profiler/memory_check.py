@@ -33,6 +33,8 @@ FIXED_BYTES = 2**30
 LESS_IN_CHANNELS = "let agents have fewer environments, or lower learner.rollouts or max_lag in the layout's channels"
 """The remedy if channels are too large."""
 
+SMALLER_RINGS = "lower learner.replay.size"
+
 
 def require_room(
     layout: Layout, config: RunConfig, task: TaskSpec, node: Node, tell: Callable[[str], None] = lambda line: None
@@ -42,8 +44,8 @@ def require_room(
     First 1 MiB for each environment and the memory of the learner (`LearnerConfig.memory_bytes`) are compared with the
     memory. If they do not fit, or the learner cannot say, one GMI is measured with few environments (or its points are
     taken from the cache), and a line through these points is compared. If our PPO was measured in a learner's place,
-    the memory that the learner takes beyond PPO's is added. The size of channels is known: they are refused if they do
-    not fit even without the GMIs.
+    the memory that the learner takes beyond PPO's is added. The sizes of channels and rings of replay are known: they
+    are refused if they do not fit even without the GMIs.
 
     Args:
         layout: The layout to train on.
@@ -65,6 +67,9 @@ def require_room(
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
+    ring = learner.ring_bytes(task, most)
+    if any(ring) and (why := _shortage(layout, node, *ring)):
+        raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
     worlds = learner.environments_of(layout) if layout.channels else most
     learning = learner.memory_bytes(task, worlds)
     if learning is None:

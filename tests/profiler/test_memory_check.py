@@ -147,3 +147,12 @@ def test_images_that_do_not_fit_are_refused_by_their_bytes_with_what_fits():
     memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits), config, games, node_with(4.0))
     with pytest.raises(LayoutMismatchError):
         memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits + 1), config, games, node_with(4.0))
+
+
+def test_rings_that_have_no_room_are_refused_by_their_size():
+    config = default_config(ANT, "sac")
+    large = config.learner.replay.model_copy(update={"size": 400_000_000})
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": large})})
+    told = r"1 GMI would take .* of the host's 4\.0 GiB, in rings of replay alone: lower learner\.replay\.size"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(tiny_layout(gmis=1, num_env=8), config, ANT, node_with(4.0))

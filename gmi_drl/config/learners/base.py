@@ -114,6 +114,10 @@ class LearnerConfig(FileModel):
         """Bytes of a layout's channels for one trainer; 0 without channels."""
         return 0
 
+    def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
+        """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host."""
+        return 0, 0
+
     def bucket_bytes(self, task: TaskSpec) -> int:
         """Bytes of the float32 bucket that GMIs reduce."""
         return task.bucket_bytes(self.network)

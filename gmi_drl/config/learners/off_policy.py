@@ -121,6 +121,11 @@ class OffPolicyConfig(LearnerConfig):
         """Steps of each environment in the ring of a GMI."""
         return max(self.replay.size // num_env, 2 * self.horizon, self.replay.n_step + 2)
 
+    def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
+        """See `LearnerConfig`."""
+        size = self.ring_steps(num_env) * num_env * self.step_bytes(task)
+        return (0, size) if self.replay.placement == "pinned" else (size, 0)
+
     def step_bytes(self, task: TaskSpec) -> int:
         """Bytes of a step in a ring: observation, action, reward, flags, priority."""
         times = 2 if self.replay.next_obs == "twice" else 1
@@ -131,7 +136,7 @@ class OffPolicyConfig(LearnerConfig):
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """See `LearnerConfig`: networks and targets, the ring, and a batch. A ring that is `pinned` is on the host."""
         networks = (LEARNER_COPIES + 1) * self.bucket_bytes(task)
-        ring = 0 if self.replay.placement == "pinned" else self.ring_steps(num_env) * num_env * self.step_bytes(task)
+        ring, _ = self.ring_bytes(task, num_env)
         kept = activations_per_sample(self.network, task.observation)
         seen = 2 * task.observation.nbytes + FLOAT_BYTES * KEPT * 2 * kept
         return networks + ring + self.batch * seen

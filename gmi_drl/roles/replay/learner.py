@@ -57,7 +57,8 @@ class RingLearner:
                 self._drawn = batch = ring.sample(self.batch, out=self._drawn)
                 errors = updater.update(batch, self._weights(batch, rings) if is_prioritized else None)
                 if is_prioritized:
-                    ring.update(batch.keys, errors + SMALLEST_PRIORITY)
+                    finite = torch.nan_to_num(errors, nan=0.0, posinf=0.0)  # the guard of losses ends such a run
+                    ring.update(batch.keys, finite + SMALLEST_PRIORITY)
         if deltas.shape[1]:
             self.agent.normaliser.merge(deltas)
 

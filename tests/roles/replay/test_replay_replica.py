@@ -118,3 +118,10 @@ def test_ends_by_the_time_limit_are_learnt_from_if_the_last_observation_is_store
     replica.actor.task.episode_length.fill_(STEPS - 1)
     replica.iterate(go_on)
     assert replica.ring.windows_at(torch.arange(N)).is_valid.tolist() == [knows] * N
+
+
+def test_errors_that_are_not_finite_are_no_priorities():
+    replica = replica_of(settings("dqn", {"sampler": "prioritized"}))
+    replica.learner.updater.update = lambda batch, weights: torch.tensor([torch.nan, torch.inf] * 4)
+    replica.iterate(go_on)
+    assert 0 < replica.ring.mass().item() < torch.inf
