@@ -24,7 +24,7 @@ OF_IMAGES = {"learner.conv", "learner.features"}
 """Refused for tasks without images, such as this one."""
 
 
-@pytest.mark.parametrize("kind", OF_LEARNER.keys() - {"dqn"})  # no task of ours has categories
+@pytest.mark.parametrize("kind", sorted(OF_LEARNER.keys() - {"dqn"}))  # no task of ours has categories
 def test_all_gmis_have_each_setting_as_it_was_set(kind, tmp_path):
     run = run_of(kind, tmp_path)
     refused = {place for place, leaf in leaves(run.read_setup()[1]) if leaf.setting and leaf.setting.idle}
