@@ -131,14 +131,15 @@ class Storage:
     def seal(self, block: int) -> None:
         """A block is complete: nobody writes to it until it is leased again."""
 
-    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
-        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`."""
+    def read_blocks(self, blocks: Tensor, columns: tuple[str, ...] | None = None) -> dict[str, Tensor]:
+        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`; of some columns or of all."""
         size = self.blocks.block_steps
         if len(blocks) == self.blocks.count:
-            return dict(self.rows.words)
+            return {column: self.rows.words[column] for column in columns or self.signature.columns}
         return {
             column: words.view(-1, size, words.shape[1])[blocks.to(words.device)].flatten(0, 1)
             for column, words in self.rows.words.items()
+            if columns is None or column in columns
         }
 
     def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:
