@@ -24,8 +24,9 @@ _NOBODY = -1
 class Blocks:
     """Counts for each block the items that need it, and knows the stream that may write to it (its holder).
 
-    A block is free when no item and no holder needs it, and no reader that began before that reads on. All methods may
-    be called by several threads; none calls back under its lock.
+    A holder leases a block, and ends its lease; an item holds one, and releases it. A block is freed when no item and
+    no holder needs it any more, and free, to be leased again, when no reader that began before that reads on. All
+    methods may be called by several threads; none calls back under its lock.
 
     Args:
         count: Blocks.

@@ -32,6 +32,7 @@ class Storage:
         steps: Steps that there is room for: whole blocks.
         rows: All steps.
         tables: How many reference them.
+        pending: Steps that wait on the host to be copied to a device.
 
     Raises:
         UsageError: if a number is not positive.
@@ -53,7 +54,7 @@ class Storage:
         self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
         self.bytes = self.steps * signature.step_bytes
         self.rows = Rows(signature, self._allocate())
-        self.tables = 0
+        self.tables = self.pending = 0
 
     def _allocate(self) -> dict[str, Tensor]:
         """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
