@@ -204,7 +204,7 @@ class Blocks:
             with self._changed:
                 missing = count - len(self._free) - self._kept
                 references = self._references.masked_fill(self._holders != _NOBODY, 0)
-            if missing <= 0 or not self.tables:
+            if missing <= 0 or not self.tables or int((references > 0).sum()) < missing:
                 return False
             blocks = cheapest(self.tables, missing, references, self._opened)
             for table in self.tables if len(blocks) else ():
