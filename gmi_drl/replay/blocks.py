@@ -24,8 +24,9 @@ _NOBODY = -1
 class Blocks:
     """Counts for each block the items that need it, and knows the stream that may write to it (its holder).
 
-    A block is free when no item and no holder needs it, and no reader that began before that reads on. All methods may
-    be called by several threads; none calls back under its lock.
+    A holder leases a block, and ends its lease; an item holds one, and releases it. A block is freed when no item and
+    no holder needs it any more, and free, to be leased again, when no reader that began before that reads on. All
+    methods may be called by several threads; none calls back under its lock.
 
     Args:
         count: Blocks.
@@ -203,7 +204,7 @@ class Blocks:
             with self._changed:
                 missing = count - len(self._free) - self._kept
                 references = self._references.masked_fill(self._holders != _NOBODY, 0)
-            if missing <= 0 or not self.tables:
+            if missing <= 0 or not self.tables or int((references > 0).sum()) < missing:
                 return False
             blocks = cheapest(self.tables, missing, references, self._opened)
             for table in self.tables if len(blocks) else ():

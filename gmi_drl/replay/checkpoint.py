@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import FileModel, load_json
+from gmi_drl.replay.rows_file import write_rows
 
 SCHEMA: Literal["gmi-drl/replay/1"] = "gmi-drl/replay/1"
 INDEX, STATE, ROWS = "replay.json", "state.safetensors", "rows.safetensors"
@@ -70,10 +71,9 @@ def save(folder: Path, source: Source, trainer_step: int) -> None:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
         with source.snapshot() as state:
-            rows = {name: tensor.contiguous().cpu() for name, tensor in state["rows"].items()}
             tensors, numbers = flattened({name: part for name, part in state.items() if name != "rows"})
             save_file(tensors, draft / STATE)
-            save_file(rows, draft / ROWS)
+            write_rows(draft / ROWS, state["rows"])
         digests = {name: _digest_of(draft / name) for name in (STATE, ROWS)}
         entries = {"schema": SCHEMA, "trainer_step": trainer_step, "facts": source.facts(), "numbers": numbers}
         entries |= {"sha256": digests}

@@ -16,7 +16,6 @@ from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
 from gmi_drl.replay.storage import make_storage
-from gmi_drl.replay.storage.device import DeviceStorage
 from gmi_drl.replay.windows import VALID, Windows, evaluate, flags_of
 
 NEXT = "next/"
@@ -102,14 +101,8 @@ class Ring:
         if self.limiter.max_diff < float("inf"):
             text = f"a ring lets no insert wait, but its limiter allows a difference of {self.limiter.max_diff:g}"
             raise UsageError(f"{text} at most: take one without max_diff, such as MinSize")
-        options: dict[str, Any] = {"placement": placement, "device": device}
         stored, total = self._stored(), steps * num_env
-        if placement == "device":
-            self.storage: Any = DeviceStorage(stored, total, device=device, update_size=update_size)
-        elif update_size is None:
-            self.storage = make_storage(stored, total, **options)
-        else:
-            raise UsageError(f"update_size goes with the placement 'device', not {placement!r}")
+        self.storage = make_storage(stored, total, placement=placement, device=device, update_size=update_size)
         self._kinds = {field.name: (torch.Size((num_env, *field.shape)), field.dtype) for field in stored.fields}
         self.device = self.storage.device
         self.written = 0
@@ -134,8 +127,7 @@ class Ring:
     @property
     def end(self) -> int:
         """One after the last step at which a window may begin."""
-        pending = getattr(self.storage, "pending", 0)
-        return max(self.first, self.written - -(-pending // self.num_env) - self.n_step + self.is_twice)
+        return max(self.first, self.written - -(-self.storage.pending // self.num_env) - self.n_step + self.is_twice)
 
     @property
     def windows(self) -> int:
@@ -266,7 +258,7 @@ class Ring:
 
     def _why(self, count: int) -> str:
         if self.limiter.can_sample(count):
-            pending = getattr(self.storage, "pending", 0)
+            pending = self.storage.pending
             return f"{self.written} steps of {self.num_env} environments were added, {pending} rows wait to be copied"
         return self.limiter.why(count, "samples")
 

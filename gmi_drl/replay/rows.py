@@ -50,7 +50,8 @@ class Rows:
 
     def fits(self, lead: tuple[int, ...], columns: Iterable[str]) -> bool:
         """Whether these are rows of these sizes, with these columns among theirs."""
-        return self.lead == lead and self.words.keys() >= set(columns)
+        words = self.words
+        return next(iter(words.values())).shape[:-1] == lead and all(name in words for name in columns)
 
     @property
     def lead(self) -> tuple[int, ...]:

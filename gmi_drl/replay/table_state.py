@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.items import KEY, STRETCHES, first_steps
+from gmi_drl.replay.rows_file import PIECE_BYTES, RowsInPieces
 from gmi_drl.replay.storage import Storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
@@ -105,18 +105,24 @@ class TableState:
         return {"references": references, "holders": holders, "free": free}
 
 
-class _Rows(Mapping[str, Tensor]):
+class _Rows(RowsInPieces):
     """The rows of blocks by column, copied when they are read."""
 
     def __init__(self, storage: Storage, blocks: Tensor) -> None:
         self._storage, self._blocks = storage, blocks
 
-    @cached_property
-    def _read(self) -> Mapping[str, Tensor]:
-        return self._storage.read_blocks(self._blocks)
+    def shape(self, column: str) -> tuple[int, int]:
+        storage = self._storage
+        return len(self._blocks) * storage.blocks.block_steps, storage.signature.row_bytes(column) // 8
+
+    def pieces(self, column: str) -> Iterator[Tensor]:
+        storage = self._storage
+        at_once = max(1, PIECE_BYTES // (storage.blocks.block_steps * storage.signature.row_bytes(column)))
+        for first in range(0, len(self._blocks), at_once):
+            yield storage.read_blocks(self._blocks[first : first + at_once], (column,))[column]
 
     def __getitem__(self, column: str) -> Tensor:
-        return self._read[column]
+        return self._storage.read_blocks(self._blocks, (column,))[column]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._storage.signature.columns)

@@ -33,6 +33,7 @@ class Storage:
         steps: Steps that there is room for: whole blocks.
         rows: All steps.
         tables: How many reference them.
+        pending: Steps that wait on the host to be copied to a device.
 
     Raises:
         UsageError: if a number is not positive.
@@ -60,7 +61,7 @@ class Storage:
         self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
         self.bytes = self.steps * signature.step_bytes
         self.rows = Rows(signature, self._allocate())
-        self.tables = 0
+        self.tables = self.pending = 0
 
     def _allocate(self) -> dict[str, Tensor]:
         """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
@@ -138,14 +139,15 @@ class Storage:
     def seal(self, block: int) -> None:
         """A block is complete: nobody writes to it until it is leased again."""
 
-    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
-        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`."""
+    def read_blocks(self, blocks: Tensor, columns: tuple[str, ...] | None = None) -> dict[str, Tensor]:
+        """The rows of blocks `[n]` by column, int64 `[n x block_steps, words]`; of some columns or of all."""
         size = self.blocks.block_steps
         if len(blocks) == self.blocks.count:
-            return dict(self.rows.words)
+            return {column: self.rows.words[column] for column in columns or self.signature.columns}
         return {
             column: words.view(-1, size, words.shape[1])[blocks.to(words.device)].flatten(0, 1)
             for column, words in self.rows.words.items()
+            if columns is None or column in columns
         }
 
     def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:

@@ -73,9 +73,9 @@ class CodecStorage(Storage):
         self._coded[block] = {column: self._encoded(words) for column, words in self._raw[block].words.items()}
         del self._raw[block]
 
-    def read_blocks(self, blocks: Tensor) -> dict[str, Tensor]:
+    def read_blocks(self, blocks: Tensor, columns: tuple[str, ...] | None = None) -> dict[str, Tensor]:
         """The rows of blocks, decoded."""
-        empty = Rows.empty(self.signature, (0,)).words
+        empty = Rows.empty(self.signature, (0,), columns=columns).words
         return {
             column: torch.cat([none, *(self._block(block, column) for block in blocks.tolist())])
             for column, none in empty.items()

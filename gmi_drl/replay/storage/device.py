@@ -34,9 +34,6 @@ class DeviceStorage(Storage):
         update_size: Steps from the host that are copied at once, `flush` copies fewer; None for the paper's 2,000, or
             all steps if there are fewer.
 
-    Attributes:
-        pending: Steps that wait on the host to be copied.
-
     Raises:
         UsageError: if `update_size` is above `steps`.
         MachineError: if the device has not as much free memory, with the numbers.
@@ -59,7 +56,7 @@ class DeviceStorage(Storage):
         update_size = min(UPDATE_SIZE, self.steps) if update_size is None else update_size
         if not 1 <= update_size <= self.steps:
             raise UsageError(f"update_size is {update_size}, it must be 1 to {self.steps}, the steps of the storage")
-        self.update_size, self.pending = update_size, 0
+        self.update_size = update_size
         self._first = 0
         is_gpu = self.device.type == "cuda"
         self._staging = [_staging(signature, update_size, pinned=is_gpu) for _ in range(_BUFFERS)]

@@ -32,6 +32,7 @@ def make_storage(
     path: Path | None = None,
     codec: str = "none",
     fewest_blocks: int = FEWEST_BLOCKS,
+    update_size: int | None = None,
 ) -> Storage:
     """Make a storage.
 
@@ -44,6 +45,7 @@ def make_storage(
         path: Of the file, with the placement `file` only.
         codec: A name of `CODECS`; other than `none` with the placement `cpu` only.
         fewest_blocks: As of `Storage`.
+        update_size: As in `DeviceStorage`; with the placement `device` only.
 
     Raises:
         UsageError: if a name is unknown, or an option does not go with the placement.
@@ -55,6 +57,8 @@ def make_storage(
         raise UsageError(f"there is no codec {codec!r}{did_you_mean(codec, CODECS)}")
     if (path is not None) != (placement == "file"):
         raise UsageError(f"a path goes with the placement 'file', and only with it (placement {placement!r})")
+    if update_size is not None and placement != "device":
+        raise UsageError(f"update_size goes with the placement 'device', not {placement!r}")
     if codec != "none" and placement != "cpu":
         raise UsageError(f"the codec {codec!r} goes with the placement 'cpu', not {placement!r}")
     if placement not in ("device", "pinned") and torch.device(device).type != "cpu":
@@ -65,4 +69,6 @@ def make_storage(
         return coded(signature, steps, differences=codec == "zlib-differences", **options)  # type: ignore[no-any-return]
     if path is not None:
         options["path"] = path
+    if update_size is not None:
+        options["update_size"] = update_size
     return class_at(PLACEMENTS[placement])(signature, steps, **options)  # type: ignore[no-any-return]
