@@ -4,6 +4,7 @@ import json
 import logging
 import os
 import socket
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -63,17 +64,18 @@ class Loop:
         self._sending: set[Connection] = set()
         self._numbers = 0
         self._looked = self._warned = 0.0
-        self._is_stopped = False
+        self._is_stopped = self._has_ended = False
+        self._closing = threading.Lock()
 
     def call(self, function: Callable[[], None]) -> None:
         """Call a function in the loop's thread. For other threads."""
         self._calls.append(function)
-        os.eventfd_write(self._wake, 1)
+        self._notify()
 
     def stop(self) -> None:
         """Let `run` return. For other threads."""
         self._is_stopped = True
-        os.eventfd_write(self._wake, 1)
+        self._notify()
 
     def run(self) -> None:
         """Serve until `stop`, then close everything."""
@@ -89,11 +91,19 @@ class Loop:
             if self._shared is not None:
                 self._shared.close()
             self._epoll.close()
-            os.close(self._wake)
+            with self._closing:
+                self._has_ended = True
+                os.close(self._wake)
 
     def waiting(self) -> list[Connection]:
         """The clients whose requests wait, the longest waiting first."""
         return list(self._parked)
+
+    def _notify(self) -> None:
+        """Let the loop look at what other threads want, unless it has ended."""
+        with self._closing:
+            if not self._has_ended:
+                os.eventfd_write(self._wake, 1)
 
     def _turn(self) -> None:
         ready = self._epoll.poll(self._wait_s())
