@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import huber_loss
 
+from gmi_drl.algo.distributions.categorical import MASKED
 from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.q_networks import QNetwork
 from gmi_drl.algo.replay_agent import ReplayAgent
@@ -34,8 +35,8 @@ class DQN(ReplayLearner[DQNConfig]):
         self._target = frozen_copy(self.target, self.flat.vector).vector
 
     def explore(self, steps: int) -> None:
-        """See `ReplayLearner`: the share falls evenly, by the steps of all environments."""
-        self.network.exploration.fill_(self.epsilon(self.steps + steps))
+        """See `ReplayLearner`: all is random before the first update, then the share falls evenly with the steps."""
+        self.network.exploration.fill_(self.epsilon(self.steps + steps) if self.updates else 1.0)
 
     def epsilon(self, steps: int) -> float:
         """The share of random actions after these control steps of all environments."""
@@ -76,6 +77,7 @@ class DQN(ReplayLearner[DQNConfig]):
         following = self.target(next_obs)
         by = self.network(next_obs) if self.config.double else following
         best = following.gather(-1, by.argmax(-1, keepdim=True)).squeeze(-1)
+        best.masked_fill_(best <= MASKED / 2, 0)  # a cut-off episode whose last mask allows nothing
         return torch.addcmul(self.reward * self.config.reward_scale, self.discount, best)
 
     @torch.no_grad()

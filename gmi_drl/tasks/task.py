@@ -93,7 +93,7 @@ def groups_of(task: Task) -> dict[str, Tensor]:
     are float32 in [0, 1].
     """
     observation = task.spec.observation
-    parts = {**parts_of(task.obs, observation), POLICY: task.obs}
+    parts = {POLICY: task.obs, **parts_of(task.obs, observation)}
     kinds = group_kinds(observation)
     groups = {name: parts[name] if kind == "vector" else parts[name] / 255 for name, kind in kinds.items()}
     return {**getattr(task, "groups", {}), **groups}

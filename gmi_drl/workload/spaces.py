@@ -166,12 +166,15 @@ class Action:
 def group_kinds(observation: Observation) -> dict[str, PartKind]:
     """The groups that rsl_rl gets of an observation, with their kinds: each part but masks, or the whole as `POLICY`.
 
-    Of vectors alone the whole is a group besides.
+    Of vectors alone the whole is a group besides, unless the critic alone sees one of them.
     """
     parts: dict[str, PartKind] = {part.name: part.kind for part in observation.parts if part.kind != "mask"}
     if len(observation.parts) == 1:
         return dict.fromkeys([POLICY], observation.parts[0].kind)
-    return {POLICY: "vector", **parts} if observation.is_vector else parts
+    is_whole = (
+        observation.is_vector and POLICY not in parts and not any(part.critic_alone for part in observation.parts)
+    )
+    return {POLICY: "vector", **parts} if is_whole else parts
 
 
 def vector(size: int, name: str = POLICY) -> Observation:

@@ -11,7 +11,8 @@ from torch.nn.functional import huber_loss
 from gmi_drl.algo.dqn import DQN, make_dqn_agent
 from gmi_drl.config.learners import DQNConfig
 from gmi_drl.workload import TASK_SPECS
-from gmi_drl.workload.spaces import categorical, vector
+from gmi_drl.workload.observations import pack
+from gmi_drl.workload.spaces import Observation, Part, categorical, vector
 
 CART = replace(TASK_SPECS["ant"], observation=vector(4), action=categorical(3))
 CPU, N = torch.device("cpu"), 16
@@ -55,7 +56,9 @@ def test_updates_are_those_of_the_textbook(double):
 
 def test_the_share_of_random_actions_falls_evenly():
     agent, dqn = made(epsilon_start=0.8, epsilon_end=0.2, epsilon_steps=100)
-    dqn.steps = 30
+    dqn.explore(10)
+    assert agent.policy.exploration == 1, "before the first update all is random"
+    dqn.steps, dqn.updates = 30, 1
     for later, share in ((0, 0.62), (20, 0.5), (500, 0.2)):
         dqn.explore(later)
         assert agent.policy.exploration.item() == pytest.approx(share)
@@ -81,3 +84,15 @@ def test_a_learner_goes_on_from_its_state():
     second.update(batch)
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), name
+
+
+def test_nothing_follows_where_the_last_mask_allows_nothing():
+    seen = Observation((Part("v", (4,)), Part("action_mask", (3,), "mask")))
+    spec, config = replace(CART, observation=seen), DQNConfig(hidden=(8,), stream=8)
+    dqn = DQN(make_dqn_agent(spec, config, CPU, seed=0), config, batch=2)
+    masks = torch.tensor([[0, 0, 0], [0, 1, 0]], dtype=torch.uint8)
+    batch = batch_of(seen, spec.action, 2, seed=1)
+    batch.fields["obs"], batch.fields["next/obs"] = (
+        pack({"v": torch.ones(2, 4), "action_mask": mask}, seen) for mask in (torch.ones_like(masks), masks)
+    )
+    assert dqn.update(batch, torch.ones(2)).max() < 100

@@ -14,6 +14,7 @@ from gmi_drl.workload.spaces import (
     categorical,
     continuous,
     difference,
+    group_kinds,
     image,
     observation_of,
     to_json,
@@ -81,3 +82,10 @@ def test_a_difference_names_the_parts():
 def test_numbers_in_place_of_spaces_are_refused_with_the_spaces():
     with pytest.raises(UsageError, match=r"observation=vector\(5\), action=continuous\(2\)"):
         TaskSpec("old", "OL", 5, 2, (8,), 100, 0.1)
+
+
+def test_rsl_rl_gets_no_group_that_mixes_in_what_the_critic_alone_sees():
+    state = Part("state", (5,), critic_alone=True)
+    assert group_kinds(Observation((Part("policy", (3,)), state))) == {"policy": "vector", "state": "vector"}
+    assert group_kinds(Observation((Part("a", (3,)), state))) == {"a": "vector", "state": "vector"}
+    assert group_kinds(Observation((Part("a", (3,)), Part("b", (2,))))).keys() == {"policy", "a", "b"}

@@ -68,7 +68,7 @@ class OffPolicyConfig(LearnerConfig):
     activation: Annotated[Activation, NETWORKS] = "relu"
     """Follows each hidden layer."""
 
-    horizon: Annotated[Count, LIVE] = 32
+    horizon: Annotated[Count, RING] = 32
     """Control steps per environment before the updates of an iteration."""
 
     updates_per_step: Annotated[Positive, LIVE] = 1.0
@@ -119,7 +119,7 @@ class OffPolicyConfig(LearnerConfig):
 
     def ring_steps(self, num_env: int) -> int:
         """Steps of each environment in the ring of a GMI."""
-        return max(self.replay.size // num_env, 2 * self.horizon, self.replay.n_step + 2)
+        return max(-(-self.replay.size // num_env), 2 * self.horizon, self.replay.n_step + 2)
 
     def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
         """See `LearnerConfig`."""

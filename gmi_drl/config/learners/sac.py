@@ -58,6 +58,8 @@ class SACConfig(OffPolicyConfig):
             found.append(f"sac takes numbers as actions, {task.name} takes {task.action}: take --algo {other}")
         if not task.observation.is_vector:
             found.append(f"sac takes vectors, {task.name} has {task.observation}: take --algo ppo")
+        if any(part.critic_alone for part in task.observation.parts):
+            found.append(f"sac's policy sees what its critics see, {task.name} has parts for them alone: --algo ppo")
         if not self.hidden:
             found.append("learner.hidden is empty: sac needs a hidden layer at least")
         return found

@@ -21,7 +21,7 @@ from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.roles.replay.ring_state import load_ring, ring_tensors
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act
+from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
@@ -127,7 +127,7 @@ class ReplayReplica:
 
     def policy(self) -> Act:
         """See `Replica`."""
-        return lambda task: self.learner.agent.act(task.obs)
+        return act_of(self.learner.agent)
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas."""

@@ -117,7 +117,9 @@ class RslRlReplica:
         policy.reset()
         clip = self.env.clip_actions
 
-        def act(task: Task) -> Tensor:
+        def act(task: Task, begins: Tensor) -> Tensor:
+            if policy.is_recurrent:
+                policy.reset(begins)
             actions: Tensor = policy(TensorDict(groups_of(task), batch_size=[task.num_env]))
             return actions if clip is None else actions.clamp(-clip, clip)
 

@@ -16,17 +16,20 @@ from gmi_drl.tasks.task import own_outcome
 LOOK_EVERY = 64
 """Steps between two looks at whether all episodes have ended, each of which waits for the device."""
 
-Act = Callable[[Task], Tensor]
-"""Returns the actions `[N, A]` for a task's current observations, without noise."""
+Act = Callable[[Task, Tensor], Tensor]
+"""Returns the actions `[N, A]` for a task's current observations, without noise. The second argument, bool `[N]`, says
+where an episode, or what training takes for one, has begun: memories are empty there."""
 
 
 def act_of(agent: ActingAgent) -> Act:
     """An agent's actions without noise, from empty memories on."""
     state: Tensor | None = None
 
-    def act(task: Task) -> Tensor:
+    def act(task: Task, begins: Tensor) -> Tensor:
         nonlocal state
         state = agent.empty_state(task.num_env) if state is None else state
+        if state is not None:
+            state.masked_fill_(begins[:, None], 0)
         return agent.act(task.obs, state=state)
 
     return act
@@ -62,15 +65,15 @@ def play_episodes(task: Task, act: Act) -> Tensor:
         are no transitions (`valid`) count neither for returns nor for lengths.
     """
     task.reset()
-    goes_on = torch.ones(task.num_env, dtype=torch.bool, device=task.device)
+    goes_on = begins = torch.ones(task.num_env, dtype=torch.bool, device=task.device)
     total = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
     for step in range(1, task.spec.episode_steps + 1):
-        _, reward, terminated, truncated, info = task.step(act(task))
-        counts = goes_on & info["valid"]
-        reward, ended = own_outcome(reward, terminated | truncated, info)
+        _, reward, terminated, truncated, info = task.step(act(task, begins))
+        counts, begins = goes_on & info["valid"], terminated | truncated
+        reward, ended = own_outcome(reward, begins, info)
         total[0] += torch.where(counts, reward, 0.0)
         total[1] += counts
-        goes_on &= ~ended
+        goes_on = goes_on & ~ended
         if step % LOOK_EVERY == 0 and not goes_on.any():
             break
     return torch.cat((total.new_tensor([float(task.num_env)]), total.sum(1)))

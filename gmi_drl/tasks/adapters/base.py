@@ -38,6 +38,8 @@ class Outcome:
         own_reward: The simulator's own rewards, if `reward` is another one.
         own_end: Where the simulator's own episode ended, if others end earlier; with `own_reward`.
         absent: Where an agent has left its world before the step, so that it is no transition. None: nowhere.
+        renewed: With `absent`: where a world begins anew after the step.
+        gone: With `absent`: where an agent has left and its world goes on, so that no action counts.
     """
 
     obs: Tensor
@@ -49,6 +51,8 @@ class Outcome:
     own_reward: Tensor | None = None
     own_end: Tensor | None = None
     absent: Tensor | None = None
+    renewed: Tensor | None = None
+    gone: Tensor | None = None
 
 
 class AdaptedTask(ABC):
@@ -132,7 +136,11 @@ class AdaptedTask(ABC):
         terminated = outcome.terminated & valid
         truncated = ~valid | (outcome.truncated & ~terminated)
         final_obs = self._where(bad | wrong, self.obs, self._clamped(outcome.final_obs))
-        is_finite = self._set_obs(outcome.obs)
+        # an environment that uses the next step to begin an episode takes no action, whatever a mask says
+        idle = outcome.gone if outcome.began is None else outcome.terminated | outcome.truncated
+        is_finite = self._set_obs(outcome.obs, idle)
+        if outcome.renewed is not None:
+            begins = begins | outcome.renewed
         self._is_lost = ~is_finite | ((self._is_lost | wrong) & ~begins)
         self._is_bad_next = ~is_finite & (begins | ~wrong) & ~bad
         self._count(terminated | truncated)
@@ -174,15 +182,15 @@ class AdaptedTask(ABC):
             self._default_dtype = torch.get_default_dtype()
             torch.set_default_dtype(ours)
 
-    def _set_obs(self, obs: Tensor) -> Tensor:
+    def _set_obs(self, obs: Tensor, idle: Tensor | None = None) -> Tensor:
         """Set the current observations from raw ones `[N, O]` where one can act on them. Returns where, bool `[N]`.
 
-        One cannot where a number is not finite, or a mask allows nothing.
+        One cannot where a number is not finite, or a mask allows nothing, unless the environment is `idle [N]`.
         """
         sums, clamped = self._sums(obs), self._clamped(obs)
         is_finite = sums.isfinite()
         if self._seen.of_kind("mask"):
-            allows = self._allows(obs)
+            allows = self._allows(obs) if idle is None else self._allows(obs) | idle
             is_finite &= allows
             if self._is_on_host and not allows.all():
                 self._notices.tell_forbidden(self._steps, allows)

@@ -49,7 +49,7 @@ class ParallelTask(AdaptedTask):
     ) -> None:
         self._worlds, self._name, self._device = worlds, name, torch.device(device)
         self._ids: list[Any] = list(worlds[0].possible_agents)
-        self._last = [self._called(number, "reset", seed=seed + number)[0] for number in range(len(worlds))]
+        self._last = [self._reset(number, seed=seed + number) for number in range(len(worlds))]
         agents = [
             AgentSpaces(
                 str(one),
@@ -84,7 +84,7 @@ class ParallelTask(AdaptedTask):
 
     def _begin(self) -> Tensor:
         for number in range(len(self._worlds)):
-            self._last[number] = self._called(number, "reset")[0]
+            self._last[number] = self._reset(number)
         self._is_here[:] = True
         return self._observations()
 
@@ -95,12 +95,17 @@ class ParallelTask(AdaptedTask):
         final_obs = seen = self._observations()
         if over:
             for number in over:
-                self._last[number] = self._called(number, "reset")[0]
+                self._last[number] = self._reset(number)
                 self._is_here[number] = True
             seen = self._observations()
         reward, terminated, truncated = torch.from_numpy(told).flatten(1).to(self._device)
-        absent = torch.from_numpy(~was_here).flatten().to(self._device)
-        return Outcome(seen, reward, terminated > 0, truncated > 0, final_obs, absent=absent)
+        renewed = np.zeros_like(was_here)
+        renewed[over] = True
+        absent, gone, renewed_rows = (
+            torch.from_numpy(rows).flatten().to(self._device) for rows in (~was_here, ~self._is_here, renewed)
+        )
+        ends = terminated > 0, truncated > 0
+        return Outcome(seen, reward, *ends, final_obs, absent=absent, renewed=renewed_rows, gone=gone)
 
     def _step_world(self, number: int, chosen: list[Any], told: npt.NDArray[np.float32]) -> bool:
         """Step a world. Writes what its agents are told, `[3, K]`. Returns whether all have left."""
@@ -131,6 +136,14 @@ class ParallelTask(AdaptedTask):
             states = np.stack([np.ravel(world.state()) for world in self._worlds]).astype(np.float32)
             state = torch.from_numpy(states).to(self._device)
         return self._rows.rows(seen, state)
+
+    def _reset(self, number: int, **named: Any) -> Any:
+        """Begin a world's episode. Returns the observations of its agents, all of which must be there."""
+        seen = self._called(number, "reset", **named)[0]
+        if missing := [str(one) for one in self._ids if one not in seen]:
+            words = f"{', '.join(missing)} of its possible_agents {'is' if len(missing) == 1 else 'are'} not there"
+            raise UsageError(f"{self._name}: world {number} begins without all agents: {words}, which is not supported")
+        return seen
 
     def _called(self, number: int, method: str, *arguments: Any, **named: Any) -> Any:
         """What a method of a world returns. Raises GmiError with the world and its last words if it fails."""

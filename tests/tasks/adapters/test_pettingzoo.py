@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from toy_worlds import Leaving
+from toy_worlds import Late, Leaving, MaskedLeaving
 
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import RunConfig, default_config
@@ -48,7 +48,7 @@ def test_rows_of_agents_that_have_left_are_not_valid_until_the_world_begins_anew
 
 def test_returns_are_of_each_agent_and_leave_out_what_is_not_valid():
     task = worlds()
-    sums = play_episodes(task, lambda task: torch.ones(task.num_env, 1))
+    sums = play_episodes(task, lambda task, begins: torch.ones(task.num_env, 1))
     assert sums.tolist() == [4, 2 * (2 + 4), 2 * (2 + 4)]
 
 
@@ -125,3 +125,17 @@ def test_simple_spread_keeps_the_contract_and_has_whole_worlds():
     task = make(name, num_env=4)
     assert (task.num_env, task.spec.agents, task.spec.episode_steps) == (6, 3, 25)
     assert [part.shape for part in task.spec.observation.parts] == [(18,), (54,)]
+
+
+def test_an_agent_that_left_with_a_mask_of_zeros_is_back_in_the_next_episode():
+    task, told = ParallelTask([MaskedLeaving(has_state=False)], "toy"), []
+    for _ in range(8):
+        *_, info = task.step(torch.zeros(2, 1))
+        assert not info["bad"].any()
+        told.append(info["valid"].tolist())
+    assert told == [[True, True], [True, True], [False, True], [False, True]] * 2
+
+
+def test_worlds_that_begin_without_an_agent_are_refused():
+    with pytest.raises(UsageError, match="toy: world 0 begins without all agents: agent_1 of its possible"):
+        ParallelTask([Late()], "toy")

@@ -52,3 +52,23 @@ class Leaving:
     def _obs(self, agent):
         number = self.possible_agents.index(agent)
         return np.full(self._seen[number], number + self.steps / 10, np.float32)
+
+
+class MaskedLeaving(Leaving):
+    """The same with a mask, which allows nothing once an agent has left, as in real games."""
+
+    def observation_space(self, agent):
+        return spaces.Dict(observation=super().observation_space(agent), action_mask=spaces.MultiBinary(3))
+
+    def _obs(self, agent):
+        has_left = self.steps >= self._leaves[self.possible_agents.index(agent)]
+        return {"observation": super()._obs(agent), "action_mask": np.full(3, not has_left, np.int8)}
+
+
+class Late(Leaving):
+    """Its last agent comes later."""
+
+    def reset(self, seed=None, options=None):
+        seen, infos = super().reset(seed, options)
+        self.agents.pop()
+        return {agent: seen[agent] for agent in self.agents}, infos
