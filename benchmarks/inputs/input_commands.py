@@ -6,6 +6,9 @@ from typing import Any
 
 from gmi_drl.cli import COMMANDS
 
+ENDS_SOON = {"sweep": ["--command", "true", "--at-once", "1", "--seeds", "0"], "top": ["--once"]}
+"""Options by which commands end that would go on for long."""
+
 NEVER = frozenset({"--remove-stale", "--stale", "--help"})
 """Options that change this machine, or take long."""
 
@@ -88,7 +91,7 @@ def random_command(chance: random.Random, originals: Path, folder: Path) -> list
             words.append(_value(chance, option, originals))
     if command.name in ("play", "serve") and "--steps" not in words:
         words += ["--steps", "2"]
-    return words
+    return words + ENDS_SOON.get(str(command.name), [])
 
 
 def _value(chance: random.Random, parameter: Any, originals: Path) -> str:

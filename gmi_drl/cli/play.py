@@ -103,7 +103,11 @@ def _pictures(task: "Task", size: tuple[int, int], camera: str | None) -> "Pictu
     from gmi_drl.cli.pictures import OwnPictures, RenderedPictures
     from gmi_drl.tasks import SimTask
 
-    return RenderedPictures(task, size, camera) if isinstance(task, SimTask) else OwnPictures(task)
+    if isinstance(task, SimTask):
+        return RenderedPictures(task, size, camera)
+    if not hasattr(task, "draw"):
+        raise UsageError(f"{task.spec.name} cannot be drawn, as another simulator runs it: leave out -o")
+    return OwnPictures(task)
 
 
 def _refuse_drawing(camera: str | None, size: str | None) -> None:

@@ -11,20 +11,24 @@ from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
 DEFAULT_STEPS = {"ppo": (16, 4, 4, 1e-3), "a3c": (8, 1, 16, 4e-4), "rsl_rl": (16, 4, 4, 1e-3)}
-"""Horizon, epochs, mini-batches and learning rate of each kind."""
+"""Horizon, epochs, mini-batches and learning rate of each kind that learns from rollouts."""
 
 
 @pytest.mark.parametrize("kind", LEARNERS.names)
-def test_every_kind_keeps_the_contract(tmp_path, kind):
+def test_every_kind_is_written_and_read(tmp_path, kind):
     config = default_config(ANT, kind)
-    learner = config.learner
+    (tmp_path / "config.yaml").write_text(dump_yaml(config))
+    assert load_config(tmp_path / "config.yaml") == config
+    assert type(config.learner) is LEARNERS.find(kind).model and config.learner.kind == kind
+
+
+@pytest.mark.parametrize("kind", DEFAULT_STEPS)
+def test_every_kind_without_replay_keeps_the_contract(kind):
+    learner = default_config(ANT, kind).learner
     assert (learner.kind, learner.reward_scale) == (kind, ANT.reward_scale)
     steps = learner.horizon, learner.epochs, learner.minibatches, learner.learning_rate
     assert steps == DEFAULT_STEPS[kind]
     assert learner.hidden == ANT.hidden and learner.bucket_bytes(ANT) == ANT.bucket_bytes()
-    (tmp_path / "config.yaml").write_text(dump_yaml(config))
-    assert load_config(tmp_path / "config.yaml") == config
-    assert type(learner) is LEARNERS.find(kind).model
     assert learner.check(ANT, ["policy"]) == learner.check(ANT, None) == []
     assert 0 < learner.bucket_bytes(ANT) <= learner.memory_bytes(ANT, 1) < learner.memory_bytes(ANT, 2)
 

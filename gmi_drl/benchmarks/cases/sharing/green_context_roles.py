@@ -56,7 +56,7 @@ class Simulators:
 
     def __init__(self, task: str, num_env: int, device: torch.device, threads: int, lanes: Sequence[Lane]) -> None:
         definition = TASKS[task]
-        self.spec, self.device, self._lanes = definition.spec, device, lanes
+        self.spec, self.num_env, self.device, self._lanes = definition.spec, num_env, device, lanes
         self._sims: list[Sim] = []
         self._controls: list[torch.Tensor] = []
         each = max(1, num_env // len(lanes))
