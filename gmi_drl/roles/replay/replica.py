@@ -20,6 +20,7 @@ from gmi_drl.roles.replay.exchange import exchange
 from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.roles.replay.ring_state import load_ring, ring_tensors
+from gmi_drl.roles.seeds import SEEDS
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
@@ -71,7 +72,8 @@ class ReplayReplica:
             keeps_obs=off_policy.normalise,
             cuda_graphs=self.config.cuda_graphs,
         )
-        self.ring = make_ring(task.spec, off_policy, task.num_env, self.group_num_env, self.device, self.seed)
+        of_ring = (self.seed + 1) % SEEDS  # other numbers than those of the updates' noise
+        self.ring = make_ring(task.spec, off_policy, task.num_env, self.group_num_env, self.device, of_ring)
         self._no_delta = torch.zeros(0, dtype=torch.float64, device=self.device)
 
     def _batch_of(self, num_env: int) -> int:
