@@ -224,6 +224,16 @@ def from_json(message: bytes) -> tuple[int, Any]:
         raise WordError(f"no JSON: {error}") from None
 
 
+def check_request(answered: int, *asked: int) -> None:
+    """Raise unless an answer is of a request that was made; 0 is of the connection.
+
+    Raises:
+        WordError: if it is not.
+    """
+    if answered not in asked:
+        raise WordError(f"an answer to request {answered} came where {', '.join(map(str, asked))} was expected")
+
+
 def bytes_of(words: Tensor) -> memoryview:
     """The bytes of contiguous rows on the CPU."""
     return words.numpy().reshape(-1).view("u1").data

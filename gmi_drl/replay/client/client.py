@@ -71,6 +71,7 @@ class Client:
             if writer is None:
                 writer = call.writers[storage.number] = Writer(call.connection, storage)
             writer.timeout_s = timeout_s
+            writer.count_anew()
             first = writer.append(fields)
             for table, priority in priorities.items():
                 writer.create_items(table, first, writer.step - first, priority, version)

@@ -79,7 +79,6 @@ class StepsRequest:
         self._connection, self._word = connection, word
         self._storage, self._stream = connection.storage(word.storage), connection.stream(word.storage)
         self.tables = connection.tables_of(self._storage)
-        self._late: ReplayTimeoutError | None = None
 
     def attempt(self) -> bool:
         """Find room, and begin to receive."""
@@ -88,8 +87,7 @@ class StepsRequest:
         if self._word.count:
             try:
                 place, room = self._stream.reserve(timeout_s=0)
-            except ReplayTimeoutError as error:
-                self._late = error
+            except ReplayTimeoutError:
                 return False
             if self._word.count > room:
                 raise WordError(f"{self._word.count} rows came where {room} are left in the block")
@@ -104,13 +102,14 @@ class StepsRequest:
 
     def expire(self) -> None:
         """A writer cannot go on without its rows."""
-        assert self._late is not None
-        self._connection.send_error(0, self._late)
-        raise WordError(f"its rows found no room: {self._late}")
+        remedy = "sample or delete items, or make a storage of more steps"
+        text = f"its rows found no free block after {self._word.timeout_s:.3g} s: {self.why()}: {remedy}"
+        self._connection.send_error(0, ReplayTimeoutError(text))
+        raise WordError(text)
 
     def why(self) -> str:
         """Who needs the blocks."""
-        return str(self._late)
+        return self._storage.blocks.told()
 
     def _receive(self, place: int) -> None:
         storage, count = self._storage, self._word.count
@@ -141,8 +140,7 @@ class LeaseRequest(StepsRequest):
             self._stream.give_back_full()
         try:
             place, room = self._stream.reserve(timeout_s=0)
-        except ReplayTimeoutError as error:
-            self._late = error
+        except ReplayTimeoutError:
             return False
         self._connection.send(LEASED, write(Lease(0, place, room)))
         return True
