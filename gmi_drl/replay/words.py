@@ -32,6 +32,9 @@ DATA_BYTES = 64 * 2**20
 ITEMS_AT_ONCE = 1024
 """Items of a message, and keys, at most."""
 
+SAMPLES_AT_ONCE = 65_536
+"""Items of a batch, at most: others wait meanwhile."""
+
 LONGEST_WAIT_S = 86_400.0
 """Seconds that a request waits at most."""
 
