@@ -31,6 +31,7 @@ class ReplayOptions:
         checkpoints: Folder of the checkpoints.
         checkpoint_every: Seconds between two of them.
         restore: The checkpoint to begin with.
+        shards: How many servers there are.
     """
 
     tables: str
@@ -39,14 +40,14 @@ class ReplayOptions:
     checkpoints: str | None = None
     checkpoint_every: float | None = None
     restore: str | None = None
+    shards: int = 1
 
 
-def serve_tables(options: ReplayOptions, shards: int, token: str | None, tell: Callable[[str], None]) -> None:
+def serve_tables(options: ReplayOptions, token: str | None, tell: Callable[[str], None]) -> None:
     """Serve until a signal ends this process, or a server ends by itself.
 
     Args:
         options: Of all servers.
-        shards: How many.
         token: Of their clients.
         tell: Gets the address of each server as soon as it listens.
 
@@ -55,6 +56,7 @@ def serve_tables(options: ReplayOptions, shards: int, token: str | None, tell: C
         MachineError: if a server cannot listen, or lacks memory.
         GmiError: if a server of several ended.
     """
+    shards = options.shards
     if options.checkpoint_every is not None and options.checkpoints is None:
         raise UsageError("--checkpoint-every needs a folder: --checkpoints FOLDER")
     if options.restore is not None:
@@ -140,7 +142,7 @@ def _serve(options: ReplayOptions, shard: int, token: str | None, tell: Callable
     made = load_yaml(ReplayTables, Path(options.tables)).make()
     folder = Path(options.checkpoints) if options.checkpoints else None
     restored = Path(options.restore) if options.restore else None
-    with Server(made, options.port, options.host, token, folder, shard, restored) as server:
+    with Server(made, options.port, options.host, token, folder, shard, options.shards, restored) as server:
         tell(server.address)
         try:
             while not server.wait(options.checkpoint_every):

@@ -101,7 +101,7 @@ class Blocks:
             with self._changed:
                 left = deadline - time.monotonic()
                 if len(self._free) < count and left <= 0:
-                    raise ReplayTimeoutError(f"{count} blocks are not free after {timeout_s:g} s: {self._told()}")
+                    raise ReplayTimeoutError(f"{count} blocks are not free after {timeout_s:g} s: {self.told()}")
                 if len(self._free) < count:
                     self._changed.wait(min(left, 0.05))  # then tables may have more to evict
         return taken
@@ -111,6 +111,11 @@ class Blocks:
         blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
         with self._changed:
             self._references.index_add_(0, blocks, counts)
+            if self._freed:  # a reader may hold what was freed after it began: then its release frees it
+                held = set(blocks.tolist())
+                self._freed = deque(
+                    (ticket, [one for one in freed if one not in held]) for ticket, freed in self._freed
+                )
 
     def release(self, blocks: Tensor) -> None:
         """Count an item less for each of these blocks."""
@@ -137,6 +142,12 @@ class Blocks:
         """Whether an item or a holder needs each of these blocks."""
         blocks = torch.unique_consecutive(blocks)
         return bool(((self._references[blocks] > 0) | (self._holders[blocks] != _NOBODY)).all())
+
+    def told(self) -> str:
+        """Who needs the blocks, in numbers."""
+        held, used = int((self._holders != _NOBODY).sum()), int((self._references > 0).sum())
+        needed = f"{held} are written to, {used} have items, {self._kept} are still read"
+        return f"of {self.count} blocks, {needed}, {self.free} are free"
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -238,8 +249,3 @@ class Blocks:
         while self._freed and self._freed[0][0] <= oldest:
             self._free.extend(self._freed.popleft()[1])
         self._changed.notify_all()
-
-    def _told(self) -> str:
-        held, used = int((self._holders != _NOBODY).sum()), int((self._references > 0).sum())
-        needed = f"{held} are written to, {used} have items, {self._kept} are still read"
-        return f"of {self.count} blocks, {needed}, {self.free} are free"

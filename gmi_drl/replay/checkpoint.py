@@ -81,8 +81,8 @@ def save(folder: Path, source: Source, trainer_step: int) -> None:
         (draft / INDEX).write_text(text + "\n")
         for name in (STATE, ROWS, INDEX):
             _sync(draft / name)
-        shutil.rmtree(former, ignore_errors=True)
-        if folder.exists():
+        if folder.exists():  # else the former one is all that there is
+            shutil.rmtree(former, ignore_errors=True)
             folder.rename(former)
         draft.rename(folder)
         shutil.rmtree(former, ignore_errors=True)

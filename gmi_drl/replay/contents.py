@@ -1,6 +1,7 @@
 """The items of a table, its selectors, limiter and extensions, which all follow each operation. `Table` locks them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -86,7 +87,7 @@ class Contents:
         return not (takes_all and limiter.max_diff < float("inf"))
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
-        """Add items `[n]`, `at_once` at most, then evict. Returns their keys."""
+        """Add items `[n]`, `at_once` at most, then evict. Returns their keys. If an extension raises, none is in."""
         slots, keys = self.items.insert(stretches, priorities, version)
         self.limiter.counters.inserts += len(slots)
         self.remover.inserted(slots, priorities)
@@ -96,10 +97,16 @@ class Contents:
         else:
             self._is_stale[slots] = True
             self.stale += len(slots)
-        for extension in self.extensions:
-            extension.inserted(slots)
-        if (excess := self.size - self.max_size) > 0:
-            self.evict(excess)
+        told = list[Extension]()
+        try:
+            for extension in self.extensions:
+                extension.inserted(slots)
+                told.append(extension)
+            if (excess := self.size - self.max_size) > 0:
+                self.evict(excess)
+        except BaseException:
+            self._undo_insert(slots[self.items.records[slots, KEY] == keys], told)
+            raise
         return keys
 
     def can_sample(self, count: int) -> bool:
@@ -195,6 +202,20 @@ class Contents:
         """Delete items, none twice; those that the sampler has deleted already with `in_sampler=False`."""
         for extension in self.extensions:
             extension.deleted(slots)
+        self._delete(slots, in_sampler)
+
+    def _undo_insert(self, slots: Tensor, told: Sequence[Extension]) -> None:
+        """Delete new items as if they had not been there; `told` are the extensions that know of them."""
+        if not len(slots):
+            return
+        for extension in told:
+            with suppress(Exception):  # it may be the one that raised, and is told to the caller
+                extension.deleted(slots)
+        self._delete(slots, in_sampler=True)
+        self.limiter.counters.inserts -= len(slots)
+        self.limiter.counters.deletes -= len(slots)
+
+    def _delete(self, slots: Tensor, in_sampler: bool) -> None:
         records = self.items.records.index_select(0, slots)
         self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
         self.limiter.counters.deletes += len(slots)

@@ -106,6 +106,8 @@ class Table:
         Raises:
             UsageError: if a stretch or a priority is wrong; then nothing has changed.
             ReplayTimeoutError: if the limiter did not allow all of them in time; `done` says how many it has.
+
+        If an extension raises, none of the at most `contents.at_once` items that it was told of is in.
         """
         stretches, blocks = self._stretches(first, length)
         priorities, count = _checked(priority, len(stretches)), len(stretches)
@@ -115,7 +117,11 @@ class Table:
                 self._await(lambda: self.limiter.can_insert(1), "inserts", count - done, deadline, done)
                 end = done + min(self.limiter.inserts_allowed(count - done), self.contents.at_once)
                 self.storage.blocks.hold(blocks[done:end].flatten())
-                keys.append(self.contents.insert(stretches[done:end], priorities[done:end], version))
+                try:
+                    keys.append(self.contents.insert(stretches[done:end], priorities[done:end], version))
+                except BaseException:
+                    self._release(self._leave())
+                    raise
                 released = self._leave()
             self._release(released)
             done = end

@@ -32,6 +32,9 @@ DATA_BYTES = 64 * 2**20
 ITEMS_AT_ONCE = 1024
 """Items of a message, and keys, at most."""
 
+SAMPLES_AT_ONCE = 65_536
+"""Items of a batch, at most: others wait meanwhile."""
+
 LONGEST_WAIT_S = 86_400.0
 """Seconds that a request waits at most."""
 
@@ -222,6 +225,16 @@ def from_json(message: bytes) -> tuple[int, Any]:
         return struct.unpack_from("<Q", message)[0], json.loads(message[8:])
     except (struct.error, ValueError, RecursionError) as error:
         raise WordError(f"no JSON: {error}") from None
+
+
+def check_request(answered: int, *asked: int) -> None:
+    """Raise unless an answer is of a request that was made; 0 is of the connection.
+
+    Raises:
+        WordError: if it is not.
+    """
+    if answered not in asked:
+        raise WordError(f"an answer to request {answered} came where {', '.join(map(str, asked))} was expected")
 
 
 def bytes_of(words: Tensor) -> memoryview:

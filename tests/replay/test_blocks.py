@@ -49,6 +49,17 @@ def test_what_a_reader_may_read_is_not_free_before_it_ends():
         assert blocks.free == 2
 
 
+def test_what_a_reader_holds_is_free_once_and_not_before_its_release():
+    blocks = Blocks(2, 10)
+    (block,) = blocks.lease(1, 0)
+    with blocks.reading():
+        blocks.end_lease([block])
+        blocks.hold(torch.tensor([block]))
+    assert blocks.free == 1
+    blocks.release(torch.tensor([block]))
+    assert blocks.free == 2 and sorted(blocks.lease(2, 0)) == [0, 1]
+
+
 def test_it_says_who_needs_the_blocks_when_none_becomes_free():
     blocks = Blocks(2, 10)
     blocks.lease(2, 0)

@@ -3,9 +3,12 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
+from gmi_drl.replay.items import priorities_of
 from gmi_drl.replay.selectors import Fifo
+from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
-from tests.replay.tables import add, numbered_table
+from tests.replay.signatures import NUMBERED
+from tests.replay.tables import add, numbered_table, numbers_of
 
 
 class Log(Extension):
@@ -71,3 +74,38 @@ def test_wrong_numbers_are_refused():
         Diffusion(0, 0.5)
     with pytest.raises(UsageError, match="not 1 and 2"):
         Diffusion(1, 2)
+
+
+class Refusing(Extension):
+    """Raises when it is told of items with a priority of 5."""
+
+    def inserted(self, slots):
+        if bool((priorities_of(self.contents.items.records[slots]) == 5).any()):
+            raise RuntimeError("no items of priority 5")
+
+
+@pytest.mark.parametrize("max_times_sampled", [0, 2])
+def test_what_an_extension_refuses_is_not_in_and_its_blocks_are_free(max_times_sampled):
+    log = Log()
+    table = numbered_table(max_size=3, extensions=(log, Refusing()), max_times_sampled=max_times_sampled)
+    keys, blocks = add(table, range(2)), table.storage.blocks
+    free, stream = blocks.free, Stream(table.storage)
+    with pytest.raises(RuntimeError, match="priority 5"):
+        add(table, range(2, 4), 5.0, stream=stream)
+    stream.close()
+    assert log.told[-2:] == [("inserted", [2, 3]), ("deleted", [2, 3])]
+    assert blocks.free == free and table.info()["inserts"] == table.size == 2 and table.info()["deletes"] == 0
+    assert table.contents.samples_allowed(100) == (2 * max_times_sampled or 100)
+    assert table.update(keys, 2.0) == 2 and set(numbers_of(table.sample(3))) <= {0, 1}
+    add(table, range(4, 7))
+    assert table.size == 3
+
+
+def test_what_an_extension_that_raises_at_an_eviction_refused_is_not_in():
+    table = numbered_table(max_size=2, extensions=(extension := Extension(),), storage=make_storage(NUMBERED, 64))
+    add(table, range(2))
+    extension.deleted = lambda slots: 1 / 0
+    with pytest.raises(ZeroDivisionError):
+        add(table, [2])
+    del extension.deleted
+    assert sorted(numbers_of(table.sample(2, distinct=True))) == [0, 1] and table.info()["inserts"] == 2

@@ -44,5 +44,6 @@ def serve(
         str(checkpoints) if checkpoints else None,
         checkpoint_every,
         str(restore) if restore else None,
+        shards,
     )
-    serve_tables(options, shards, token_of(token_file), click.echo)
+    serve_tables(options, token_of(token_file), click.echo)

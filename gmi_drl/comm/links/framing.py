@@ -43,6 +43,7 @@ class FramedConnection:
     Attributes:
         calls: Codes of collective calls that the peer has made and this rank has not.
         sent: Bytes of data that the socket has taken.
+        taken: All bytes that it has taken, headers and messages included.
         received: Bytes of data that have arrived.
         is_open: False as soon as the peer has ended or closed its side.
     """
@@ -53,7 +54,7 @@ class FramedConnection:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pid, self._message_bytes = pid, message_bytes
         self.calls: deque[int] = deque()
-        self.sent = self.received = 0
+        self.sent = self.taken = self.received = 0
         self.is_open = True
         self._socket = connection
         self._header = bytearray(_HEADER.size)
@@ -157,6 +158,7 @@ class FramedConnection:
         self.flush()
 
     def _took(self, taken: int) -> None:
+        self.taken += taken
         while taken:
             view, is_data = self._unsent.popleft()
             count = min(taken, len(view))

@@ -16,6 +16,7 @@ from gmi_drl.replay.words import (
     Keys,
     Number,
     WordError,
+    check_request,
     from_json,
     read,
     write,
@@ -43,16 +44,17 @@ def answer_of(
 
 def number_of(connection: ServerConnection, kind: int, number: int) -> int:
     """Send a request with a number. Returns the number that answers it."""
-    frames = [(kind, write(Number(connection.next_request(), number)))]
-    return _sum_of_answers(connection, frames)
+    request = connection.next_request()
+    return _sum_of_answers(connection, {request: (kind, write(Number(request, number)))})
 
 
 def send_keys(connection: ServerConnection, kind: int, table: int, keys: Tensor, *values: Tensor) -> int:
     """Send keys `[n]` and what belongs to them, in as many messages as it needs. Returns the sum of the answers."""
-    frames = []
+    frames = {}
     for start in range(0, len(keys), ITEMS_AT_ONCE):
         parts = [one[start : start + ITEMS_AT_ONCE] for one in (keys, *values)]
-        frames.append((kind, write(Keys(connection.next_request(), table, len(parts[0])), *parts)))
+        request = connection.next_request()
+        frames[request] = kind, write(Keys(request, table, len(parts[0])), *parts)
     return _sum_of_answers(connection, frames)
 
 
@@ -62,37 +64,46 @@ def sampled(connection: ServerConnection, wish: Wish, server: int) -> ServerBatc
 
     def handle(kind: int, content: bytes) -> None:
         if kind == ERROR:
-            raise_error(from_json(content)[1])
+            answered, told = from_json(content)
+            check_request(answered, 0, asked)
+            raise_error(told)
         if kind != SAMPLES or found:
             raise WordError(f"an answer of kind {kind} came where a batch was expected")
-        found.append(wish.receive(connection, content, server))
+        found.append(wish.receive(connection, content, asked, server))
 
-    wish.ask(connection)
+    asked = wish.ask(connection)
     deadline = time.monotonic() + wish.timeout_s + ANSWER_S
     while True:
         try:
             connection.wait(lambda: bool(found) and not connection.framed.is_receiving, handle, deadline, "a sample")
         except LeaseLostError:
-            wish.ask(connection)
+            asked = wish.ask(connection)
         else:
             return found[0]
 
 
-def _sum_of_answers(connection: ServerConnection, frames: list[tuple[int, list[bytes | memoryview]]]) -> int:
+def _sum_of_answers(connection: ServerConnection, frames: dict[int, tuple[int, list[bytes | memoryview]]]) -> int:
+    """Send messages, each by its request, and wait for all answers. Returns the sum of their numbers."""
     numbers: list[int] = []
     errors: list[Any] = []
 
     def handle(kind: int, content: bytes) -> None:
         if kind == ERROR:
-            errors.append(from_json(content)[1])
+            answered, told = from_json(content)
+            errors.append(told)
         elif kind == DONE:
-            numbers.append(read(Number, content)[0].number)
+            word, _ = read(Number, content)
+            answered = word.request
+            numbers.append(word.number)
         else:
             raise WordError(f"an answer of kind {kind} came where a number was expected")
+        check_request(answered, *waiting)
+        waiting.remove(answered)
 
-    connection.framed.send_together(frames)
+    waiting = set(frames)
+    connection.framed.send_together(frames.values())
     deadline = time.monotonic() + ANSWER_S
-    connection.wait(lambda: len(numbers) + len(errors) == len(frames), handle, deadline, "a call")
+    connection.wait(lambda: not waiting, handle, deadline, "a call")
     if errors:
         raise_error(errors[0])
     return sum(numbers)

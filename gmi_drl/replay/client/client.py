@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gmi_drl.errors import GmiWarning, UsageError
 from gmi_drl.replay.client.calls import answer_of, number_of, sampled, send_keys
-from gmi_drl.replay.client.connection import CONNECT_S, ServerLostError, Shared
+from gmi_drl.replay.client.connection import CONNECT_S, ServerConnection, ServerLostError, Shared
 from gmi_drl.replay.client.pool import Pool
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch, Wish
@@ -71,6 +71,7 @@ class Client:
             if writer is None:
                 writer = call.writers[storage.number] = Writer(call.connection, storage)
             writer.timeout_s = timeout_s
+            writer.count_anew()
             first = writer.append(fields)
             for table, priority in priorities.items():
                 writer.create_items(table, first, writer.step - first, priority, version)
@@ -190,15 +191,28 @@ class Client:
             distinct: As of `sample`.
             timeout_s: Seconds that a batch may wait for the limiter; then the iteration ends.
             flexible: Whether a batch may have fewer items, as many as the limiter allows.
+
+        Raises:
+            ServerLostError: if no server can be reached. Of several, those that cannot are left out, with a warning.
         """
         if batch < 1 or workers < 1 or max_in_flight < 1:
             text = f"batch {batch}, workers {workers} and max_in_flight {max_in_flight}"
             raise UsageError(f"{text} must be 1 at least")
         wish = Wish(table, batch, columns, distinct, None, flexible, timeout_s)
-        self._turn()  # leaves out who cannot be reached
-        there = [one for one in enumerate(self._pools) if one[1].lost_until <= time.monotonic()]
-        connections = [(server, pool.connect()) for server, pool in there for _ in range(workers)]
+        connections = list[tuple[int, ServerConnection]]()
         try:
+            for server, pool in enumerate(self._pools):
+                if pool.lost_until > time.monotonic():
+                    continue
+                try:
+                    for _ in range(workers):
+                        connections.append((server, pool.connect()))
+                except (ServerLostError, ReplayTimeoutError) as error:
+                    if len(self._pools) == 1:
+                        raise
+                    _leave_out(pool, error)
+            if not connections:
+                raise self._none_left()
             for _, connection in connections:
                 wish.chosen(connection.table(table)[1])
             return Sampler(connections, wish, max_in_flight)
@@ -243,8 +257,16 @@ class Client:
                 with pool.call():
                     return server, pool
             except (ServerLostError, ReplayTimeoutError) as error:
-                if not pool.lost_until:
-                    warnings.warn(f"{error}; the other servers go on", GmiWarning, stacklevel=4)
-                pool.lost_until = time.monotonic() + RETRY_S
+                _leave_out(pool, error)
+        raise self._none_left()
+
+    def _none_left(self) -> ServerLostError:
         addresses = ", ".join(pool.address for pool in self._pools)
-        raise ServerLostError(f"none of the replay servers {addresses} can be reached: do they run?")
+        return ServerLostError(f"none of the replay servers {addresses} can be reached: do they run?")
+
+
+def _leave_out(pool: Pool, error: Exception) -> None:
+    """Do not ask a server for a while; the first time that is told."""
+    if not pool.lost_until:
+        warnings.warn(f"{error}; the other servers go on", GmiWarning, stacklevel=4)
+    pool.lost_until = time.monotonic() + RETRY_S

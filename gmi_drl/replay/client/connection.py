@@ -81,7 +81,7 @@ class ServerConnection:
         self, address: str, token: str | None = None, timeout_s: float = CONNECT_S, shared: Shared = "auto"
     ) -> None:
         check_byte_order()
-        self.address, self._token = address, token
+        self.address, self._token, self._pid = address, token, os.getpid()
         self.memory: SharedMemory | None = None
         self._requests, self._is_welcome = 0, False
         self._poll = poll()
@@ -149,6 +149,21 @@ class ServerConnection:
         """A number for a request, not used before."""
         self._requests += 1
         return self._requests
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this process made it. After a fork the child would read the answers of its parent."""
+        return os.getpid() == self._pid
+
+    def check_own(self) -> None:
+        """Raise unless it is.
+
+        Raises:
+            UsageError: if another process made it.
+        """
+        if not self.is_own:
+            text = f"process {os.getpid()} has a writer or sampler of process {self._pid}, which forked it"
+            raise UsageError(f"{text}: make one after the fork")
 
     @property
     def is_idle(self) -> bool:

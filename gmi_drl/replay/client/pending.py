@@ -99,14 +99,14 @@ class Answers:
         refused: Items that are not, and never will be.
         in_flight: Items that are sent and not answered.
         failure: What the server has told of the first items that it refused since that was raised.
-        is_over: Whether the server has refused the steps: it closes the connection.
+        end: What the server has told as it refused the steps: it closes the connection.
         leased: Where the next step goes in shared memory, when the server has told.
     """
 
     def __init__(self) -> None:
         self.acknowledged = self.refused = self.in_flight = 0
         self.failure: dict[str, object] | None = None
-        self.is_over = False
+        self.end: dict[str, object] | None = None
         self.leased: int | None = None
         self._counts: dict[int, int] = {}
 
@@ -131,8 +131,10 @@ class Answers:
             return
         elif kind == ERROR:
             request, told = from_json(message)
+            if request == 0:
+                self.end = self.end or told
+                return
             done, self.failure = told["done"], self.failure or told
-            self.is_over = self.is_over or request == 0
         else:
             raise WordError(f"a writer got an answer of kind {kind}")
         count = self._counts.pop(request, 0)

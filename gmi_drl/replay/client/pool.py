@@ -1,5 +1,6 @@
 """Connections to one server that are used again: each call takes one, so that several threads may call at once."""
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,7 @@ class Pool:
     def __init__(self, address: str, token: str | None, shared: Shared) -> None:
         self.address, self._token, self._shared = address, token, shared
         self.lost_until = 0.0
-        self._idle: list[Call] = []
-        self._lock = threading.Lock()
+        self._idle, self._lock, self._pid = list[Call](), threading.Lock(), os.getpid()
 
     def connect(self, timeout_s: float = CONNECT_S) -> ServerConnection:
         """A new connection, for the caller alone."""
@@ -65,6 +65,8 @@ class Pool:
             call.connection.close()
 
     def _take(self) -> Call | None:
+        if self._pid != os.getpid():  # in a fork: connections are its parent's, and who has the lock is not there
+            self._idle, self._lock, self._pid = [], threading.Lock(), os.getpid()
         while True:
             with self._lock:
                 if not self._idle:

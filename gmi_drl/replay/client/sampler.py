@@ -13,7 +13,7 @@ from gmi_drl.replay.client.connection import ANSWER_S, ServerConnection, ServerL
 from gmi_drl.replay.client.samples import ServerBatch, Wish
 from gmi_drl.replay.client.shared import LeaseLostError
 from gmi_drl.replay.limiters import ReplayTimeoutError
-from gmi_drl.replay.words import ERROR, SAMPLES, WordError, from_json
+from gmi_drl.replay.words import ERROR, SAMPLES, Samples, WordError, check_request, from_json, read
 
 _LATE = ReplayTimeoutError.__name__
 
@@ -32,12 +32,11 @@ class Sampler:
             last batch is used.
 
     Attributes:
-        asked: Samples that the servers were asked for.
         used: Samples that this iterator has returned.
     """
 
     def __init__(self, connections: Sequence[tuple[int, ServerConnection]], wish: Wish, max_in_flight: int) -> None:
-        self.asked = self.used = 0
+        self.used = self._asked_of_lost = 0
         self._wish, self._ahead = wish, max(1, max_in_flight // wish.count)
         self._lines = [_Line(server, connection, wish) for server, connection in connections]
         self._turn = 0
@@ -56,6 +55,8 @@ class Sampler:
         """
         if self._is_over:
             raise StopIteration
+        for line in self._lines:
+            line.connection.check_own()
         deadline = time.monotonic() + self._wish.timeout_s + ANSWER_S
         for line in self._lines:
             self._ask(line)
@@ -69,6 +70,11 @@ class Sampler:
         if told["kind"] == _LATE:
             raise StopIteration
         raise_error(told)
+
+    @property
+    def asked(self) -> int:
+        """Samples that the servers were asked for; of batches that came, those in them."""
+        return self._asked_of_lost + sum(line.asked for line in self._lines)
 
     @property
     def unused(self) -> int:
@@ -90,9 +96,8 @@ class Sampler:
 
     def _ask(self, line: "_Line") -> None:
         ahead = 1 if line.connection.memory is not None else self._ahead
-        while line.waiting + len(line.arrived) < ahead:
+        while len(line.waiting) + len(line.arrived) < ahead:
             line.ask()
-            self.asked += self._wish.count
 
     def _ready(self) -> "_Line | None":
         """A connection with a complete batch; they take turns."""
@@ -126,6 +131,7 @@ class Sampler:
         address = line.connection.address
         line.connection.close()
         self._lines.remove(line)
+        self._asked_of_lost += line.asked
         if not self._lines:
             raise ServerLostError(f"the replay server at {address} ended or closed the connection") from None
         warnings.warn(f"the replay server at {address} ended: samples come from the others", GmiWarning, stacklevel=4)
@@ -139,25 +145,28 @@ class _Line:
     connection: ServerConnection
     wish: Wish
     arrived: deque[ServerBatch | dict[str, object]] = field(default_factory=deque)  # the last one may lack rows
-    waiting: int = 0
+    waiting: deque[int] = field(default_factory=deque)  # requests
+    asked: int = 0
 
     def ask(self) -> None:
-        self.wish.ask(self.connection)
-        self.waiting += 1
+        self.waiting.append(self.wish.ask(self.connection))
+        self.asked += self.wish.count
 
     @property
     def is_ready(self) -> bool:
         return len(self.arrived) > self.connection.framed.is_receiving
 
     def handle(self, kind: int, message: bytes) -> None:
-        if kind == SAMPLES:
+        if kind == SAMPLES and self.waiting:
+            self.asked += read(Samples, message)[0].count - self.wish.count
             try:
-                self.arrived.append(self.wish.receive(self.connection, message, self.server))
+                self.arrived.append(self.wish.receive(self.connection, message, self.waiting.popleft(), self.server))
             except LeaseLostError:
-                self.wish.ask(self.connection)
-                return
+                self.ask()
         elif kind == ERROR:
-            self.arrived.append(from_json(message)[1])
+            answered, told = from_json(message)
+            check_request(answered, *self.waiting)
+            self.waiting.popleft()
+            self.arrived.append(told)
         else:
             raise WordError(f"a sampler got an answer of kind {kind}")
-        self.waiting -= 1

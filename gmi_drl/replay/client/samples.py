@@ -23,6 +23,7 @@ from gmi_drl.replay.words import (
     WordError,
     arrays,
     bytes_of,
+    check_request,
     read,
     write,
 )
@@ -80,21 +81,24 @@ class Wish:
                 raise UsageError(f"table {self.table} has no column {name!r}{did_you_mean(name, known)}")
         return tuple(name for name in known if self.columns is None or name in self.columns)
 
-    def ask(self, connection: ServerConnection) -> None:
-        """Ask a server for it."""
+    def ask(self, connection: ServerConnection) -> int:
+        """Ask a server for it. Returns the number of the request."""
         number, storage = connection.table(self.table)
         is_mapped = connection.memory is not None and connection.memory.has(storage)
-        message = self.message(connection.next_request(), number, storage, is_mapped)
+        message = self.message(request := connection.next_request(), number, storage, is_mapped)
         connection.framed.send_together([(SAMPLE, message)])
+        return request
 
-    def receive(self, connection: ServerConnection, message: bytes, server: int) -> ServerBatch:
+    def receive(self, connection: ServerConnection, message: bytes, request: int, server: int) -> ServerBatch:
         """The batch that a server has sent. Its rows are there as soon as the connection does not receive.
 
         Raises:
+            WordError: if it answers another request.
             LeaseLostError: if this process stood still while it read shared memory.
         """
         storage = connection.table(self.table)[1]
         word, rest = read(Samples, message)
+        check_request(word.request, request)
         records = (word.count, STRETCHES + len(storage.signature.columns))
         probabilities, of_items = arrays(rest, ((word.count,), torch.float64), (records, torch.int64))
         if word.ticket >= 0:

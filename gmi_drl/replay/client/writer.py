@@ -35,7 +35,7 @@ class Writer:
     Attributes:
         step: The number of the next step, from 0.
 
-    Errors of the server come at the next call, or at `flush`.
+    Errors of the server come at the next call, or at `flush`. When the connection has ended, each call says so.
     """
 
     def __init__(
@@ -64,6 +64,10 @@ class Writer:
         """Items that are in, for sure."""
         return self._answers.acknowledged
 
+    def count_anew(self) -> None:
+        """Count items from here on: what is told later is of these alone. None may be in flight."""
+        self._answers = Answers()
+
     def append(self, fields: Mapping[str, Tensor]) -> int:
         """Write n steps of one episode, which goes on.
 
@@ -76,7 +80,7 @@ class Writer:
         Raises:
             UsageError: if a field is missing, unknown or of another shape or type.
         """
-        self._raise()
+        self._check_open()
         self._storage.signature.check(fields)
         if self._items.has_full_blocks:
             self.send()
@@ -117,7 +121,7 @@ class Writer:
             UsageError: if the table or the steps are not there (any more).
             GmiError: if the server has refused earlier items, with how many are in and how many are not.
         """
-        self._raise()
+        self._check_open()
         number, storage = self._connection.table(table)
         if storage.number != self._storage.number:
             raise UsageError(f"table {table} has another storage than this writer")
@@ -155,6 +159,7 @@ class Writer:
 
     def send(self) -> None:
         """Send what is there, and read what the server has answered. Waits if the network takes no more."""
+        self._connection.check_own()
         frames: list[tuple[int, list[bytes | memoryview]]] = []
         if count := self._rows - self._sent:
             flags, rows = self._flags | IN_PLACE * (self._memory is not None), slice(self._sent, self._rows)
@@ -170,8 +175,8 @@ class Writer:
         if frames:
             self._connection.framed.send_together(frames)
             self._connection.read(self._answers.handle)
-            if not self._connection.framed.is_open:
-                self._wait(lambda: False, 0.0)
+        if self._answers.end is not None or (frames and not self._connection.framed.is_open):
+            self._check_open()
 
     def close(self, timeout_s: float = WAIT_S) -> None:
         """Flush, and end the connection."""
@@ -228,19 +233,26 @@ class Writer:
         return self._answers.place()
 
     def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
+        answers, deadline = self._answers, time.monotonic() + timeout_s
         try:
-            self._connection.wait(lambda: is_done() or self._answers.is_over, self._answers.handle, deadline, "items")
+            self._connection.wait(lambda: is_done() or answers.end is not None, answers.handle, deadline, "items")
         except ReplayTimeoutError:
             raise ReplayTimeoutError(f"{self._told()} after {timeout_s:g} s", self.acknowledged) from None
         except GmiError as error:
             raise type(error)(f"{error}; {self._told()}") from None
         self._raise()
 
+    def _check_open(self) -> None:
+        """Raise what the server has told, or that the connection has ended, or is of another process."""
+        self._connection.check_own()
+        self._raise()
+        if not self._connection.framed.is_open:
+            self._wait(lambda: False, 0.0)
+
     def _raise(self) -> None:
-        """Raise what the server has told, once."""
-        if (told := self._answers.failure) is not None:
-            self._answers.failure = None
+        """Raise what the server has told: of items once, of the end of the connection at each call."""
+        told, self._answers.failure = self._answers.end or self._answers.failure, None
+        if told is not None:
             raise_error(told | {"message": f"{told['message']}; {self._told()}", "done": self.acknowledged})
 
     def _told(self) -> str:

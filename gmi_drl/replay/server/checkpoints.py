@@ -29,10 +29,12 @@ class Checkpoints:
         tables: Of the server.
         folder: Of the checkpoints, each in a folder with its step, which has one for each shard; None for none.
         shard: Of several servers with the same tables and folder, the number of this one.
+        shards: How many there are.
     """
 
-    def __init__(self, tables: Sequence[Table], folder: Path | None, shard: int) -> None:
+    def __init__(self, tables: Sequence[Table], folder: Path | None, shard: int, shards: int) -> None:
         self._folder, self._shard, self._thread = folder, f"shard_{shard}", threading.Thread()
+        self._shards = shards
         self._step, self._is_writing = 0, False
         storages = dict.fromkeys(table.storage for table in tables)
         self._sources = {
@@ -69,6 +71,7 @@ class Checkpoints:
             try:
                 with stack:
                     _write(folder / self._shard, taken, step)
+                _drop_others(folder, self._shards)
                 _drop_old(folder.parent, self._shard)
             except Exception as error:
                 failed = error
@@ -84,11 +87,13 @@ class Checkpoints:
     def restore(self, folder: Path) -> int:
         """Load a checkpoint, the folder of a step. Returns the trainer's step.
 
+        If a server was killed just when it had put its former checkpoint aside, that one is loaded.
+
         Raises:
             UsageError: if it is missing, altered, or of other tables.
         """
-        own = folder / self._shard
-        if not own.is_dir():
+        own = _there(folder).get(self._shard)
+        if own is None:
             raise UsageError(f"{folder}: there is no checkpoint of a replay server ({self._shard})")
         steps = {restore(own / name, source) for name, source in self._sources.items()}
         if len(steps) != 1:
@@ -127,7 +132,13 @@ class _Taken:
 
 def shards_in(folder: Path) -> int:
     """How many servers have written a checkpoint."""
-    return sum(1 for one in folder.glob("shard_*") if one.is_dir())
+    return len(_there(folder))
+
+
+def _there(folder: Path) -> dict[str, Path]:
+    """What each server has written, by its name: the newest, or the former one that was put aside."""
+    former = {path.name[1 : -len(".former")]: path for path in folder.glob(".shard_*.former") if path.is_dir()}
+    return former | {path.name: path for path in folder.glob("shard_*") if path.is_dir()}
 
 
 def _write(folder: Path, sources: Mapping[str, _Taken], step: int) -> None:
@@ -136,8 +147,8 @@ def _write(folder: Path, sources: Mapping[str, _Taken], step: int) -> None:
     try:
         for name, source in sources.items():
             save(draft / name, source, step)
-        shutil.rmtree(former, ignore_errors=True)
-        if folder.exists():
+        if folder.exists():  # else the former one is all that there is
+            shutil.rmtree(former, ignore_errors=True)
             folder.rename(former)
         draft.rename(folder)
         _sync(folder.parent)
@@ -154,6 +165,13 @@ def _sync(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _drop_others(folder: Path, shards: int) -> None:
+    """Remove what servers have written there of which there were more."""
+    for name in set(_there(folder)) - {f"shard_{shard}" for shard in range(shards)}:
+        for path in (folder / name, folder / f".{name}.former"):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _drop_old(folder: Path, shard: str) -> None:

@@ -33,7 +33,7 @@ class Connection:
 
     Attributes:
         parked: The request that waits for its table; meanwhile nothing more is read.
-        reading_since: When the client last took some of what was sent to it.
+        reading_since: When the client last took some of what is sent to it, or the sending began.
         lease_word: Shared with a client that maps the storages: its leases below this ticket were taken back.
     """
 
@@ -150,8 +150,8 @@ class Connection:
                     spare.append(rows)
             self._lent.clear()
             self._release()
-        if self.framed.sent != self._taken or not self.framed.is_sending:
-            self._taken, self.reading_since = self.framed.sent, time.monotonic()
+        if self.framed.taken != self._taken or not self.framed.is_sending:
+            self._taken, self.reading_since = self.framed.taken, time.monotonic()
 
     def look(self, now: float) -> None:
         """Copy what the client has not read for a while, so that others need not wait for it."""

@@ -239,7 +239,11 @@ class Loop:
     def _want(self, connection: Connection) -> None:
         """Read no more from a client that waits or has not read its last answer: the network holds it back."""
         is_sending = connection.framed.is_sending
-        (self._sending.add if is_sending else self._sending.discard)(connection)
+        if not is_sending:
+            self._sending.discard(connection)
+        elif connection not in self._sending:
+            self._sending.add(connection)
+            connection.reading_since = time.monotonic()
         events = EPOLLOUT if is_sending else EPOLLRDHUP if connection.parked else EPOLLIN
         descriptor = connection.framed.fileno()
         if self._wanted.get(descriptor) != events:

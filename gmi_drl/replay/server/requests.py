@@ -25,7 +25,9 @@ from gmi_drl.replay.words import (
     LEASED,
     NEXT_CALL,
     PLACES,
+    REPLY_BYTES,
     SAMPLES,
+    SAMPLES_AT_ONCE,
     Items,
     Lease,
     Number,
@@ -79,7 +81,6 @@ class StepsRequest:
         self._connection, self._word = connection, word
         self._storage, self._stream = connection.storage(word.storage), connection.stream(word.storage)
         self.tables = connection.tables_of(self._storage)
-        self._late: ReplayTimeoutError | None = None
 
     def attempt(self) -> bool:
         """Find room, and begin to receive."""
@@ -88,8 +89,7 @@ class StepsRequest:
         if self._word.count:
             try:
                 place, room = self._stream.reserve(timeout_s=0)
-            except ReplayTimeoutError as error:
-                self._late = error
+            except ReplayTimeoutError:
                 return False
             if self._word.count > room:
                 raise WordError(f"{self._word.count} rows came where {room} are left in the block")
@@ -104,13 +104,14 @@ class StepsRequest:
 
     def expire(self) -> None:
         """A writer cannot go on without its rows."""
-        assert self._late is not None
-        self._connection.send_error(0, self._late)
-        raise WordError(f"its rows found no room: {self._late}")
+        remedy = "sample or delete items, or make a storage of more steps"
+        text = f"its rows found no free block after {self._word.timeout_s:.3g} s: {self.why()}: {remedy}"
+        self._connection.send_error(0, ReplayTimeoutError(text))
+        raise WordError(text)
 
     def why(self) -> str:
         """Who needs the blocks."""
-        return str(self._late)
+        return self._storage.blocks.told()
 
     def _receive(self, place: int) -> None:
         storage, count = self._storage, self._word.count
@@ -141,8 +142,7 @@ class LeaseRequest(StepsRequest):
             self._stream.give_back_full()
         try:
             place, room = self._stream.reserve(timeout_s=0)
-        except ReplayTimeoutError as error:
-            self._late = error
+        except ReplayTimeoutError:
             return False
         self._connection.send(LEASED, write(Lease(0, place, room)))
         return True
@@ -166,26 +166,26 @@ class ItemsRequest:
 
     def attempt(self) -> bool:
         """Insert what is allowed, and acknowledge all when all is in."""
-        done = self._word.count - self._left
-        if not self._table.limiter.can_insert(1):
-            return False
-        try:
-            self._table.insert(
-                self._first[done:],
-                self._length[done:],
-                self._priorities[done:],
-                version=self._word.version,
-                timeout_s=0,
-            )
-        except ReplayTimeoutError as error:
-            self._left -= error.done
-            return False
-        except Exception as error:
-            self._connection.send_error(self._word.request, error, done)
-            return True
-        self._left = 0
+        while self._left:
+            if not self._table.limiter.can_insert(1):
+                return False
+            try:
+                self._insert(self._word.count - self._left)
+            except ReplayTimeoutError as error:
+                self._left -= error.done
+                return False
+            except Exception as error:
+                self._connection.send_error(self._word.request, error, self._word.count - self._left)
+                return True
         self._connection.send(ACK, write(Number(self._word.request, self._word.count)))
         return True
+
+    def _insert(self, done: int) -> None:
+        """Insert as many items as go in together or not at all."""
+        end = min(self._word.count, done + self._table.contents.at_once)
+        first, length, priorities = (one[done:end] for one in (self._first, self._length, self._priorities))
+        self._table.insert(first, length, priorities, version=self._word.version, timeout_s=0)
+        self._left -= end - done
 
     def expire(self) -> None:
         """Tell how many are in; the others never will be."""
@@ -198,7 +198,10 @@ class ItemsRequest:
 
 
 class SampleRequest:
-    """A batch that the limiter has to allow."""
+    """A batch that the limiter has to allow.
+
+    Places are told of tables without `max_times_sampled` alone: their items may be gone when a client asks again.
+    """
 
     waits_for: str = "samples"
     tables: Sequence[str]
@@ -209,7 +212,8 @@ class SampleRequest:
         if not self._columns or word.columns >> len(names):
             raise WordError(f"columns {word.columns:b} of {len(names)}")
         largest = max(table.signature.row_bytes(name) for name in self._columns)
-        most = DATA_BYTES // (largest * table.storage.longest)
+        of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
+        most = min(SAMPLES_AT_ONCE, of_records, DATA_BYTES // (largest * table.storage.longest))
         if not 1 <= word.count <= most:
             raise UsageError(f"table {table.name}: a batch has 1 to {most} items of this size, not {word.count}")
         self.deadline, self.tables = time.monotonic() + word.timeout_s, [table.name]
@@ -230,7 +234,7 @@ class SampleRequest:
             is_distinct = bool(word.flags & DISTINCT)
             with table.selected(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0) as selection:
                 records, ticket = selection.records, -1
-                if word.flags & PLACES:
+                if word.flags & PLACES and not table.contents.max_times_sampled:
                     blocks = table.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten()
                     data, longest = list[list[memoryview]](), 0
                     ticket = self._connection.lend(table.storage, blocks)

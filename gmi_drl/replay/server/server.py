@@ -32,6 +32,7 @@ class Server:
         token: 32 letters that all clients have.
         checkpoints: The folder of the checkpoints; None for none.
         shard: The number of this server among those that have the same tables and checkpoints.
+        shards: How many those are. What further ones have written to the folder of a checkpoint is removed.
         restore: A checkpoint to begin with, the folder of a step.
         hang_s: As `HANG_S`.
 
@@ -40,7 +41,7 @@ class Server:
         host: As given.
 
     Raises:
-        UsageError: if there is no table, a name is there twice, the token is missing, or the checkpoint is another's.
+        UsageError: if there is no table or shard, a name is there twice, no token, or the checkpoint is another's.
         MachineError: if nothing can listen there.
     """
 
@@ -52,6 +53,7 @@ class Server:
         token: str | None = None,
         checkpoints: Path | None = None,
         shard: int = 0,
+        shards: int = 1,
         restore: Path | None = None,
         hang_s: float = HANG_S,
     ) -> None:
@@ -61,9 +63,11 @@ class Server:
             raise UsageError("a replay server needs 1 table at least")
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise UsageError(f"tables are there twice: {', '.join(twice)}")
+        if not 0 <= shard < shards:
+            raise UsageError(f"shard {shard} is none of {shards}, which are numbered from 0")
         if token is None and not _is_loopback(host):
             raise UsageError(f"{host} can be reached from other machines: give a token, or listen at 127.0.0.1")
-        self._token, self._checkpoints = token, Checkpoints(tables, checkpoints, shard)
+        self._token, self._checkpoints = token, Checkpoints(tables, checkpoints, shard, shards)
         if restore is not None:
             self._checkpoints.restore(restore)
         self._listener = _listen(host, port)

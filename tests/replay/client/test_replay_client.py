@@ -138,3 +138,27 @@ def test_a_checkpoint_that_cannot_be_written_is_told_and_the_server_goes_on(tmp_
             client.checkpoint(5)
         client.insert(steps(1), {"numbers": 1.0})
         assert client.sample("numbers", 1).fields["number"].item() == 1
+
+
+def test_what_was_put_aside_when_a_server_was_killed_is_restored_and_written_over(tmp_path):
+    with served(long_table(), checkpoints=tmp_path) as (_, client):
+        client.insert(steps(1, 2), {"numbers": 3.0})
+        folder = Path(client.checkpoint(5)[0])
+    (folder / "shard_0").rename(folder / ".shard_0.former")
+    assert checkpoints.shards_in(folder) == 1
+    with served(long_table(), restore=folder, checkpoints=tmp_path) as (server, client):
+        assert server.tables[0].size == 1
+        client.checkpoint(5)
+    assert [path.name for path in folder.iterdir()] == ["shard_0"]
+
+
+def test_what_more_servers_have_written_before_is_removed(tmp_path):
+    for shard in range(3):
+        with Server([long_table()], checkpoints=tmp_path, shard=shard, shards=3) as server:
+            server.checkpoint()
+    assert checkpoints.shards_in(tmp_path / "last") == 3
+    with Server([long_table()], checkpoints=tmp_path, shard=1, shards=2) as server:
+        server.checkpoint()
+    assert sorted(path.name for path in (tmp_path / "last").iterdir()) == ["shard_0", "shard_1"]
+    with pytest.raises(UsageError, match="shard 2 is none of 2"):
+        Server([long_table()], shard=2, shards=2)

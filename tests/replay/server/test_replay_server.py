@@ -191,6 +191,29 @@ def test_an_extension_that_raises_is_told_to_who_caused_it_and_the_server_goes_o
         assert client.info()[0]["tables"]["numbers"]["items"] == 2
 
 
+class Refusing(Extension):
+    """Raises when it is told of the third batch of items."""
+
+    batches = 0
+
+    def inserted(self, slots):
+        self.batches += 1
+        if self.batches == 3:
+            raise RuntimeError("no third batch")
+
+
+def test_items_that_an_extension_refuses_are_not_in_and_the_answer_counts_those_that_are():
+    with served(numbered_table(max_size=2, extensions=[Refusing()])) as (server, client):
+        writer = client.writer("numbers")
+        first = writer.append(steps(*range(8)))
+        writer.create_items("numbers", torch.arange(first, first + 8))
+        with pytest.raises(GmiError, match="no third batch; 4 items are in, 4 were refused"):
+            writer.flush()
+        assert server.tables[0].info()["inserts"] == 4
+        writer.create_items("numbers", torch.arange(first + 4, first + 8))
+        assert writer.flush() == 8 and server.tables[0].info()["inserts"] == 8
+
+
 def test_a_server_that_stops_ends_waits_with_a_named_error_and_a_client_finds_the_next_one():
     table = long_table()
     with Server([table]) as server:

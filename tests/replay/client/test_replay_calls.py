@@ -1,0 +1,46 @@
+"""Calls of clients: answers belong to their requests, and connections to the process that made them."""
+
+import os
+
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.client import calls
+from gmi_drl.replay.client.connection import ServerConnection
+from gmi_drl.replay.client.samples import Wish
+from gmi_drl.replay.words import RESET, SAMPLE, UPDATE, Number, Sample, WordError, write
+from tests.replay.servers import long_table, served, steps
+
+
+def test_a_fork_connects_anew_and_leaves_writers_and_samplers_to_its_parent(monkeypatch):
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        (own,) = client._pools[0]._idle
+        with client.writer("numbers") as writer, client.sampler("numbers", 1) as sampler:
+            next(sampler)
+            with monkeypatch.context() as forked:
+                forked.setattr(os, "getpid", lambda: 7)
+                client.insert(steps(2), {"numbers": 1.0})
+                assert own not in client._pools[0]._idle and own.connection.framed.is_open
+                for call in (lambda: writer.append(steps(3)), writer.send, lambda: next(sampler)):
+                    with pytest.raises(UsageError, match=r"process 7 has a writer or sampler of process .* after the"):
+                        call()
+            next(sampler)
+        assert server.tables[0].size == 2
+
+
+def test_an_answer_to_another_request_is_refused():
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        sample, reset = (SAMPLE, Sample(99, 0, 1, 0, 1, -1, 1.0)), (RESET, Number(99, 0))
+        keys, priorities = torch.tensor([1]), torch.ones(1).double()
+        for (kind, word), call in (
+            (sample, lambda connection: calls.sampled(connection, Wish("numbers", 1), 0)),
+            (reset, lambda connection: calls.send_keys(connection, UPDATE, 0, keys, priorities)),
+        ):
+            connection = ServerConnection(server.address)
+            connection.framed.send_together([(kind, write(word))])
+            with pytest.raises(WordError, match="an answer to request 99 came where 1 was expected"):
+                call(connection)
+            connection.close()

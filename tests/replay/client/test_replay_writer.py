@@ -1,0 +1,56 @@
+"""A writer tells what is in and what is not, at each call after its connection has ended, and of each call alone."""
+
+import pytest
+
+from gmi_drl.replay import Fifo, Queue, ReplayTimeoutError
+from gmi_drl.replay.client.connection import ServerLostError
+from gmi_drl.replay.server.server import Server
+from gmi_drl.replay.storage import make_storage
+from tests.replay.servers import long_table, served, steps
+from tests.replay.signatures import NUMBERED
+from tests.replay.tables import numbered_table
+
+
+def queue(size, steps):
+    storage = make_storage(NUMBERED, steps)
+    return numbered_table(1000, limiter=Queue(size), sampler=Fifo(), max_times_sampled=1, storage=storage)
+
+
+def test_a_writer_whose_rows_found_no_room_says_so_at_each_call():
+    table = queue(size=1000, steps=64)
+    with served(table) as (_, client):
+        writer = client.writer("numbers", timeout_s=0.05)
+        words = "no free block after 0.05 s: of .* are free: sample or delete items, or .*; 64 items are in"
+        with pytest.raises(ReplayTimeoutError, match=words):
+            for number in range(200):
+                writer.create_items("numbers", writer.append(steps(number)))
+            writer.flush()
+        calls = (writer.flush, writer.end_episode, lambda: writer.append(steps(1)), writer.send)
+        for call in (*calls, lambda: writer.create_items("numbers", 0), writer.close):
+            with pytest.raises(ReplayTimeoutError, match="64 items are in") as late:
+                call()
+            assert late.value.done == 64
+        assert table.size == 64
+
+
+def test_a_writer_of_a_server_that_ended_says_so_at_each_call():
+    with Server([long_table()]) as server, server.client() as client:
+        writer = client.writer("numbers")
+        writer.create_items("numbers", writer.append(steps(1)))
+        assert writer.flush() == 1
+    for _ in range(3):
+        with pytest.raises(ServerLostError, match="1 items are in"):
+            writer.create_items("numbers", writer.append(steps(2)))
+            writer.send()
+    with pytest.raises(ServerLostError, match="1 items are in"):
+        writer.append(steps(2))
+
+
+def test_an_insert_that_is_late_tells_what_is_in_of_this_call_alone():
+    with served(queue(size=3, steps=64)) as (_, client):
+        for number in range(3):
+            client.insert(steps(number), {"numbers": 1.0})
+        words = "0 items are in, 1 were refused, 0 are not"
+        with pytest.raises(ReplayTimeoutError, match=words) as late:
+            client.insert(steps(3), {"numbers": 1.0}, timeout_s=0.05)
+        assert late.value.done == 0
