@@ -148,7 +148,9 @@ class _Progress:
 
 
 def _failure(folder: Path, trial: "Trial", ended: "Ended") -> str:
-    return f"FAILED with exit code {ended.exit_code}: see {folder / 'logs' / f'{trial.name}.log'}"
+    from gmi_drl.launch.sweep.trial_process import last_line, log_file
+
+    return f"FAILED with exit code {ended.exit_code} ({last_line(folder, trial)}): see {log_file(folder, trial)}"
 
 
 def _print(lines: list["Line"], folder: Path) -> None:

@@ -15,7 +15,7 @@ from gmi_drl.hardware.host_memory import SPARE_BYTES, available_bytes
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
-from gmi_drl.launch.sweep.trial_process import TrialProcess
+from gmi_drl.launch.sweep.trial_process import TrialProcess, last_line
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
@@ -123,7 +123,7 @@ def _run(running: Sequence[TrialProcess], request: StopRequest) -> int:
         peak = max(peak, sum(_bytes_of(process.leader.pid) for process in running))
         for process in running:
             if process.leader.exit_code(0) is not None:
-                raise GmiError(f"a training to measure by has ended: {_last_line(process)}")
+                raise GmiError(f"a training to measure by has ended: {last_line(process.folder, process.trial)}")
         if not begun and all(len(read_metrics(_metrics(process))) > 1 for process in running):
             begun = time.monotonic()
         if not begun and time.monotonic() > deadline:
@@ -138,11 +138,6 @@ def _speed(process: TrialProcess) -> float:
 
 def _metrics(process: TrialProcess) -> Path:
     return RunFolder(process.folder / process.trial.name).metrics_file
-
-
-def _last_line(process: TrialProcess) -> str:
-    lines = (process.folder / "logs" / f"{process.trial.name}.log").read_text(errors="replace").splitlines()
-    return next((line for line in reversed(lines) if line.strip()), "it has printed nothing")
 
 
 def _bytes_of(pid: int) -> int:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from select import POLLIN, poll
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
-from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, read_ended, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, last_line, read_ended, write_ended
 
 LOOK_S = 1.0
 """Seconds between two looks at slots that were in use, and at returns for early stopping."""
@@ -53,6 +53,7 @@ class Queue:
         self.running: dict[int, TrialProcess] = {}
         self.rule = MedianRule(folder, sweep) if sweep.stop_early else None
         self._tries: Counter[str] = Counter()
+        self._told: set[str] = set()  # trials of which the user knows that they wait
         self._not_before = 0.0
 
     def run(self) -> bool:
@@ -95,9 +96,8 @@ class Queue:
 
     def _end(self, trial: Trial, ended: Ended) -> None:
         """Keep how a trial has ended, or let it wait again."""
-        if ended.exit_code == LayoutMismatchError.exit_code and self.sweep.command is None:
-            self._not_before = time.monotonic() + LOOK_S  # another run was faster: it has the device, or the folder
-            self.waiting.appendleft(trial)
+        if ended.exit_code == InUseError.exit_code and self.sweep.command is None:
+            self._wait_for_others(trial)
             return
         self._tries[trial.name] += 1
         is_good = ended.exit_code == 0 or ended.early
@@ -107,6 +107,14 @@ class Queue:
             return
         write_ended(self.folder, trial, ended)
         self.on_end(trial, ended)
+
+    def _wait_for_others(self, trial: Trial) -> None:
+        """Let a trial wait again: another run was faster, and has its device or its folder."""
+        self._not_before = time.monotonic() + LOOK_S
+        self.waiting.appendleft(trial)
+        if trial.name not in self._told:
+            self._told.add(trial.name)
+            self.tell(f"{trial.name} waits: {last_line(self.folder, trial)}")
 
     def _stop_early(self) -> None:
         for process in self.running.values() if self.rule else ():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError
 from gmi_drl.gmi.claims import Shared, claim
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.inventory.core_load import CoreLoad
@@ -49,7 +49,7 @@ def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listen
         listener: Hears of the progress.
 
     Raises:
-        LayoutMismatchError: if another process runs this sweep.
+        InUseError: if another process runs this sweep.
         GmiError: if a training to measure by fails.
     """
     cores, gpus = allowed_cores(), [gpu.uuid for gpu in visible_gpus()]
@@ -111,6 +111,6 @@ def locked_sweep(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise LayoutMismatchError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
+        raise InUseError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
     finally:
         os.close(descriptor)

@@ -25,6 +25,8 @@ OURS = (sys.executable, "-P", "-c", "from gmi_drl.cli import main; main()", "tra
 SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2): a trial is told when its sweep has died, so that none goes on unseen."""
 
+LOOKED_BYTES = 4096
+
 _libc = ctypes.CDLL(None)
 
 
@@ -50,7 +52,7 @@ class TrialProcess:
         self.folder, self.trial, self.slot = folder, trial, slot
         self.is_stopped_early = False
         self.started = time.monotonic()
-        log = folder / "logs" / f"{trial.name}.log"
+        log = log_file(folder, trial)
         try:
             log.parent.mkdir(exist_ok=True)
             with log.open("ab") as output:
@@ -127,6 +129,19 @@ def _filled(word: str, values: dict[str, str]) -> str:
     for key, value in values.items():
         word = word.replace(f"{{{key}}}", value)
     return word
+
+
+def log_file(folder: Path, trial: Trial) -> Path:
+    """The file of what a trial prints."""
+    return folder / "logs" / f"{trial.name}.log"
+
+
+def last_line(folder: Path, trial: Trial) -> str:
+    """The last line that a trial has printed, of its log's last `LOOKED_BYTES`."""
+    with log_file(folder, trial).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LOOKED_BYTES))
+        lines = log.read().decode(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it has printed nothing")
 
 
 def read_ended(folder: Path, trial: Trial) -> Ended | None:

@@ -11,16 +11,16 @@ from signal import Signals
 
 import pytest
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError, LayoutMismatchError
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.sweep import trial_process
 from gmi_drl.launch.sweep.early_stop import MedianRule
-from gmi_drl.launch.sweep.queue import Queue
+from gmi_drl.launch.sweep.queue import TRIES, Queue
 from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
 from gmi_drl.launch.sweep.slots import make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
 from gmi_drl.launch.sweep.table import results
-from gmi_drl.launch.sweep.trial_process import Ended, read_ended, words_of, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, log_file, read_ended, words_of, write_ended
 
 TOY = (sys.executable, str(Path(__file__).with_name("toy_training.py")))
 CORE = min(os.sched_getaffinity(0))
@@ -124,11 +124,28 @@ def test_a_signal_stops_trials_which_wait_again(tmp_path):
 
 
 def test_a_device_that_another_run_took_is_waited_for(tmp_path, toys):
-    sweep = toy_sweep(seeds=1)
+    sweep, told = toy_sweep(seeds=1), []
+    queue = Queue(tmp_path, sweep, [], running(), tell=told.append)
+    write_log(tmp_path, sweep.trials[0], "core-0 is in use by process 7")
+    for _ in range(TRIES + 1):
+        first = queue.waiting.popleft()
+        queue._end(first, Ended(InUseError.exit_code, 0.1))
+        assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
+    assert told == [f"{first.name} waits: core-0 is in use by process 7"], "once"
+
+
+def test_a_machine_that_lacks_something_is_not_waited_for(tmp_path):
+    sweep, trial = toy_sweep(seeds=1), toy_sweep(seeds=1).trials[0]
     queue = Queue(tmp_path, sweep, [], running())
-    first = queue.waiting.popleft()
-    queue._end(first, Ended(LayoutMismatchError.exit_code, 0.1))
-    assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
+    for _ in range(TRIES):
+        queue.waiting.remove(trial)
+        queue._end(trial, Ended(LayoutMismatchError.exit_code, 0.1))
+    assert trial not in queue.waiting and read_ended(tmp_path, trial) == Ended(LayoutMismatchError.exit_code, 0.1)
+
+
+def write_log(folder, trial, text):
+    log_file(folder, trial).parent.mkdir(exist_ok=True)
+    log_file(folder, trial).write_text(text + "\n\n")
 
 
 def test_settings_that_are_refused_are_not_tried_again(tmp_path):
@@ -139,7 +156,7 @@ def test_settings_that_are_refused_are_not_tried_again(tmp_path):
 
 
 def test_a_sweep_runs_once_at_a_time(tmp_path):
-    with locked_sweep(tmp_path), pytest.raises(LayoutMismatchError, match="another process runs this sweep"):
+    with locked_sweep(tmp_path), pytest.raises(InUseError, match="another process runs this sweep"):
         run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended: None))
 
 
