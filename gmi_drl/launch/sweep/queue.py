@@ -100,9 +100,8 @@ class Queue:
             self._wait_for_others(trial)
             return
         self._tries[trial.name] += 1
-        is_good = ended.exit_code == 0 or ended.early
         is_refused = ended.exit_code in REFUSED and self.sweep.command is None
-        if not is_good and not is_refused and self._tries[trial.name] < TRIES:
+        if ended.has_failed and not is_refused and self._tries[trial.name] < TRIES:
             self.waiting.append(trial)
             return
         write_ended(self.folder, trial, ended)

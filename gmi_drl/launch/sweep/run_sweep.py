@@ -17,7 +17,8 @@ from gmi_drl.launch.sweep.measure import candidates, measure, soonest
 from gmi_drl.launch.sweep.queue import Queue
 from gmi_drl.launch.sweep.slots import Slot, make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
-from gmi_drl.launch.sweep.trial_process import Ended, read_ended
+from gmi_drl.launch.sweep.trial_process import Ended, forget_failures, read_ended
+from gmi_drl.units import counted
 
 LOCK = ".lock"
 
@@ -40,7 +41,7 @@ class Listener:
 
 
 def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listener) -> bool:
-    """Run the trials of a sweep that have not ended. Returns whether all have; not after a signal.
+    """Run the trials of a sweep that have not ended or have failed. Returns whether all have ended; not after a signal.
 
     Args:
         folder: Has `sweep.json`.
@@ -54,6 +55,8 @@ def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listen
     """
     cores, gpus = allowed_cores(), [gpu.uuid for gpu in visible_gpus()]
     with locked_sweep(folder):
+        if again := forget_failures(folder, sweep.trials):
+            listener.tell(f"{counted(again, 'trial')} failed before: tried again")
         if all(read_ended(folder, trial) is not None for trial in sweep.trials):
             return True
         if sweep.at_once is None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -43,6 +43,11 @@ class Ended:
     exit_code: int
     seconds: float
     early: bool = False
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has neither ended well nor been stopped."""
+        return self.exit_code != 0 and not self.early
 
 
 class TrialProcess:
@@ -158,6 +163,15 @@ def write_ended(folder: Path, trial: Trial, ended: Ended) -> None:
     """Keep how a trial has ended."""
     _outcome_file(folder, trial).parent.mkdir(exist_ok=True)
     write_atomically(_outcome_file(folder, trial), json.dumps(asdict(ended)) + "\n")
+
+
+def forget_failures(folder: Path, trials: Iterable[Trial]) -> int:
+    """Let the trials that have failed wait again. Returns how many."""
+    ended = [(trial, read_ended(folder, trial)) for trial in trials]
+    failed = [trial for trial, how in ended if how is not None and how.has_failed]
+    for trial in failed:
+        _outcome_file(folder, trial).unlink()
+    return len(failed)
 
 
 def _outcome_file(folder: Path, trial: Trial) -> Path:
