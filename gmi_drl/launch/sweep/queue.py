@@ -3,10 +3,12 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from select import POLLIN, poll
 
 from gmi_drl.errors import InUseError
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.slots import Slot
@@ -52,20 +54,22 @@ class Queue:
         self.waiting = deque(trial for trial in sweep.trials if read_ended(folder, trial) is None)
         self.running: dict[int, TrialProcess] = {}
         self.rule = MedianRule(folder, sweep) if sweep.stop_early else None
+        self._reaper: Reaper | None = None
         self._tries: Counter[str] = Counter()
         self._told: set[str] = set()  # trials of which the user knows that they wait
         self._not_before = 0.0
 
     def run(self) -> bool:
         """Run until all trials have ended. Returns whether they have; not after a signal."""
-        try:
+        with ExitStack() as life:
+            if self.sweep.command is not None:  # our trainings end what they have started themselves
+                self._reaper = life.enter_context(closing(Reaper()))
+            life.callback(self._stop_all)
             while (self.waiting or self.running) and self.request.signal is None:
                 self._fill()
                 self._wait()
                 self._collect()
                 self._stop_early()
-        finally:
-            self._stop_all()
         return not self.waiting
 
     def _fill(self) -> None:
@@ -74,12 +78,23 @@ class Queue:
             return
         for slot in self.slots:
             if self.waiting and slot.number not in self.running and slot.is_free():
-                trial = self.waiting.popleft()
-                self.running[slot.number] = TrialProcess(self.folder, self.sweep, trial, slot)
+                self._start(slot)
         if not self.running and not self._has_told:
             devices = ", ".join(device for slot in self.slots for device in slot.devices)
             self.tell(f"Waiting for {devices}: other runs use them (gmi-drl doctor names them)")
         self._has_told = not self.running
+
+    def _start(self, slot: Slot) -> None:
+        process = TrialProcess(self.folder, self.sweep, self.waiting.popleft(), slot)
+        self.running[slot.number] = process
+        if self._reaper is not None:
+            self._reaper.watch(process.leader.pid)
+
+    def _drop(self, number: int) -> None:
+        """Forget a process that has ended, with its group."""
+        process = self.running.pop(number)
+        if self._reaper is not None:
+            self._reaper.forget(process.leader.pid)
 
     def _wait(self) -> None:
         """Wait until a process ends, at most `LOOK_S`."""
@@ -91,7 +106,7 @@ class Queue:
     def _collect(self) -> None:
         for number, process in list(self.running.items()):
             if (ended := process.end()) is not None:
-                del self.running[number]
+                self._drop(number)
                 self._end(process.trial, ended)
 
     def _end(self, trial: Trial, ended: Ended) -> None:
@@ -126,8 +141,8 @@ class Queue:
         for process in self.running.values():
             process.stop()
         deadline = time.monotonic() + STOP_S
-        for process in self.running.values():
+        for number, process in list(self.running.items()):
             process.leader.exit_code(deadline - time.monotonic())
             self.waiting.append(process.trial)
             process.kill()
-        self.running.clear()
+            self._drop(number)

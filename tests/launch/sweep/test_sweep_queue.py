@@ -87,21 +87,19 @@ def test_a_sweep_that_is_killed_ten_times_ends_with_the_same_table(tmp_path, toy
     assert table(folder, sweep) == table(tmp_path / "whole", sweep)
 
 
-def test_trials_die_with_their_sweep(tmp_path):
-    sweep = Sweep(command="sleep 600", trials=make_trials([0], {}), at_once=1)
-    write_sweep(tmp_path, sweep)
+def test_trials_die_with_their_sweep_and_so_does_what_they_have_started(tmp_path):
+    sweep = Sweep(command="sh -c 'trap : TERM; sleep 600 & echo $$ $!; wait; sleep 600'", trials=make_trials([0], {}))
+    write_sweep(tmp_path, sweep.model_copy(update={"at_once": 1}))
+    log = log_file(tmp_path, sweep.trials[0])
     with subprocess.Popen([sys.executable, "-c", RUN_TOYS, str(tmp_path)]) as process:
         deadline = time.monotonic() + 60
-        while not (children := _children(process.pid)) and time.monotonic() < deadline:
+        while not (log.exists() and log.read_text().endswith("\n")) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.kill()
-    while any(Path(f"/proc/{child}/cwd").exists() for child in children) and time.monotonic() < deadline:
+    begun = log.read_text().split()
+    while any(Path(f"/proc/{pid}/cwd").exists() for pid in begun) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert children and not any(Path(f"/proc/{child}/cwd").exists() for child in children)
-
-
-def _children(pid):
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert len(begun) == 2 and not any(Path(f"/proc/{pid}/cwd").exists() for pid in begun)
 
 
 def test_programs_of_others_get_their_values_and_their_slot(tmp_path):
