@@ -51,6 +51,12 @@ class LayoutMismatchError(GmiError):
     exit_code = 5
 
 
+class InUseError(LayoutMismatchError):
+    """Another process holds a device or a folder: the same command may succeed later."""
+
+    exit_code = 7
+
+
 class ComparisonFailedError(GmiError):
     """A benchmark is below the requested bound, or its result is stale."""
 

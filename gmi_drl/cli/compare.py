@@ -30,7 +30,7 @@ def compare(runs: tuple[Path, ...], format: str) -> None:
     """
     from gmi_drl.run.run_data import differences, groups_of, read_run
 
-    if len(set(runs)) < len(runs):
+    if len({run.resolve() for run in runs}) < len(runs):
         raise UsageError("a run is given twice: its seed would count twice")
     groups = groups_of([read_run(run) for run in runs])
     if len(groups) > MOST_GROUPS:

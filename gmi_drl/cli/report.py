@@ -33,7 +33,7 @@ def report(runs: tuple[Path, ...], output: Path, film: Path | None) -> None:
         raise UsageError(f"--film {film}: expected an .mp4 or .gif file that is there")
     if film is not None and (size := film.stat().st_size) > MOST_FILM_BYTES:
         raise UsageError(f"--film {film} has {human_bytes(size)}, at most {human_bytes(MOST_FILM_BYTES)} fit a page")
-    read = [run for path in dict.fromkeys(runs) for run in _read(path)]
+    read = list({run.path.resolve(): run for path in runs for run in _read(path)}.values())
     write_file(output, page(read, film))
     say(f"Wrote {output} about {counted(len(read), 'run')}: open it in a browser")
 

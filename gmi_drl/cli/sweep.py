@@ -1,5 +1,6 @@
 """`gmi-drl sweep`."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from gmi_drl.cli.train.begin import begin
 from gmi_drl.cli.train.command import train
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import as_file_name, with_arguments
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.units import counted, human_seconds
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 PASSED_ON = ("task", "algo", "iterations", "num_env", "gmis_per_gpu", "config", "rsl_rl_config")
 """Options that each training gets, too."""
+
+FILES = ("config", "rsl_rl_config")
+"""Those of them that name a file."""
 
 OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early")
 OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command")
@@ -75,6 +79,9 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if not is_done and request.signal is not None:
         say(f"Stopped. Go on with: gmi-drl sweep --resume {folder}")
         raise SystemExit(128 + request.signal)
+    if failed := sum(line.failed for line in lines):
+        say(f"{counted(failed, 'trial')} failed. Try again with: gmi-drl sweep --resume {folder}")
+        raise SystemExit(GmiError.exit_code)
 
 
 def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
@@ -82,17 +89,17 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
     from gmi_drl.launch.sweep.sweep_file import FILE, Sweep, make_trials, read_seeds, read_values, write_sweep
     from gmi_drl.launch.sweep.trial_process import words_of
 
-    command, values = options["command"], read_values(options["set"])
+    command, passed, values = options["command"], dict(options), read_values(options["set"])
     trials = make_trials(read_seeds(options["seeds"] or "0-2"), values)
     if command is not None:
         if given := [name for name in OF_TRAININGS if options[name] not in (None, (), False)]:
             named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise UsageError(f"{named}: is for trainings of ours, not for a --command: leave it out")
         words_of(command, trials[0])
-        arguments: tuple[str, ...] = ()
     else:
         task = with_arguments(options["task"] or "ant", options["env_arg"])
-        arguments = _arguments(options | {"task": task, "gmis_per_gpu": options["gmis_per_gpu"] or 1})
+        passed |= {"task": task, "gmis_per_gpu": options["gmis_per_gpu"] or 1}
+        arguments = _arguments(passed)
         for trial in {tuple(trial.settings.items()): trial for trial in trials}.values():
             _check(arguments, trial)
     usual = f"sweep-{as_file_name(options['task'] or 'ant')}-{time.strftime('%Y%m%d-%H%M%S')}"
@@ -100,14 +107,14 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise UsageError(f"{folder} is not empty: {remedy}choose another --sweep-dir")
+    folder.mkdir(parents=True, exist_ok=True)
     made = Sweep(
-        arguments=arguments,
+        arguments=_arguments(passed | _copied(passed, folder)),
         command=command,
         trials=trials,
         at_once=options["at_once"],
         stop_early=options["stop_early"],
     )
-    folder.mkdir(parents=True, exist_ok=True)
     write_sweep(folder, made)
     return folder, made
 
@@ -116,6 +123,15 @@ def _arguments(options: dict[str, Any]) -> tuple[str, ...]:
     """The options of `train` that all trials have."""
     given = {name: options[name] for name in PASSED_ON if options[name] is not None}
     return tuple(word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value)))
+
+
+def _copied(options: dict[str, Any], folder: Path) -> dict[str, Path]:
+    """The files of options, copied into the sweep's folder: later trials get what the first ones got, from anywhere."""
+    files: dict[str, Path] = {name: options[name] for name in FILES if options[name] is not None}
+    copies = {name: folder.absolute() / f"{name}{file.suffix}" for name, file in files.items()}
+    for name, file in files.items():
+        shutil.copyfile(file, copies[name])
+    return copies
 
 
 def _check(arguments: tuple[str, ...], trial: "Trial") -> None:
@@ -132,7 +148,8 @@ class _Progress:
         from gmi_drl.launch.sweep.trial_process import read_ended
 
         self.folder, self.total = folder, len(sweep.trials)
-        self.before = sum(read_ended(folder, trial) is not None for trial in sweep.trials)
+        before = [read_ended(folder, trial) for trial in sweep.trials]
+        self.before = sum(ended is not None and not ended.has_failed for ended in before)
         self.ended, self.started = 0, time.monotonic()
 
     def __call__(self, trial: "Trial", ended: "Ended") -> None:
@@ -140,15 +157,15 @@ class _Progress:
         self.ended += 1
         left = self.total - self.before - self.ended
         rest = human_seconds((time.monotonic() - self.started) / self.ended * left)
-        how = (
-            "stopped early" if ended.early else "done" if ended.exit_code == 0 else _failure(self.folder, trial, ended)
-        )
+        how = "stopped early" if ended.early else _failure(self.folder, trial, ended) if ended.has_failed else "done"
         more = f"; about {rest} left" if left else ""
         say(f"{trial.name}: {how} ({self.before + self.ended} of {self.total}{more})")
 
 
 def _failure(folder: Path, trial: "Trial", ended: "Ended") -> str:
-    return f"FAILED with exit code {ended.exit_code}: see {folder / 'logs' / f'{trial.name}.log'}"
+    from gmi_drl.launch.sweep.trial_process import last_line, log_file
+
+    return f"FAILED with exit code {ended.exit_code} ({last_line(folder, trial)}): see {log_file(folder, trial)}"
 
 
 def _print(lines: list["Line"], folder: Path) -> None:

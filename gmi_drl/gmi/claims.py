@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.errors import InUseError, MachineError
 
 PATIENCE_S = 1.0
 """How long a claim is retried: a run that is just ending still holds its devices for a moment."""
@@ -63,7 +63,7 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
     All processes lock in the same order, so one of several that start together gets all of its devices.
 
     Raises:
-        LayoutMismatchError: if another process holds one of them for `PATIENCE_S`; the message has its purpose.
+        InUseError: if another process holds one of them for `PATIENCE_S`; the message has its purpose.
         MachineError: if other users can write the folder of the locks, or a lock in it cannot be opened.
     """
     folder = _own_folder()
@@ -74,7 +74,7 @@ def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
         while taken := _take_all(held, locks, purpose):
             if time.monotonic() >= deadline:
                 others = "CUDA_VISIBLE_DEVICES=LIST" if taken.startswith("gpu-") else "`taskset -c LIST`"
-                raise LayoutMismatchError(f"{taken}: wait for it, stop it, or start on others with {others}")
+                raise InUseError(f"{taken}: wait for it, stop it, or start on others with {others}")
             time.sleep(RETRY_S)
         yield
 

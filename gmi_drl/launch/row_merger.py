@@ -1,7 +1,8 @@
 """Merges one row per GMI into one row per iteration."""
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from typing import cast
 
 from gmi_drl.gmi.utilisation import Usage
 from gmi_drl.run.metrics import Row
@@ -34,14 +35,22 @@ class RowMerger:
         self.num_gmis, self.steps_per_iteration, self._usage = num_gmis, steps_per_iteration, usage
         self._pending: dict[int, dict[int, Row]] = {}
         self._episodes: deque[tuple[float, float, float]] = deque()
+        self._count = 0.0  # of the episodes in it; a whole number, so it stays exact
         self._last: Row | None = None  # the leader's last row
         self._began_s: float | None = None  # when the first iteration began, after loading
 
-    def recall(self, rows: Iterable[Row]) -> None:
-        """Take the episodes of earlier rows of a run that goes on: its means are as if it had not been interrupted."""
-        names = ("episodes", "return_sum", "length_sum")
-        known = [tuple(row[name] for name in names) for row in rows if all(name in row for name in names)]
-        self._episodes.extend(numbers for numbers in known if all(isinstance(n, float) for n in numbers) and numbers[0])
+    def recall(self, rows: Sequence[Row]) -> None:
+        """Take the episodes of earlier rows of a run that goes on: its means are as if it had not been interrupted.
+
+        Only the last rows that have the episodes of a mean are kept: a run may have very many.
+        """
+        for row in reversed(rows):
+            if self._count >= EPISODES_AVERAGED:
+                break
+            numbers = tuple(row.get(name) for name in ("episodes", "return_sum", "length_sum"))
+            if all(isinstance(number, float) for number in numbers) and numbers[0]:
+                self._episodes.appendleft(cast(tuple[float, float, float], numbers))
+                self._count += numbers[0]
 
     def add(self, gmi_id: int, row: Row) -> list[Row]:
         """Add a GMI's row. Returns the merged rows that are now complete, in order."""
@@ -89,9 +98,10 @@ class RowMerger:
         """Mean return and length of about the last hundred episodes; None until one has ended."""
         if leader["episodes"] > 0:  # rows without episodes need not be kept
             self._episodes.append((leader["episodes"], leader["return_sum"], leader["length_sum"]))
+            self._count += leader["episodes"]
         if not self._episodes:
             return {"return_mean": None, "episode_length_mean": None}
-        while sum(count for count, _, _ in self._episodes) - self._episodes[0][0] >= EPISODES_AVERAGED:
-            self._episodes.popleft()
+        while self._count - self._episodes[0][0] >= EPISODES_AVERAGED:
+            self._count -= self._episodes.popleft()[0]
         count, returns, lengths = (sum(column) for column in zip(*self._episodes, strict=True))
         return {"return_mean": returns / count, "episode_length_mean": lengths / count}

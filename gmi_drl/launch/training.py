@@ -5,7 +5,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
+from gmi_drl.errors import GmiError, InUseError, MachineError
 from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices
@@ -50,8 +50,8 @@ def train(
         on_warning: Called when one of the configuration's writers is dropped, or a node falls silent.
 
     Raises:
-        LayoutMismatchError: if the devices or the folder are not there or in use. The folder stays as it was; a
-            new one is removed.
+        LayoutMismatchError: if the devices or the folder are not there, or in use (InUseError). The folder stays as it
+            was; a new one is removed.
         MachineError: if the devices cannot be cut, the folder is removed, moved or replaced meanwhile, or the disk is
             full.
         GmiDiedError: if a GMI dies, and there is no restart left, no checkpoint yet, or no node left.
@@ -92,7 +92,7 @@ def _check_newest(folder: RunFolder, resume: Path | None) -> None:
     """Refuse a checkpoint that is not the newest: another process may have saved more before the folder was locked."""
     saved = list_checkpoints(folder.checkpoints)
     if resume != (saved[-1] if saved else None):
-        raise LayoutMismatchError(f"{folder.path} has got other checkpoints meanwhile: run the command again")
+        raise InUseError(f"{folder.path} has got other checkpoints meanwhile: run the command again")
 
 
 def _write_state(supervisor: Supervisor, state: str, message: str) -> None:

@@ -96,14 +96,19 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
     return target
 
 
-def require_room(folder: Path, most: int) -> None:
+def require_room(folder: Path, most: int, growth: int = 0) -> None:
     """Check that the disk has room for `most` checkpoints like the draft in this folder; it and others there count.
+
+    Args:
+        folder: Of the draft.
+        most: How many there are at once.
+        growth: Bytes that later ones are larger by; all that are there now are replaced by such.
 
     Raises:
         MachineError: with the numbers.
     """
     more = max(0, most - 1 - len(list_checkpoints(folder.parent)))
-    need = more * sum(file.stat().st_size for file in folder.iterdir())
+    need = more * sum(file.stat().st_size for file in folder.iterdir()) + most * growth
     require_free(folder.parent, need, "the checkpoints to come need")
 
 

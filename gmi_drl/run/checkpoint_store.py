@@ -24,9 +24,9 @@ class CheckpointStore:
             GmiError: if it cannot be copied.
         """
 
-    def require_room(self, iteration: int, most: int) -> None:
+    def require_room(self, iteration: int, most: int, growth: int = 0) -> None:
         """See `checkpoint.require_room`, for checkpoints like the draft of this iteration."""
-        checkpoint.require_room(checkpoint.draft(self.checkpoints, iteration), most)
+        checkpoint.require_room(checkpoint.draft(self.checkpoints, iteration), most, growth)
 
     def require_own_room(self, need: int) -> None:
         """Check that this host has room for `need` bytes of files that are to be copied. Here none are.

@@ -15,7 +15,7 @@ from typing import Any
 import psutil
 
 from gmi_drl.config.run_config import RunConfig, load_config
-from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
+from gmi_drl.errors import InUseError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.checkpoint import list_checkpoints
@@ -215,7 +215,7 @@ class RunFolder:
         It is on a file that is open for writing, since NFS locks no other.
 
         Raises:
-            LayoutMismatchError: if another process has locked it.
+            InUseError: if another process has locked it.
             MachineError: if it cannot be written or locked.
         """
         try:
@@ -234,7 +234,7 @@ class RunFolder:
         except BlockingIOError:
             owner = {"pid": "(not known)", "host": "(not known)"} | _read_object(self.path / LOCK)
             working = f"process {owner['pid']} on {owner['host']} is working there"
-            raise LayoutMismatchError(f"{self.path}: {working}: wait or stop it") from None
+            raise InUseError(f"{self.path}: {working}: wait or stop it") from None
         except OSError as error:
             raise MachineError(f"{self.path}: {LOCK} cannot be locked: {error.strerror}") from None
         os.ftruncate(descriptor, 0)

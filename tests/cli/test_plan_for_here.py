@@ -110,4 +110,4 @@ def test_a_training_that_this_machine_cannot_start_says_nothing_else_and_leaves_
 def test_a_training_whose_devices_are_taken_leaves_no_folder(command_line, tmp_path):
     with claim([f"core-{core}" for core in allowed_cores()], "somebody"):
         code, _, err = command_line("train", "--gmis-per-gpu", 1, "--run-dir", "run")
-    assert code == 5 and "somebody" in err and "Training" not in err and not (tmp_path / "run").exists()
+    assert code == 7 and "somebody" in err and "Training" not in err and not (tmp_path / "run").exists()

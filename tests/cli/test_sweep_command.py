@@ -1,6 +1,10 @@
 import json
+from pathlib import Path
 
 import pytest
+
+from gmi_drl.launch.sweep import run_sweep
+from gmi_drl.launch.sweep.sweep_file import read_sweep
 
 
 @pytest.mark.parametrize(
@@ -22,13 +26,34 @@ def test_mistakes_are_exit_2_before_anything_is_made(command_line, tmp_path, arg
 
 
 def test_programs_are_packed_and_the_sweep_is_resumed(command_line, tmp_path):
-    given = ("sweep", "--command", "sh -c 'exit {seed}'", "--seeds", "0-1", "--at-once", 2, "--sweep-dir", "sweep")
+    given = (
+        "sweep",
+        "--command",
+        "sh -c 'test -e mended || exit {seed}'",
+        "--seeds",
+        "0-1",
+        "--at-once",
+        2,
+        "--sweep-dir",
+        "sweep",
+    )
     code, out, err = command_line(*given)
-    assert code == 0 and "1 of 2, 1 failed" in out and "1-seed1: FAILED with exit code 1: see" in err
+    assert code == 1 and "1 of 2, 1 failed" in out and "1 trial failed. Try again with: gmi-drl sweep --resume" in err
+    assert "1-seed1: FAILED with exit code 1 (it has printed nothing): see" in err
     code, _, err = command_line(*given)
     assert code == 2 and "go on with --resume sweep" in err
-    (tmp_path / "sweep" / "ended" / "0-seed0.json").unlink()
+    (tmp_path / "mended").touch()
     code, out, err = command_line("sweep", "--resume", "sweep", "--format", "json")
-    assert code == 0 and "0-seed0: done (2 of 2)" in err
+    assert code == 0 and "1 trial failed before: tried again" in err and "1-seed1: done (2 of 2)" in err
     (line,) = json.loads(out)["results"]
-    assert (line["done"], line["failed"], line["median"]) == (1, 1, None)
+    assert (line["done"], line["failed"], line["median"]) == (2, 0, None)
+
+
+def test_files_of_options_are_copied_so_that_a_sweep_is_resumed_from_anywhere(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_sweep, "run_sweep", lambda *arguments: True)
+    (tmp_path / "mine.yaml").write_text("version: 2\niterations: 3\n")
+    code, _, err = command_line("sweep", "--config", "mine.yaml", "--sweep-dir", "sweep")
+    assert code == 0, err
+    arguments = read_sweep(tmp_path / "sweep").arguments
+    copy = Path(arguments[arguments.index("--config") + 1])
+    assert copy == tmp_path / "sweep" / "config.yaml" and copy.read_text() == (tmp_path / "mine.yaml").read_text()

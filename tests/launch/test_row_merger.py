@@ -42,11 +42,17 @@ def test_a_run_that_goes_on_has_the_means_of_one_that_was_not_interrupted():
     rows = [row(0, i, episodes=30.0, return_sum=float(i), length_sum=30.0 * i) for i in range(1, 7)]
     whole, first, second = (RowMerger(1, 64) for _ in range(3))
     merged = [whole.add(0, one)[0] for one in rows]
-    second.recall(first.add(0, one)[0] for one in rows[:4])
+    second.recall([first.add(0, one)[0] for one in rows[:4]])
     after = [second.add(0, one)[0] for one in rows[4:]]
     means = ("return_mean", "episode_length_mean")
     assert [[one[name] for name in means] for one in after] == [[one[name] for name in means] for one in merged[4:]]
     second.recall([{"iteration": 1}, {"iteration": 2, "episodes": None, "return_sum": 1.0, "length_sum": 2.0}])
+
+
+def test_of_a_long_run_only_the_last_episodes_are_recalled():
+    merger = RowMerger(1, 64)
+    merger.recall([row(0, i, episodes=30.0, return_sum=float(i), length_sum=30.0) for i in range(1, 1000)])
+    assert [returns for _, returns, _ in merger._episodes] == [996, 997, 998, 999]
 
 
 def test_speed_is_by_the_clock_of_the_gmis_whenever_their_rows_are_read():

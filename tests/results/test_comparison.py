@@ -78,7 +78,7 @@ def test_what_is_no_run_has_no_rows_or_is_twice_there_is_exit_2(command_line, tm
     for arguments, message in (
         ([tmp_path / "nowhere"], "is not a run folder"),
         ([tmp_path / "empty"], "has no row of metrics yet"),
-        ([tmp_path / "empty"] * 2, "a run is given twice"),
+        ([tmp_path / "empty", "empty"], "a run is given twice"),
         ([], "RUN..."),
     ):
         code, _, err = command_line("compare", *arguments)

@@ -2,6 +2,7 @@ import json
 import re
 from html import unescape
 from html.parser import HTMLParser
+from itertools import product
 
 import pytest
 from conftest import tiny_config, tiny_layout
@@ -54,6 +55,15 @@ def test_many_runs_are_shown_by_configuration():
     assert text.count("<h2>") == 1 and "Return, mean over seeds" in text and "interquartile mean, 95 % interval" in text
 
 
+def test_each_configuration_has_a_row_and_a_curve_however_many_settings_differ():
+    names = ("tf32", "iterations", "checkpoint_every", "hang_s")
+    values = list(product((False, True), (8, 9), (2, 4), (60, 70)))
+    text = page([run_of([1, 2], **dict(zip(names, row, strict=True))) for row in values])
+    curves = json.loads(unescape(re.search(r'data-curves="(.*?)"', text)[1]))["curves"]
+    assert len(curves) == len(values) and all(f"<td>{number}: " in text for number in range(1, len(values) + 1))
+    assert all(f"{name}=" in text for name in names)
+
+
 def test_names_cannot_break_the_page():
     curves = {"<script>alert('1')</script>": [(0, 1), (1, 2)]}
     text = chart('"</figure>', curves, "steps")
@@ -98,7 +108,7 @@ def test_the_command_takes_runs_and_sweeps(command_line, tmp_path):
     assert code == 2 and "no training of this sweep has a row" in err
     write_run(sweep / trials[0].name, run_of([1, 2]))
     write_run(tmp_path / "run", run_of([1, 2], seed=5))
-    code, out, err = command_line("report", sweep, tmp_path / "run", "-o", "page.html")
+    code, out, err = command_line("report", sweep, tmp_path / "run", "run", "-o", "page.html")
     assert (code, out) == (0, "") and "Wrote page.html about 2 runs" in err
     Tags((tmp_path / "page.html").read_text())
     assert str(tiny_config().iterations) in (tmp_path / "page.html").read_text()

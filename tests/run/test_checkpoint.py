@@ -149,6 +149,8 @@ def test_a_disk_without_room_is_an_error_with_the_numbers(tmp_path, monkeypatch)
     checkpoint.require_room(draft, 3)  # the one that is there and the draft are two of them
     with pytest.raises(MachineError, match=r"are free, the checkpoints to come need"):
         checkpoint.require_room(draft, 4)
+    with pytest.raises(MachineError, match=r"are free, the checkpoints to come need"):
+        checkpoint.require_room(draft, 3, growth=file.stat().st_size)
 
 
 def test_a_folder_that_lost_its_index_is_written_over(tmp_path):

@@ -8,14 +8,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from statistics import median
 
-import psutil
-
 from gmi_drl.errors import GmiError
-from gmi_drl.hardware.host_memory import SPARE_BYTES, available_bytes
 from gmi_drl.launch.signals import StopRequest
+from gmi_drl.launch.sweep.memory import Memory
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
-from gmi_drl.launch.sweep.trial_process import TrialProcess
+from gmi_drl.launch.sweep.trial_process import TrialProcess, last_line
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
@@ -72,28 +70,34 @@ def measure(
         tell: Called with a line for the user.
 
     Raises:
-        GmiError: if a probe fails.
+        GmiError: if a probe fails that runs alone. Of several, it ends the measurement: this machine has not enough.
     """
     speeds: dict[int, float] = {}
-    peak = 0
+    memory = Memory()
     for number in numbers:
-        if peak and number * peak + SPARE_BYTES > available_bytes():
-            tell(f"{number} at once would need {number * peak / 2**30:.1f} GiB of memory: not tried")
+        if lack := memory.lack(number):
+            tell(f"{number} at once would need {lack}: not tried")
             break
         slots = slots_for(number)
-        with hold(slots):
-            speed, used = _measure(folder, sweep, slots, request)
+        try:
+            with hold(slots):
+                speed = _measure(folder, sweep, slots, request, memory)
+        except GmiError as error:
+            if not speeds:
+                raise
+            tell(f"{number} at once: this machine has not enough for them: {error}")
+            break
         if request.signal is not None:
             break
-        speeds[number], peak = speed, max(peak, used // number)
+        speeds[number] = speed
         tell(f"{number} at once: {speed:,.0f} steps/s together")
         if speed < WORSE * max(speeds.values()):
             break
     return speeds
 
 
-def _measure(folder: Path, sweep: Sweep, slots: Sequence[Slot], request: StopRequest) -> tuple[float, int]:
-    """Steps/s and bytes of one trial in each slot, together."""
+def _measure(folder: Path, sweep: Sweep, slots: Sequence[Slot], request: StopRequest, memory: Memory) -> float:
+    """Steps/s of one trial in each slot, together."""
     probes = folder / ".probes"
     shutil.rmtree(probes, ignore_errors=True)
     probes.mkdir()
@@ -104,8 +108,8 @@ def _measure(folder: Path, sweep: Sweep, slots: Sequence[Slot], request: StopReq
     try:
         for trial, slot in zip(trials, slots, strict=True):
             running.append(TrialProcess(probes, endless, trial, slot))
-        peak = _run(running, request)
-        return sum(_speed(process) for process in running), peak
+        _run(running, request, memory)
+        return sum(_speed(process) for process in running)
     finally:
         for process in running:
             process.stop()
@@ -115,20 +119,22 @@ def _measure(folder: Path, sweep: Sweep, slots: Sequence[Slot], request: StopReq
         shutil.rmtree(probes, ignore_errors=True)
 
 
-def _run(running: Sequence[TrialProcess], request: StopRequest) -> int:
-    """Wait until all probes have two rows, and `PROBE_S` more. Returns the most bytes that they used."""
-    peak, begun, deadline = 0, 0.0, time.monotonic() + START_S
+def _run(running: Sequence[TrialProcess], request: StopRequest, memory: Memory) -> None:
+    """Wait until all probes have two rows, and `PROBE_S` more."""
+    begun, deadline = 0.0, time.monotonic() + START_S
     while request.signal is None and (not begun or time.monotonic() < begun + PROBE_S):
         time.sleep(LOOK_S)
-        peak = max(peak, sum(_bytes_of(process.leader.pid) for process in running))
+        memory.look([process.leader.pid for process in running])
         for process in running:
             if process.leader.exit_code(0) is not None:
-                raise GmiError(f"a training to measure by has ended: {_last_line(process)}")
+                line = last_line(process.folder, process.trial)
+                raise GmiError(f"a training to measure by has ended ({line}): with --at-once N none is measured")
         if not begun and all(len(read_metrics(_metrics(process))) > 1 for process in running):
             begun = time.monotonic()
         if not begun and time.monotonic() > deadline:
-            raise GmiError(f"no training to measure by has begun within {START_S:.0f} s: give --at-once")
-    return peak
+            raise GmiError(
+                f"no training to measure by has begun within {START_S:.0f} s: with --at-once N none is measured"
+            )
 
 
 def _speed(process: TrialProcess) -> float:
@@ -138,27 +144,6 @@ def _speed(process: TrialProcess) -> float:
 
 def _metrics(process: TrialProcess) -> Path:
     return RunFolder(process.folder / process.trial.name).metrics_file
-
-
-def _last_line(process: TrialProcess) -> str:
-    lines = (process.folder / "logs" / f"{process.trial.name}.log").read_text(errors="replace").splitlines()
-    return next((line for line in reversed(lines) if line.strip()), "it has printed nothing")
-
-
-def _bytes_of(pid: int) -> int:
-    """Memory of a process and its descendants, of which those pages count that are theirs alone."""
-    try:
-        leader = psutil.Process(pid)
-        return sum(_own_bytes(process) for process in (leader, *leader.children(recursive=True)))
-    except psutil.NoSuchProcess:
-        return 0
-
-
-def _own_bytes(process: psutil.Process) -> int:
-    try:
-        return int(process.memory_full_info().uss)
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return 0
 
 
 def _without_iterations(arguments: Sequence[str]) -> list[str]:

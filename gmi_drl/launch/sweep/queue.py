@@ -3,15 +3,17 @@
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from select import POLLIN, poll
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
-from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, read_ended, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, last_line, read_ended, write_ended
 
 LOOK_S = 1.0
 """Seconds between two looks at slots that were in use, and at returns for early stopping."""
@@ -52,19 +54,22 @@ class Queue:
         self.waiting = deque(trial for trial in sweep.trials if read_ended(folder, trial) is None)
         self.running: dict[int, TrialProcess] = {}
         self.rule = MedianRule(folder, sweep) if sweep.stop_early else None
+        self._reaper: Reaper | None = None
         self._tries: Counter[str] = Counter()
+        self._told: set[str] = set()  # trials of which the user knows that they wait
         self._not_before = 0.0
 
     def run(self) -> bool:
         """Run until all trials have ended. Returns whether they have; not after a signal."""
-        try:
+        with ExitStack() as life:
+            if self.sweep.command is not None:  # our trainings end what they have started themselves
+                self._reaper = life.enter_context(closing(Reaper()))
+            life.callback(self._stop_all)
             while (self.waiting or self.running) and self.request.signal is None:
                 self._fill()
                 self._wait()
                 self._collect()
                 self._stop_early()
-        finally:
-            self._stop_all()
         return not self.waiting
 
     def _fill(self) -> None:
@@ -73,12 +78,23 @@ class Queue:
             return
         for slot in self.slots:
             if self.waiting and slot.number not in self.running and slot.is_free():
-                trial = self.waiting.popleft()
-                self.running[slot.number] = TrialProcess(self.folder, self.sweep, trial, slot)
+                self._start(slot)
         if not self.running and not self._has_told:
             devices = ", ".join(device for slot in self.slots for device in slot.devices)
             self.tell(f"Waiting for {devices}: other runs use them (gmi-drl doctor names them)")
         self._has_told = not self.running
+
+    def _start(self, slot: Slot) -> None:
+        process = TrialProcess(self.folder, self.sweep, self.waiting.popleft(), slot)
+        self.running[slot.number] = process
+        if self._reaper is not None:
+            self._reaper.watch(process.leader.pid)
+
+    def _drop(self, number: int) -> None:
+        """Forget a process that has ended, with its group."""
+        process = self.running.pop(number)
+        if self._reaper is not None:
+            self._reaper.forget(process.leader.pid)
 
     def _wait(self) -> None:
         """Wait until a process ends, at most `LOOK_S`."""
@@ -90,23 +106,29 @@ class Queue:
     def _collect(self) -> None:
         for number, process in list(self.running.items()):
             if (ended := process.end()) is not None:
-                del self.running[number]
+                self._drop(number)
                 self._end(process.trial, ended)
 
     def _end(self, trial: Trial, ended: Ended) -> None:
         """Keep how a trial has ended, or let it wait again."""
-        if ended.exit_code == LayoutMismatchError.exit_code and self.sweep.command is None:
-            self._not_before = time.monotonic() + LOOK_S  # another run was faster: it has the device, or the folder
-            self.waiting.appendleft(trial)
+        if ended.exit_code == InUseError.exit_code and self.sweep.command is None:
+            self._wait_for_others(trial)
             return
         self._tries[trial.name] += 1
-        is_good = ended.exit_code == 0 or ended.early
         is_refused = ended.exit_code in REFUSED and self.sweep.command is None
-        if not is_good and not is_refused and self._tries[trial.name] < TRIES:
+        if ended.has_failed and not is_refused and self._tries[trial.name] < TRIES:
             self.waiting.append(trial)
             return
         write_ended(self.folder, trial, ended)
         self.on_end(trial, ended)
+
+    def _wait_for_others(self, trial: Trial) -> None:
+        """Let a trial wait again: another run was faster, and has its device or its folder."""
+        self._not_before = time.monotonic() + LOOK_S
+        self.waiting.appendleft(trial)
+        if trial.name not in self._told:
+            self._told.add(trial.name)
+            self.tell(f"{trial.name} waits: {last_line(self.folder, trial)}")
 
     def _stop_early(self) -> None:
         for process in self.running.values() if self.rule else ():
@@ -119,8 +141,8 @@ class Queue:
         for process in self.running.values():
             process.stop()
         deadline = time.monotonic() + STOP_S
-        for process in self.running.values():
+        for number, process in list(self.running.items()):
             process.leader.exit_code(deadline - time.monotonic())
             self.waiting.append(process.trial)
             process.kill()
-        self.running.clear()
+            self._drop(number)

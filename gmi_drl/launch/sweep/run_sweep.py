@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError
 from gmi_drl.gmi.claims import Shared, claim
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.inventory.core_load import CoreLoad
@@ -17,7 +17,8 @@ from gmi_drl.launch.sweep.measure import candidates, measure, soonest
 from gmi_drl.launch.sweep.queue import Queue
 from gmi_drl.launch.sweep.slots import Slot, make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
-from gmi_drl.launch.sweep.trial_process import Ended, read_ended
+from gmi_drl.launch.sweep.trial_process import Ended, forget_failures, read_ended
+from gmi_drl.units import counted
 
 LOCK = ".lock"
 
@@ -40,7 +41,7 @@ class Listener:
 
 
 def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listener) -> bool:
-    """Run the trials of a sweep that have not ended. Returns whether all have; not after a signal.
+    """Run the trials of a sweep that have not ended or have failed. Returns whether all have ended; not after a signal.
 
     Args:
         folder: Has `sweep.json`.
@@ -49,11 +50,13 @@ def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listen
         listener: Hears of the progress.
 
     Raises:
-        LayoutMismatchError: if another process runs this sweep.
+        InUseError: if another process runs this sweep.
         GmiError: if a training to measure by fails.
     """
     cores, gpus = allowed_cores(), [gpu.uuid for gpu in visible_gpus()]
     with locked_sweep(folder):
+        if again := forget_failures(folder, sweep.trials):
+            listener.tell(f"{counted(again, 'trial')} failed before: tried again")
         if all(read_ended(folder, trial) is not None for trial in sweep.trials):
             return True
         if sweep.at_once is None:
@@ -111,6 +114,6 @@ def locked_sweep(folder: Path) -> Iterator[None]:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise LayoutMismatchError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
+        raise InUseError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
     finally:
         os.close(descriptor)

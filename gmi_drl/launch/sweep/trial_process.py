@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -24,6 +24,8 @@ from gmi_drl.run.folder import RunFolder
 OURS = (sys.executable, "-P", "-c", "from gmi_drl.cli import main; main()", "train")
 SET_DEATH_SIGNAL = 1
 """PR_SET_PDEATHSIG of prctl(2): a trial is told when its sweep has died, so that none goes on unseen."""
+
+LOOKED_BYTES = 4096
 
 _libc = ctypes.CDLL(None)
 
@@ -42,6 +44,11 @@ class Ended:
     seconds: float
     early: bool = False
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has neither ended well nor been stopped."""
+        return self.exit_code != 0 and not self.early
+
 
 class TrialProcess:
     """A trial that runs in a slot."""
@@ -50,7 +57,7 @@ class TrialProcess:
         self.folder, self.trial, self.slot = folder, trial, slot
         self.is_stopped_early = False
         self.started = time.monotonic()
-        log = folder / "logs" / f"{trial.name}.log"
+        log = log_file(folder, trial)
         try:
             log.parent.mkdir(exist_ok=True)
             with log.open("ab") as output:
@@ -129,6 +136,19 @@ def _filled(word: str, values: dict[str, str]) -> str:
     return word
 
 
+def log_file(folder: Path, trial: Trial) -> Path:
+    """The file of what a trial prints."""
+    return folder / "logs" / f"{trial.name}.log"
+
+
+def last_line(folder: Path, trial: Trial) -> str:
+    """The last line that a trial has printed, of its log's last `LOOKED_BYTES`."""
+    with log_file(folder, trial).open("rb") as log:
+        log.seek(max(0, log.seek(0, os.SEEK_END) - LOOKED_BYTES))
+        lines = log.read().decode(errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "it has printed nothing")
+
+
 def read_ended(folder: Path, trial: Trial) -> Ended | None:
     """How a trial has ended, by the file beside its folder or by the state of its run; None if it has not."""
     file = _outcome_file(folder, trial)
@@ -143,6 +163,15 @@ def write_ended(folder: Path, trial: Trial, ended: Ended) -> None:
     """Keep how a trial has ended."""
     _outcome_file(folder, trial).parent.mkdir(exist_ok=True)
     write_atomically(_outcome_file(folder, trial), json.dumps(asdict(ended)) + "\n")
+
+
+def forget_failures(folder: Path, trials: Iterable[Trial]) -> int:
+    """Let the trials that have failed wait again. Returns how many."""
+    ended = [(trial, read_ended(folder, trial)) for trial in trials]
+    failed = [trial for trial, how in ended if how is not None and how.has_failed]
+    for trial in failed:
+        _outcome_file(folder, trial).unlink()
+    return len(failed)
 
 
 def _outcome_file(folder: Path, trial: Trial) -> Path:

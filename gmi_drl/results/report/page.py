@@ -68,13 +68,16 @@ def _speeds(run: RunData) -> list[tuple[float, float]]:
 
 
 def _names(groups: list[list[RunData]]) -> dict[str, list[RunData]]:
-    """Configurations by what differs in them."""
+    """Configurations by their numbers and all that differs in them."""
+    if len(groups) == 1:
+        return {f"all ({len(groups[0])})": groups[0]}
     different = differences(groups)
     names = [
-        ", ".join(f"{key.rpartition('.')[2]}={values[number]}" for key, values in list(different.items())[:3])
+        ", ".join(f"{key.rpartition('.')[2]}={values[number]}" for key, values in different.items())
         for number in range(len(groups))
     ]
-    return {f"{name or 'all'} ({len(group)})": group for name, group in zip(names, groups, strict=True)}
+    numbered = enumerate(zip(names, groups, strict=True), 1)
+    return {f"{number}: {name} ({len(group)})": group for number, (name, group) in numbered}
 
 
 def _comparison(groups: list[list[RunData]]) -> str:

@@ -31,9 +31,9 @@ class RemoteCheckpointStore(CheckpointStore):
         self._launcher.deliver(StoreFile(str(within)))
         self._await_stored(f"stored {within}")
 
-    def require_room(self, iteration: int, most: int) -> None:
+    def require_room(self, iteration: int, most: int, growth: int = 0) -> None:
         """See `CheckpointStore`."""
-        self._command("require_room", iteration=iteration, most=most)
+        self._command("require_room", iteration=iteration, most=most, growth=growth)
 
     def require_own_room(self, need: int) -> None:
         """See `CheckpointStore`: parts are on this host until they have been copied."""

@@ -145,6 +145,14 @@ class ReplayReplica:
         ring = ring_tensors(self.ring) if self.off_policy.replay.saved else {}
         return {**self.actor.state_dict(), **own, **ring}
 
+    def growth_bytes(self) -> int:
+        """Bytes, at most, by which `local_state` becomes larger until the ring is full."""
+        if not self.off_policy.replay.saved:
+            return 0
+        task, ring = self.actor.task, self.ring
+        empty = max(0, ring.steps - ring.written)
+        return empty * sum(self.off_policy.ring_bytes(task.spec, task.num_env)) // ring.steps
+
     def load_local_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `local_state`, bit-identically if the ring was saved."""
         self.learner.generator.set_state(state["learner_generator"])

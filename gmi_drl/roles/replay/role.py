@@ -8,6 +8,8 @@ from gmi_drl.tasks import Task
 class Replaying(Holistic):
     """Trains DQN or SAC together with the other GMIs of its group, each with a ring of its own environments' steps."""
 
+    replica: ReplayReplica
+
     def make_replica(self, task: Task, start: int) -> ReplayReplica:
         """See `Holistic`."""
         members = [self.mgr.layout.gmis[gmi_id] for gmi_id in self.group.members]
@@ -22,3 +24,7 @@ class Replaying(Holistic):
         )
         replica.attach_task(task, self.seed(start, "agent"))
         return replica
+
+    def growth_bytes(self) -> int:
+        """See `Holistic`: the room that is left in the ring, if that is saved."""
+        return self.replica.growth_bytes()

@@ -67,20 +67,26 @@ class Checkpointer:
     def _since_s(self) -> float:
         return time.monotonic() - self._saved_s
 
-    def prove_disk(self, replica: Replica, iteration: int, env_steps: int, *, keep: bool) -> None:
+    def prove_disk(self, replica: Replica, iteration: int, env_steps: int, *, keep: bool, growth: int = 0) -> None:
         """Write a whole checkpoint before anything is trained, to find out now whether the disk takes it.
 
-        With `keep` it stays, as the first one of a new run does.
+        Args:
+            replica: Of this GMI.
+            iteration: The last one that is done.
+            env_steps: Control steps of all environments so far.
+            keep: Whether it stays, as the first one of a new run does.
+            growth: Bytes by which this GMI's part may become larger.
 
         Raises:
             MachineError: if it cannot be written, or the disk has no room for all checkpoints that will be kept.
         """
         began_s = time.monotonic()
         digest = self._write_parts(replica, iteration)
-        self.store.require_own_room(self._here * self._written_bytes)
+        self.store.require_own_room(self._here * (self._written_bytes + growth))
+        of_all = self.group.gather(torch.tensor([float(growth)], dtype=torch.float64)).sum()
         if self.group.rank == 0:
             more = 1 if self.config.eval_every is None else 2  # one is written before another goes; the best one stays
-            self.store.require_room(iteration, self.config.checkpoints_kept + more)
+            self.store.require_room(iteration, self.config.checkpoints_kept + more, int(of_all))
             if keep:
                 self._commit(iteration, env_steps, digest)
                 self._export_files(iteration)

@@ -43,7 +43,8 @@ class Holistic(DRL_role):
         self._set_up_evaluation(iteration, index.get(BEST))
         if saved:
             self.checkpointer.restore(self.replica, saved, index)
-        self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None)
+        growth = self.growth_bytes()
+        self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None, growth=growth)
         decision = Decision.GO_ON
         while iteration < self.config.iterations and decision is not Decision.STOP:
             iteration += 1
@@ -101,6 +102,10 @@ class Holistic(DRL_role):
         Here there are none.
         """
         return ()
+
+    def growth_bytes(self) -> int:
+        """Bytes by which this GMI's part of a checkpoint may become larger while it trains; here 0."""
+        return 0
 
     @property
     def sample_share(self) -> float:

@@ -11,16 +11,16 @@ from signal import Signals
 
 import pytest
 
-from gmi_drl.errors import LayoutMismatchError
+from gmi_drl.errors import InUseError, LayoutMismatchError
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.sweep import trial_process
 from gmi_drl.launch.sweep.early_stop import MedianRule
-from gmi_drl.launch.sweep.queue import Queue
+from gmi_drl.launch.sweep.queue import TRIES, Queue
 from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
 from gmi_drl.launch.sweep.slots import make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
 from gmi_drl.launch.sweep.table import results
-from gmi_drl.launch.sweep.trial_process import Ended, read_ended, words_of, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, log_file, read_ended, words_of, write_ended
 
 TOY = (sys.executable, str(Path(__file__).with_name("toy_training.py")))
 CORE = min(os.sched_getaffinity(0))
@@ -87,21 +87,19 @@ def test_a_sweep_that_is_killed_ten_times_ends_with_the_same_table(tmp_path, toy
     assert table(folder, sweep) == table(tmp_path / "whole", sweep)
 
 
-def test_trials_die_with_their_sweep(tmp_path):
-    sweep = Sweep(command="sleep 600", trials=make_trials([0], {}), at_once=1)
-    write_sweep(tmp_path, sweep)
+def test_trials_die_with_their_sweep_and_so_does_what_they_have_started(tmp_path):
+    sweep = Sweep(command="sh -c 'trap : TERM; sleep 600 & echo $$ $!; wait; sleep 600'", trials=make_trials([0], {}))
+    write_sweep(tmp_path, sweep.model_copy(update={"at_once": 1}))
+    log = log_file(tmp_path, sweep.trials[0])
     with subprocess.Popen([sys.executable, "-c", RUN_TOYS, str(tmp_path)]) as process:
         deadline = time.monotonic() + 60
-        while not (children := _children(process.pid)) and time.monotonic() < deadline:
+        while not (log.exists() and log.read_text().endswith("\n")) and time.monotonic() < deadline:
             time.sleep(0.05)
         process.kill()
-    while any(Path(f"/proc/{child}/cwd").exists() for child in children) and time.monotonic() < deadline:
+    begun = log.read_text().split()
+    while any(Path(f"/proc/{pid}/cwd").exists() for pid in begun) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert children and not any(Path(f"/proc/{child}/cwd").exists() for child in children)
-
-
-def _children(pid):
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    assert len(begun) == 2 and not any(Path(f"/proc/{pid}/cwd").exists() for pid in begun)
 
 
 def test_programs_of_others_get_their_values_and_their_slot(tmp_path):
@@ -124,11 +122,28 @@ def test_a_signal_stops_trials_which_wait_again(tmp_path):
 
 
 def test_a_device_that_another_run_took_is_waited_for(tmp_path, toys):
-    sweep = toy_sweep(seeds=1)
+    sweep, told = toy_sweep(seeds=1), []
+    queue = Queue(tmp_path, sweep, [], running(), tell=told.append)
+    write_log(tmp_path, sweep.trials[0], "core-0 is in use by process 7")
+    for _ in range(TRIES + 1):
+        first = queue.waiting.popleft()
+        queue._end(first, Ended(InUseError.exit_code, 0.1))
+        assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
+    assert told == [f"{first.name} waits: core-0 is in use by process 7"], "once"
+
+
+def test_a_machine_that_lacks_something_is_not_waited_for(tmp_path):
+    sweep, trial = toy_sweep(seeds=1), toy_sweep(seeds=1).trials[0]
     queue = Queue(tmp_path, sweep, [], running())
-    first = queue.waiting.popleft()
-    queue._end(first, Ended(LayoutMismatchError.exit_code, 0.1))
-    assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
+    for _ in range(TRIES):
+        queue.waiting.remove(trial)
+        queue._end(trial, Ended(LayoutMismatchError.exit_code, 0.1))
+    assert trial not in queue.waiting and read_ended(tmp_path, trial) == Ended(LayoutMismatchError.exit_code, 0.1)
+
+
+def write_log(folder, trial, text):
+    log_file(folder, trial).parent.mkdir(exist_ok=True)
+    log_file(folder, trial).write_text(text + "\n\n")
 
 
 def test_settings_that_are_refused_are_not_tried_again(tmp_path):
@@ -139,7 +154,7 @@ def test_settings_that_are_refused_are_not_tried_again(tmp_path):
 
 
 def test_a_sweep_runs_once_at_a_time(tmp_path):
-    with locked_sweep(tmp_path), pytest.raises(LayoutMismatchError, match="another process runs this sweep"):
+    with locked_sweep(tmp_path), pytest.raises(InUseError, match="another process runs this sweep"):
         run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended: None))
 
 

@@ -42,7 +42,7 @@ def test_paths_are_within_the_run_folder_and_commands_are_sent(remote, tmp_path)
     assert received == [
         StoreFile("checkpoints/.000001.draft/gmi-0.safetensors"),
         StoreFile("model_1.pt"),
-        StoreCommand("require_room", {"iteration": 1, "most": 3}),
+        StoreCommand("require_room", {"iteration": 1, "most": 3, "growth": 0}),
         StoreCommand("commit", {"iteration": 1, "facts": {"env_steps": 8}, "kept": 2}),
         StoreCommand("drop_drafts", {}),
     ]

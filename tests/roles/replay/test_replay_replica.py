@@ -54,6 +54,25 @@ def test_updates_begin_when_the_ring_has_the_least_size(kind):
     assert done == [(0, False, 16), (3, True, 36), (6, True, 56), (9, True, 76)]
 
 
+@pytest.mark.parametrize("replay", [{}, {"sampler": "prioritized", "next_obs": "twice"}])
+def test_a_ring_tells_how_much_larger_its_checkpoint_becomes(replay):
+    replica = replica_of(settings("sac", replay | {"min_size": 400}))
+    tells, empty = replica.growth_bytes(), bytes_of(replica.local_state())
+    for _ in range(10):
+        replica.iterate(go_on)
+    assert replica.growth_bytes() == tells / 2
+    for _ in range(10):
+        replica.iterate(go_on)
+    grown = bytes_of(replica.local_state()) - empty
+    assert 0 < grown <= tells <= 2 * grown, "priorities count, too, which are saved from the beginning"
+    assert replica.growth_bytes() == 0
+    assert replica_of(settings("sac", replay | {"saved": False})).growth_bytes() == 0
+
+
+def bytes_of(state):
+    return sum(tensor.nbytes for tensor in state.values())
+
+
 @pytest.mark.parametrize("kind", ["dqn", "sac"])
 @pytest.mark.parametrize("replay", [{}, {"sampler": "prioritized", "n_step": 3, "next_obs": "twice"}])
 def test_it_learns_to_walk_up(kind, replay):

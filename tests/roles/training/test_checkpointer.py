@@ -130,6 +130,16 @@ def test_a_disk_without_room_for_all_that_will_be_kept_is_refused(make_checkpoin
         make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=True)
 
 
+def test_room_is_required_for_what_checkpoints_will_grow_by(make_checkpointer, monkeypatch):
+    asked = []
+    monkeypatch.setattr(CheckpointStore, "require_own_room", lambda self, need: asked.append(need))
+    monkeypatch.setattr(CheckpointStore, "require_room", lambda self, *sizes: asked.append(sizes))
+    make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=False)
+    make_checkpointer().prove_disk(Held(1.0), 0, 0, keep=False, growth=1000)
+    assert asked[2] - asked[0] == len(LAYOUT.gmis) * 1000
+    assert (asked[1], asked[3]) == ((0, CONFIG.checkpoints_kept + 1, 0), (0, CONFIG.checkpoints_kept + 1, 1000))
+
+
 @pytest.mark.parametrize(
     ("every_s", "writing_s", "since_s", "is_late"),
     [(60.0, 0.1, 59.0, False), (60.0, 0.1, 61.0, True), (60.0, 1.0, 99.0, False), (None, 0.1, 1e9, False)],
