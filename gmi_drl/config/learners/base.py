@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from gmi_drl.config.settings import LIVE, RUN
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
+from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Layout
 from gmi_drl.registry import Registry, class_at
 from gmi_drl.workload import TaskSpec
@@ -96,6 +97,10 @@ class LearnerConfig(FileModel):
     def environments_of(self, layout: Layout) -> int:
         """Environments whose rollouts a GMI that trains learns from at once; the fewest, if GMIs differ."""
         return min(gmi.num_env for gmi in layout.with_role("simulator"))
+
+    def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
+        """The sizes of a rollout of `num_env` environments that report `num_terms` terms of the reward."""
+        return RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
 
     def steps_of(self, layout: Layout) -> int:
         """Control steps of an iteration, over all environments."""

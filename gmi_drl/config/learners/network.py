@@ -68,8 +68,8 @@ class NetworkConfig(LearnerConfig):
         )
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
-        """The sizes of a rollout of `num_env` environments that report `num_terms` terms of the reward."""
-        form = RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
+        """See `LearnerConfig`: with a memory, the states of sequences, too."""
+        form = super().rollout_form(task, num_env, num_terms)
         if self.memory == "none":
             return form
         state_size = self.network.state_size(task.observation)
