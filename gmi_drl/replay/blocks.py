@@ -110,12 +110,9 @@ class Blocks:
         """Count an item for each of these blocks; of a block that is there twice, two."""
         blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
         with self._changed:
-            self._references.index_add_(0, blocks, counts)
             if self._freed:  # a reader may hold what was freed after it began: then its release frees it
-                held = set(blocks.tolist())
-                self._freed = deque(
-                    (ticket, [one for one in freed if one not in held]) for ticket, freed in self._freed
-                )
+                self._keep(blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist())
+            self._references.index_add_(0, blocks, counts)
 
     def release(self, blocks: Tensor) -> None:
         """Count an item less for each of these blocks."""
@@ -237,6 +234,11 @@ class Blocks:
                 self.end_reading(ticket)
             else:
                 self._ending.append((is_done, ticket))
+
+    def _keep(self, blocks: list[int]) -> None:
+        """These are needed again."""
+        if blocks:
+            self._freed = deque((ticket, [one for one in freed if one not in blocks]) for ticket, freed in self._freed)
 
     def _free_those(self, blocks: Tensor) -> None:
         unused = blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist()

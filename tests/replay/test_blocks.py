@@ -50,14 +50,14 @@ def test_what_a_reader_may_read_is_not_free_before_it_ends():
 
 
 def test_what_a_reader_holds_is_free_once_and_not_before_its_release():
-    blocks = Blocks(2, 10)
-    (block,) = blocks.lease(1, 0)
+    blocks = Blocks(3, 10)
+    first, second = blocks.lease(2, 0)
     with blocks.reading():
-        blocks.end_lease([block])
-        blocks.hold(torch.tensor([block]))
+        blocks.end_lease([first, second])
+        blocks.hold(torch.tensor([first, second, first]))
     assert blocks.free == 1
-    blocks.release(torch.tensor([block]))
-    assert blocks.free == 2 and sorted(blocks.lease(2, 0)) == [0, 1]
+    blocks.release(torch.tensor([first, second, first]))
+    assert blocks.free == 3 and sorted(blocks.lease(3, 0)) == [0, 1, 2]
 
 
 def test_it_says_who_needs_the_blocks_when_none_becomes_free():
@@ -87,3 +87,13 @@ def test_state_comes_back():
     again.drop(5)
     assert again.lease(2, 0) == blocks.lease(2, 0) == [2, 0]
     assert again.are_used(torch.tensor([1]))
+
+
+def test_items_of_an_open_block_change_nothing_for_those_that_wait_for_a_reader():
+    blocks = Blocks(3, 10)
+    first, second = blocks.lease(2, 0)
+    with blocks.reading():
+        blocks.end_lease([first])
+        blocks.hold(torch.tensor([second, second]))
+        assert blocks.free == 1
+    assert blocks.free == 2
