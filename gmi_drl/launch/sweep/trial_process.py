@@ -143,9 +143,12 @@ def log_file(folder: Path, trial: Trial) -> Path:
 
 def last_line(folder: Path, trial: Trial) -> str:
     """The last line that a trial has printed, of its log's last `LOOKED_BYTES`."""
-    with log_file(folder, trial).open("rb") as log:
-        log.seek(max(0, log.seek(0, os.SEEK_END) - LOOKED_BYTES))
-        lines = log.read().decode(errors="replace").splitlines()
+    try:
+        with log_file(folder, trial).open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LOOKED_BYTES))
+            lines = log.read().decode(errors="replace").splitlines()
+    except OSError:  # someone has removed it, which must not end the sweep
+        return "its log cannot be read"
     return next((line.strip() for line in reversed(lines) if line.strip()), "it has printed nothing")
 
 

@@ -20,7 +20,7 @@ from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
 from gmi_drl.launch.sweep.slots import make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
 from gmi_drl.launch.sweep.table import results
-from gmi_drl.launch.sweep.trial_process import Ended, log_file, read_ended, words_of, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, last_line, log_file, read_ended, words_of, write_ended
 
 TOY = (sys.executable, str(Path(__file__).with_name("toy_training.py")))
 CORE = min(os.sched_getaffinity(0))
@@ -139,6 +139,15 @@ def test_a_machine_that_lacks_something_is_not_waited_for(tmp_path):
         queue.waiting.remove(trial)
         queue._end(trial, Ended(LayoutMismatchError.exit_code, 0.1))
     assert trial not in queue.waiting and read_ended(tmp_path, trial) == Ended(LayoutMismatchError.exit_code, 0.1)
+
+
+def test_the_last_line_is_of_a_log_of_any_size(tmp_path):
+    (trial,) = make_trials([0], {})
+    assert last_line(tmp_path, trial) == "its log cannot be read"
+    write_log(tmp_path, trial, "")
+    assert last_line(tmp_path, trial) == "it has printed nothing"
+    write_log(tmp_path, trial, "a line\n" * 10_000 + "the last")
+    assert last_line(tmp_path, trial) == "the last"
 
 
 def write_log(folder, trial, text):
