@@ -34,7 +34,7 @@ def start(path, layout, config, **more):
 
 
 def test_evaluations_are_refused_where_episodes_have_no_limit(monkeypatch, tmp_path):
-    monkeypatch.setattr("gmi_drl.launch.job.sizes_of", lambda found: replace(ANT, episode_steps=UNLIMITED_STEPS))
+    monkeypatch.setattr("gmi_drl.launch.job.sizes_of", lambda found, settings: replace(ANT, episode_steps=UNLIMITED_STEPS))
     with pytest.raises(UsageError, match="eval_every plays whole episodes, and those of ant have no limit"):
         resolve(tiny_layout(1), tiny_config(eval_every=1), RunFolder(tmp_path / "run"))
 
@@ -149,7 +149,7 @@ def test_roles_may_stand_in_any_order(tmp_path):
 
 
 def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.task_info._ask", lambda name: ANT)
+    monkeypatch.setattr("gmi_drl.launch.task_info._ask", lambda name, settings: ANT)
     learner = RslRlConfig.for_task(ANT)
     learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
     config = tiny_config(learner=learner)
