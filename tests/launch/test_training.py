@@ -34,7 +34,8 @@ def start(path, layout, config, **more):
 
 
 def test_evaluations_are_refused_where_episodes_have_no_limit(monkeypatch, tmp_path):
-    monkeypatch.setattr("gmi_drl.launch.job.sizes_of", lambda found, settings: replace(ANT, episode_steps=UNLIMITED_STEPS))
+    endless = replace(ANT, episode_steps=UNLIMITED_STEPS)
+    monkeypatch.setattr("gmi_drl.launch.job.sizes_of", lambda found, settings: endless)
     with pytest.raises(UsageError, match="eval_every plays whole episodes, and those of ant have no limit"):
         resolve(tiny_layout(1), tiny_config(eval_every=1), RunFolder(tmp_path / "run"))
 
