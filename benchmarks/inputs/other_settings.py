@@ -129,7 +129,7 @@ FROM_REPLAY = {
     "learner.batch": "4",
     "learner.learning_rate": "3e-3",
     "learner.gamma": "0.5",
-    "learner.replay.size": "500",
+    "learner.replay.size": "20000",
     "learner.replay.placement": "cpu",
     "learner.replay.update_size": "12",
     "learner.replay.min_size": "400",
