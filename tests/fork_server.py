@@ -239,7 +239,8 @@ def _can_be_forked(command, env) -> bool:
 
 def _become(order, fds, line) -> None:
     """Run the program of an order in this process, and exit."""
-    os.setsid() if order["session"] else os.setpgid(0, order["group"])
+    if order["session"]:
+        os.setsid()
     line.close()
     high = [fcntl(fd, F_DUPFD_CLOEXEC, HIGH) for fd in fds]
     for fd in fds:
@@ -258,6 +259,9 @@ def _become(order, fds, line) -> None:
             assert ctypes.CDLL(None).setns(network.fileno(), CLONE_NEWNET) == 0
     while os.getppid() != order["parent"]:
         time.sleep(0.001)
+    if not order["session"]:
+        # Not before: the death of a parent in another group would end all of this one, if a test has stopped a process.
+        os.setpgid(0, order["group"])
     if order["dies"]:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     _show(order["command"])
