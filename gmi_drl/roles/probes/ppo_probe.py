@@ -2,34 +2,20 @@
 
 from typing import ClassVar
 
-from gmi_drl.roles.probes.probe import ReplicaProbe
+from gmi_drl.roles.probes.probe import LastingReplicaProbe
 from gmi_drl.roles.training.learner import Learner
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import Task
 
 
-class PPOProbe(ReplicaProbe):
-    """Measures the `PPOReplica` that `Holistic` trains.
-
-    The learner stays when the number of environments changes, so that all numbers share one start-up.
-    """
+class PPOProbe(LastingReplicaProbe):
+    """Measures the `PPOReplica` that `Holistic` trains."""
 
     replica: PPOReplica | None = None
     learner_class: ClassVar[type[Learner]] = Learner
 
-    @property
-    def warm_up_iterations(self) -> int:
-        """See `Probe`."""
-        assert self.replica is not None
-        return self.replica.warm_up_iterations
-
-    def detach_task(self) -> None:
-        """See `Probe`."""
-        if self.replica is not None:
-            self.replica.detach_task()
-
     def make_replica(self, task: Task) -> PPOReplica:
-        """See `ReplicaProbe`; it has no task yet."""
+        """See `LastingReplicaProbe`."""
         return PPOReplica(
             task.spec,
             self.config,
@@ -40,9 +26,7 @@ class PPOProbe(ReplicaProbe):
             learner_class=self.learner_class,
         )
 
-    def attach_task(self, task: Task) -> None:
-        """See `Probe`."""
-        if self.replica is None:
-            self.replica = self.make_replica(task)
+    def set_share(self, task: Task) -> None:
+        """See `LastingReplicaProbe`."""
+        assert self.replica is not None
         self.replica.learner.ppo.sample_share = self.sample_share
-        self.replica.attach_task(task, self.seed("agent"))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -131,8 +131,7 @@ class Probe(DRL_role):
 class ReplicaProbe(Probe):
     """Trains as a learner's role does: a subclass makes the same replica, a new one for each number of environments.
 
-    A replica whose parameters are in a reduction's only bucket must stay instead: its probe overrides
-    `detach_task` and `attach_task`, as `PPOProbe` does.
+    A replica whose parameters are in a reduction's only bucket must stay instead: `LastingReplicaProbe`.
     """
 
     replica: Replica | None = None
@@ -160,6 +159,54 @@ class ReplicaProbe(Probe):
     def attach_task(self, task: Task) -> None:
         """See `Probe`."""
         self.task, self.replica = task, self.make_replica(task)
+
+
+class LastingReplica(Replica, Protocol):
+    """A replica whose learner stays when its environments are changed."""
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """Iterations until all take equally long."""
+
+    def attach_task(self, task: Task, seed: int) -> None:
+        """Act in this task from now on; `seed` is of the noise."""
+
+    def detach_task(self) -> None:
+        """Release the task, and what was made for it."""
+
+
+class LastingReplicaProbe(ReplicaProbe):
+    """The learner stays when the number of environments changes, so that all numbers share one start-up.
+
+    `make_replica` returns a replica without a task.
+    """
+
+    replica: LastingReplica | None = None
+
+    @property
+    def warm_up_iterations(self) -> int:
+        """See `Probe`."""
+        assert self.replica is not None
+        return self.replica.warm_up_iterations
+
+    @abstractmethod
+    def make_replica(self, task: Task) -> LastingReplica:
+        """See `ReplicaProbe`."""
+
+    @abstractmethod
+    def set_share(self, task: Task) -> None:
+        """Let the replica learn with `sample_share`."""
+
+    def detach_task(self) -> None:
+        """See `Probe`."""
+        if self.replica is not None:
+            self.replica.detach_task()
+
+    def attach_task(self, task: Task) -> None:
+        """See `Probe`."""
+        self.replica = self.replica or self.make_replica(task)
+        self.set_share(task)
+        self.replica.attach_task(task, self.seed("agent"))
 
 
 def relative_error(times: Sequence[float]) -> float:

@@ -1,33 +1,19 @@
 """The probe of learners from replay."""
 
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.roles.probes.probe import ReplicaProbe
+from gmi_drl.roles.probes.probe import LastingReplicaProbe
 from gmi_drl.roles.replay.learner import off_policy_of
 from gmi_drl.roles.replay.replica import ReplayReplica
 from gmi_drl.tasks import Task
 
 
-class ReplayProbe(ReplicaProbe):
-    """Measures the `ReplayReplica` that `Replaying` trains, with updates from the first iterations on.
-
-    The learner stays when the number of environments changes, so that all numbers share one start-up.
-    """
+class ReplayProbe(LastingReplicaProbe):
+    """Measures the `ReplayReplica` that `Replaying` trains, with updates from the first iterations on."""
 
     replica: ReplayReplica | None = None
 
-    @property
-    def warm_up_iterations(self) -> int:
-        """See `Probe`."""
-        assert self.replica is not None
-        return self.replica.warm_up_iterations
-
-    def detach_task(self) -> None:
-        """See `Probe`."""
-        if self.replica is not None:
-            self.replica.detach_task()
-
     def make_replica(self, task: Task) -> ReplayReplica:
-        """See `ReplicaProbe`; it has no task yet."""
+        """See `LastingReplicaProbe`."""
         return ReplayReplica(
             task.spec,
             without_burn_in(self.config),
@@ -38,12 +24,10 @@ class ReplayProbe(ReplicaProbe):
             seed=self.seed("learner"),
         )
 
-    def attach_task(self, task: Task) -> None:
-        """See `Probe`."""
-        if self.replica is None:
-            self.replica = self.make_replica(task)
+    def set_share(self, task: Task) -> None:
+        """See `LastingReplicaProbe`."""
+        assert self.replica is not None
         self.replica.group_num_env = round(task.num_env / self.sample_share)
-        self.replica.attach_task(task, self.seed("agent"))
 
 
 def without_burn_in(config: RunConfig) -> RunConfig:
