@@ -225,7 +225,9 @@ def tiny_layout(gmis=2, num_env=8, reduction="MPR-shm", **more):
 def tiny_config(**more):
     """Iterations of a few milliseconds."""
     learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
-    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
+    return RunConfig(
+        **({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "writers": (), "learner": learner} | more)
+    )
 
 
 @contextmanager

@@ -119,7 +119,7 @@ def _announce(layout: "Layout", *, is_usual: bool) -> None:
 
 def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
     """Print speed and episodes, of all GMIs together and of each."""
-    from gmi_drl.cli.live import usage_text
+    from gmi_drl.cli.live_table import usage_text
 
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
     returns = sum(gmi.return_sum for gmi in served.gmis.values())
