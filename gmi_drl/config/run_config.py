@@ -105,7 +105,7 @@ class RunConfig(FileModel):
     """Warp's room for contacts, if the measured one is too small."""
 
     writers: Annotated[tuple[str, ...] | None, AfterValidator(_known_writers), LIVE] = None
-    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, `trackio`, `csv`, or writers of other packages
+    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, `trackio`, `csv`, or those of other packages
     (entry points of the group `gmi_drl.writers`). None takes `tensorboard` if it is installed and the learner has no
     logger of its own. A writer that fails is dropped with a warning."""
 
