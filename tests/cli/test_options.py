@@ -240,7 +240,7 @@ def leaves(commands, before=""):
             yield f"{before}{command.name}", command
 
 
-@pytest.mark.parametrize(("name", "command"), leaves(COMMANDS))
+@pytest.mark.parametrize(("name", "command"), list(leaves(COMMANDS)))
 def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}
