@@ -19,3 +19,13 @@ def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(comma
     for task, each in (("atari:Pong", 8), ("pettingzoo:mpe2.simple_spread_v3", 258)):
         code, _, err = command_line("plan", "--task", task, "--budget", 0, "--gmis-per-gpu", 1)
         assert code == 0 and [gmi.num_env for gmi in load_yaml(Layout, tmp_path / "layout.yaml").gmis] == [each], err
+
+
+def test_a_plan_measures_a_task_as_it_will_be_played(command_line, tmp_path):
+    pytest.importorskip("mpe2", reason="mpe2 is not installed")
+    which = ("--task", "pettingzoo:mpe2.simple_tag_v3", "--budget", 0, "--gmis-per-gpu", 1)
+    code, out, err = command_line("plan", *which, "--set", "task.pad=true", "--set", "task.state=false")
+    assert code == 0, err
+    assert "--set task.state=false --set task.pad=true" in " ".join(out.split())
+    code, _, err = command_line("plan", *which)
+    assert code == 2 and "--set task.pad=true" in err
