@@ -19,6 +19,7 @@ from gmi_drl.tasks.adapters.agents import AgentRows, AgentSpaces
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
 from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.tasks.terms import WorldReturns
 
 INSTALL = "pip install 'gmi-drl[pettingzoo]'"
 
@@ -32,6 +33,9 @@ class ParallelTask(AdaptedTask):
         device: The device of the task's tensors.
         seed: Of the first reset; each world has the next one.
         settings: The section `task`.
+
+    Attributes:
+        reward_terms: Returns of worlds that have ended, by kind of agent.
 
     Raises:
         UsageError: See `AgentRows`, or a space is not supported.
@@ -61,6 +65,8 @@ class ParallelTask(AdaptedTask):
         self._agents, self._state = agents, _state_space(name, worlds[0], settings)
         self._rows = AgentRows(name, agents, settings, self._state.observation.parts[0] if self._state else None)
         self._is_here = np.ones((len(worlds), len(agents)), np.bool_)
+        self._returns = np.zeros(self._is_here.shape, np.float32)
+        self.reward_terms = WorldReturns([str(one) for one in self._ids], self._device)
         spec = sized(
             name,
             self._rows.observation,
@@ -85,6 +91,7 @@ class ParallelTask(AdaptedTask):
         for number in range(len(self._worlds)):
             self._last[number] = self._reset(number)
         self._is_here[:] = True
+        self._returns[:] = 0
         return self._observations()
 
     def _simulate(self, action: Tensor) -> Outcome:
@@ -92,7 +99,10 @@ class ParallelTask(AdaptedTask):
         told = np.zeros((3, *was_here.shape), np.float32)  # rewards, terminated, truncated
         over = [number for number in range(len(self._worlds)) if self._step_world(number, chosen, told[:, number])]
         final_obs = seen = self._observations()
+        self._returns += told[0]
         if over:
+            self.reward_terms.add_worlds(torch.from_numpy(self._returns[over]))
+            self._returns[over] = 0
             for number in over:
                 self._last[number] = self._reset(number)
                 self._is_here[number] = True

@@ -74,7 +74,9 @@ def test_a_policy_learns_from_all_agents():
     replica = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     replica.attach_task(task, seed=1)
     for _ in range(3):
-        replica.iterate(lambda: Decision.GO_ON)
+        stats = replica.iterate(lambda: Decision.GO_ON)
+    assert stats.term_sums[0] == 4  # worlds of four steps that ended within eight
+    assert stats.term_sums[1] == stats.return_sum
     assert all(np.isfinite(value) for value in replica.metrics().values())
 
 
