@@ -88,7 +88,8 @@ def serve(
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        chosen = make_layout(task, num_env or usual_num_env(task_spec(task, config.task)), gmis_per_gpu, TCG)
+        count = num_env or usual_num_env(task_spec(task, config.task))
+        chosen = make_layout(task, count, gmis_per_gpu, TCG, played=config.task)
     chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
     check_apply_mig(chosen, options["apply_mig"])

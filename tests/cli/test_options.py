@@ -53,6 +53,10 @@ IDLE = {
     },
     "plan": {
         "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
+        "--set": [
+            ("--set task.stack=2", "ant has no task.stack (it takes none of the section `task`): leave it out"),
+            ("--set learner.gamma=0.9", "--set learner.gamma=0.9: a plan is for the usual settings, but for task.*"),
+        ],
         "--template": [
             ((*WHAT_IF, "--template", "serving"), "--template TCG: a profile measures training by GMIs that are alike"),
             (
@@ -125,6 +129,10 @@ IDLE = {
         "--format": [((*WHAT_IF, "--format", "env"), "--what-if: --format env is one layout")],
     },
     "profile": {
+        "--set": [
+            ("--set task.stack=2", "ant has no task.stack (it takes none of the section `task`): leave it out"),
+            ("--set learner.gamma=0.9", "--set learner.gamma=0.9: a plan is for the usual settings, but for task.*"),
+        ],
         "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
         "--simulator-python": [(PYTHON, "not for ant")],
     },

@@ -47,6 +47,11 @@ DECOUPLED = {
 NESTED = [
     ("`gmis.ID.PHASE`", "`GMI/ID/PHASE`", "Seconds of each phase of one GMI"),
     ("`reward_terms.NAME`", "`Reward/NAME`", "Mean of a term of the reward per step, with `reward_terms: true`"),
+    (
+        "`world_returns.NAME`",
+        "`GMI/world_returns/NAME`",
+        "Mean return of worlds of several agents that ended: of all agents, and of an agent of each kind",
+    ),
     ("`devices.gpu0.sm_util`", "`Device/gpu0/sm_util`", "Percent of the SMs that had work (Hopper and newer)"),
     ("`devices.gpu0.sm_occupancy`", "`Device/gpu0/sm_occupancy`", "Percent of the most warps that were on the SMs"),
     ("`devices.gpu0.dram_bandwidth`", "`Device/gpu0/dram_bandwidth`", "Percent of the memory's bandwidth"),

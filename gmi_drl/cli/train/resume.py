@@ -183,8 +183,8 @@ def _resized(layout: "Layout", config: "RunConfig", total: int, options: TrainOp
     if layout.channels is not None:
         remedy = f"make a layout with `gmi-drl plan --template {template.name}`, and resume the run on it"
         raise UsageError(f"--num-env, --gmis-per-gpu: the layout decides which GMIs act and which train: {remedy}")
-    count = len(make_layout(layout.task, 1, options.gmis_per_gpu, template).with_role("simulator"))
+    count = len(make_layout(layout.task, 1, options.gmis_per_gpu, template, played=config.task).with_role("simulator"))
     if options.num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be divided evenly among {count} GMIs")
     num_env, backend = options.num_env or total // count, options.backend or layout.backend
-    return make_layout(layout.task, num_env, options.gmis_per_gpu, template, backend, config.learner)
+    return make_layout(layout.task, num_env, options.gmis_per_gpu, template, backend, config.learner, config.task)

@@ -173,6 +173,6 @@ class Holistic(DRL_role):
                 **metrics,
                 **stats.metrics,
                 **evaluated,
-                **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),
+                **(self.terms.row(stats.term_sums, steps) if self.terms else {}),
             }
         self.mgr.report(row)
