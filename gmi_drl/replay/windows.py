@@ -28,7 +28,9 @@ class Windows:
 
 def flags_of(ended: Tensor, terminated: Tensor, valid: Tensor) -> Tensor:
     """The bits of steps, uint8, from bools of the same shape."""
-    return ended.to(torch.uint8) + TERMINATED * terminated.to(torch.uint8) + VALID * valid.to(torch.uint8)
+    kind = torch.uint8
+    ends = torch.add(ended.view(kind), terminated.view(kind), alpha=TERMINATED)
+    return ends.add_(valid.view(kind), alpha=VALID)
 
 
 def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -> Windows:
