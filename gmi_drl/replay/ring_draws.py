@@ -142,7 +142,7 @@ class PrioritizedDraws:
         newest = ring.written - 1
         steps = newest - (newest - torch.div(rows, self._num_env, rounding_mode="floor")) % ring.steps
         keys = steps * self._num_env + rows % self._num_env
-        return keys, self._tree.leaves[rows] / self._tree.total, ring.windows_at(keys)
+        return keys, self._tree.leaves.index_select(0, rows).div_(self._tree.total), ring.windows_at(keys)
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""

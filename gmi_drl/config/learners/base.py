@@ -98,6 +98,10 @@ class LearnerConfig(FileModel):
         """Environments whose rollouts a GMI that trains learns from at once; the fewest, if GMIs differ."""
         return min(gmi.num_env for gmi in layout.with_role("simulator"))
 
+    def mistakes_in(self, layout: Layout) -> list[str]:
+        """The mistakes that prevent learning on a layout, each in a sentence with its remedy."""
+        return []
+
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """The sizes of a rollout of `num_env` environments that report `num_terms` terms of the reward."""
         return RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
