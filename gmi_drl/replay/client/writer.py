@@ -198,12 +198,14 @@ class Writer:
         """Raise unless items `[n, columns]` have steps that are there. Few operations: it is done for each call."""
         if not len(first):
             return
+        numbers = first.numpy()  # its calls cost a fraction of torch's
         if isinstance(length, int):
-            shortest, longest, end = length, length, int(first.max()) + length
+            shortest, longest, end = length, length, int(numbers.max()) + length
         else:
-            shortest, longest, end = int(length.min()), int(length.max()), int((first + length).max())
+            lengths = length.numpy()
+            shortest, longest, end = int(lengths.min()), int(lengths.max()), int((numbers + lengths).max())
         oldest, most = max(self._items.first_step, self._episode), self._storage.longest
-        if shortest < 1 or longest > most or end > self.step or int(first.min()) < oldest:
+        if shortest < 1 or longest > most or end > self.step or int(numbers.min()) < oldest:
             text = f"items have 1 to {most} steps, of those from {oldest} to {self.step - 1}"
             raise UsageError(f"table {table}: {text}: make them before older steps are gone")
 
