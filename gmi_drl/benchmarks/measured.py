@@ -82,6 +82,8 @@ SERVING: Paths = (*OUR_TASKS, *ACTING, "gmi_drl/roles/serving/service.py")
 
 REPLAY: Paths = ("gmi_drl/replay/",)
 
+LINKS: Paths = ("gmi_drl/comm/links/framing.py", "gmi_drl/comm/links/token_listener.py")
+
 FROM_REPLAY: Paths = (
     "gmi_drl/algo/adam.py",
     "gmi_drl/algo/dqn.py",

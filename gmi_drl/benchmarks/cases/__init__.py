@@ -16,9 +16,11 @@ from gmi_drl.benchmarks.cases.components import (
     ppo_update,
     reductions,
     replay,
+    replay_clients,
     replay_gather,
     replay_learning,
     replay_rings,
+    replay_server,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -51,6 +53,7 @@ from gmi_drl.benchmarks.measured import (
     DEDICATED,
     FROM_REPLAY,
     ITERATION,
+    LINKS,
     OUR_TASKS,
     PLANNING,
     PPO,
@@ -76,6 +79,16 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
     (replay_rings, replay_rings.CASES, REPLAY),
+    (
+        replay_server,
+        replay_server.CASES,
+        (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
+    ),
+    (
+        replay_clients,
+        replay_clients.CASES,
+        (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
+    ),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (ppo_update, (ppo_update.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
