@@ -3,6 +3,7 @@
 import os
 import sys
 from contextlib import redirect_stdout
+from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.run.folder import RunFolder
@@ -28,7 +29,7 @@ class Trackio:
         layout, config = folder.read_setup()
         name = folder.path.resolve().name
         with redirect_stdout(sys.stderr):  # trackio prints there, and stdout is for the result
-            self._run = trackio.init(
+            self._run: Any = trackio.init(
                 project=os.environ.get("TRACKIO_PROJECT", PROJECT),
                 name=name,
                 group=name,
@@ -45,4 +46,4 @@ class Trackio:
     def close(self) -> None:
         """See `Writer.close`."""
         with redirect_stdout(sys.stderr):
-            self._run.finish()  # type: ignore[no-untyped-call]
+            self._run.finish()
