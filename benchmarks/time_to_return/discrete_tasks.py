@@ -5,6 +5,7 @@
     python benchmarks/time_to_return/discrete_tasks.py speed          # the same with 64 environments, in turns
     python benchmarks/time_to_return/discrete_tasks.py learn CartPole-v1 --seeds 1 --sides gmi-drl
     python benchmarks/time_to_return/discrete_tasks.py tell           # tables of all that was run
+    python benchmarks/time_to_return/discrete_tasks.py draw           # its learning curves
 
 Each run is one process with one thread on one core, and CPU seconds count, so that runs may lie beside other work; on
 a quiet machine these are wall seconds. What a run has given is a line of `results/discrete_tasks/COMMAND.jsonl`.
@@ -112,6 +113,7 @@ def main() -> None:
         command.add_argument("--seeds", type=int, default=seeds)
         command.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     commands.add_parser("tell")
+    commands.add_parser("draw")
     one = commands.add_parser("one", help="a single run, as the others start it")
     one.add_argument("kind", choices=("learn", "speed"))
     one.add_argument("task", choices=list(TASKS))
@@ -122,6 +124,10 @@ def main() -> None:
         from discrete_tables import tell
 
         tell()
+    elif given.command == "draw":
+        from discrete_picture import draw
+
+        draw(RESULTS / "learn.png")
     elif given.command == "one":
         with redirect_stdout(sys.stderr):
             told = train(given.kind, given.task, given.side, given.seed)
