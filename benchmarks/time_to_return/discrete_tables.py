@@ -68,17 +68,22 @@ def late_return(run: dict[str, Any]) -> float:
     return sum(total for *_, total in late) / max(1, sum(count for _, _, count, _ in late))
 
 
+def recent(run: dict[str, Any]) -> list[float | None]:
+    """At each update the mean return of the last episodes, `RECENT` or more; None before there are as many."""
+    means, window = list[float | None](), list[tuple[int, float]]()
+    for _, _, episodes, total in run["updates"]:
+        window.append((episodes, total))
+        while sum(count for count, _ in window[1:]) >= RECENT:
+            window.pop(0)
+        count = sum(count for count, _ in window)
+        means.append(sum(of for _, of in window) / count if count >= RECENT else None)
+    return means
+
+
 def cpu_s_to(run: dict[str, Any], threshold: float) -> float | None:
-    """CPU seconds until the mean of the last episodes, `RECENT` or more, is the threshold; None if it never is."""
-    recent: list[tuple[int, float]] = []
-    for _, cpu_s, episodes, total in run["updates"]:
-        recent.append((episodes, total))
-        while sum(count for count, _ in recent[1:]) >= RECENT:
-            recent.pop(0)
-        count = sum(count for count, _ in recent)
-        if count >= RECENT and sum(of for _, of in recent) / count >= threshold:
-            return float(cpu_s)
-    return None
+    """CPU seconds until the mean of the last episodes reaches the threshold; None if it never does."""
+    reached = zip(run["updates"], recent(run), strict=True)
+    return next((float(cpu_s) for (_, cpu_s, *_), mean in reached if mean is not None and mean >= threshold), None)
 
 
 def speed_of(run: dict[str, Any]) -> float:

@@ -5,6 +5,7 @@
     python benchmarks/time_to_return/discrete_tasks.py speed          # the same with 64 environments, in turns
     python benchmarks/time_to_return/discrete_tasks.py learn CartPole-v1 --seeds 1 --sides gmi-drl
     python benchmarks/time_to_return/discrete_tasks.py tell           # tables of all that was run
+    python benchmarks/time_to_return/discrete_tasks.py draw           # its learning curves
 
 Each run is one process with one thread on one core, and CPU seconds count, so that runs may lie beside other work; on
 a quiet machine these are wall seconds. What a run has given is a line of `results/discrete_tasks/COMMAND.jsonl`.
@@ -14,19 +15,16 @@ gymnasium, as its users do.
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gmi_drl.layout.environment import KEEP_FREED_MEMORY
+from resumable import read, run_all
 
 RESULTS = Path(__file__).parents[1] / "results" / "discrete_tasks"
 OURS = "gmi-drl"
@@ -112,6 +110,7 @@ def main() -> None:
         command.add_argument("--seeds", type=int, default=seeds)
         command.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     commands.add_parser("tell")
+    commands.add_parser("draw")
     one = commands.add_parser("one", help="a single run, as the others start it")
     one.add_argument("kind", choices=("learn", "speed"))
     one.add_argument("task", choices=list(TASKS))
@@ -122,6 +121,10 @@ def main() -> None:
         from discrete_tables import tell
 
         tell()
+    elif given.command == "draw":
+        from discrete_picture import draw
+
+        draw(RESULTS / "learn.png")
     elif given.command == "one":
         with redirect_stdout(sys.stderr):
             told = train(given.kind, given.task, given.side, given.seed)
@@ -134,28 +137,17 @@ def main() -> None:
 
 def run_missing(kind: str, tasks: Sequence[str], sides: Sequence[str], seeds: int) -> None:
     """Run all that is not in the file yet: trainings one at a time on each core, speeds one after the other."""
-    RESULTS.mkdir(exist_ok=True)
     known = {(run["task"], run["side"], run["seed"]) for run in runs(kind)}
     numbers = range(FIRST_SEED, FIRST_SEED + seeds)
     wanted = [(task, side, seed) for task, seed in product(tasks, numbers) for side in _in_turn(sides, seed)]
-    cores = sorted(os.sched_getaffinity(0))[: 1 if kind == "speed" else None]
-    free = list(cores)
+    missing = [(kind, task, side, str(seed)) for task, side, seed in wanted if (task, side, seed) not in known]
+    run_all(__file__, missing, runs_file(kind), 1 if kind == "speed" else None, _in_words)
 
-    def run(task: str, side: str, seed: int) -> None:
-        core = free.pop()
-        command = ["taskset", "-c", str(core), sys.executable, __file__, "one", kind, task, side, str(seed)]
-        environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
-        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-        free.append(core)
-        with runs_file(kind).open("a") as file:
-            file.write(line)
-        told = json.loads(line)
-        print(f"{task} {side}, seed {seed}: {told['env_steps']} steps in {told['cpu_s']:.1f} CPU seconds", flush=True)
 
-    with ThreadPoolExecutor(len(cores)) as pool:
-        done = [pool.submit(run, *one) for one in wanted if one not in known]
-    for future in done:
-        future.result()
+def _in_words(run: dict[str, Any]) -> str:
+    return (
+        f"{run['task']} {run['side']}, seed {run['seed']}: {run['env_steps']} steps in {run['cpu_s']:.1f} CPU seconds"
+    )
 
 
 def _in_turn(sides: Sequence[str], seed: int) -> list[str]:
@@ -239,8 +231,7 @@ def by_peer(settings: Settings, peer: str, seed: int) -> Iterator[Update]:
 
 def runs(kind: str) -> list[dict[str, Any]]:
     """Read what was run by a command."""
-    file = runs_file(kind)
-    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    return read(runs_file(kind))
 
 
 def runs_file(kind: str) -> Path:

@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 
+import discrete_picture
 import discrete_tables
 import discrete_tasks
 import pytest
@@ -63,6 +64,12 @@ def test_a_threshold_is_reached_by_twenty_episodes_or_more():
     assert discrete_tables.cpu_s_to(run, 475) == 10.0
     assert discrete_tables.cpu_s_to(run, 501) is None
     assert discrete_tables.cpu_s_to(run, 1) == 1.0
+
+
+def test_curves_of_all_tasks_are_drawn(results):
+    (results / "learn.jsonl").write_text("".join(json.dumps(line(side, 1)) + "\n" for side in SIDES))
+    discrete_picture.draw(results / "learn.png")
+    assert (results / "learn.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_speed_settings_have_64_environments_and_as_many_samples_as_peers():
