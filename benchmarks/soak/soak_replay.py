@@ -2,8 +2,8 @@
 
     python benchmarks/soak/soak_replay.py --trials 2000
 
-Takes half a minute on a core. Rings and tables, drawn from uniformly and by priorities, are saved. In each trial a file of a
-checkpoint is cut, lengthened, removed, emptied, exchanged for another one, or has other bits or pieces; then it is
+Takes half a minute on a core. Rings and tables, drawn from uniformly and by priorities, are saved. In each trial a file
+of a checkpoint is cut, lengthened, removed, emptied, exchanged for another one, or has other bits or pieces; then it is
 restored. That must raise `UsageError`, and the source must be as it was. What was not altered is restored at the end.
 """
 
