@@ -17,6 +17,7 @@ from gmi_drl.cli.options import (
     use_simulator,
 )
 from gmi_drl.cli.output import console, plain_table, print_json, say
+from gmi_drl.cli.replay.calls import token_of, token_option
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -48,6 +49,12 @@ SHOWN = 16
     metavar="FOLDER",
     help="Write observations, actions and rewards of all GMIs to this new folder: safetensors files, a dataset.",
 )
+@click.option(
+    "--into",
+    metavar="HOST:PORT/TABLE",
+    help="Send observations, actions and rewards of all GMIs into a table of a replay server.",
+)
+@token_option
 @launcher_option
 @apply_mig_option
 @simulator_option
@@ -60,6 +67,8 @@ def serve(
     backend: str | None,
     launcher: str,
     experience: Path | None,
+    into: str | None,
+    token_file: Path | None,
     simulator_python: str | None,
     format: str,
     **options: Any,
@@ -97,16 +106,20 @@ def serve(
     if launcher == LOCAL:
         warn_physics(chosen, config)
         require_room(chosen, config, task_spec(task, config.task), this_node(), tell=say)
+    sent = {"into": into, "token": token_of(token_file)} if into is not None else {}
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
         with supervisors_for(launcher, chosen) as agents:
-            served = launch(chosen, folder, supervisors=agents, experience=experience, on_start=announce, **options)
+            options |= {"experience": experience, "on_start": announce, **sent}
+            served = launch(chosen, folder, supervisors=agents, **options)
     except EndedAtOnce:
         say("gmi-drl: ended at once")
         raise
     _report(served, folder, task, format)
     if experience is not None and format == "table":
         say(f"Wrote {experience}. Read it with gmi_drl.replay.ExperienceDataset({str(experience)!r}).")
+    if into is not None and format == "table":
+        say(f"Sent to {into}.")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
 

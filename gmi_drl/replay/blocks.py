@@ -16,7 +16,7 @@ from gmi_drl.replay.indices import runs
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.room import Evicting, cheapest
 
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 2**20
 """Bytes of a block, unless `ITEMS_PER_BLOCK` of the longest items need more."""
 
 ITEMS_PER_BLOCK = 8

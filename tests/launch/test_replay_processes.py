@@ -151,6 +151,8 @@ def test_commands_tell_what_servers_are_at(tmp_path, command_line):
         insert(Client(address), range(3))
         code, out, _ = command_line("replay", "info", address)
         assert code == 0 and "3 of 2,000" in out
+        code, out, _ = command_line("status")
+        assert code == 0 and address in out and "3 of 2,000" in out and "wait" not in out.splitlines()[-1]
         code, _, err = command_line("replay", "checkpoint", address, "--step", 3)
         assert code == 2 and "--checkpoints FOLDER" in err
         secret = tmp_path / "secret"
@@ -163,6 +165,7 @@ def test_commands_tell_what_servers_are_at(tmp_path, command_line):
         assert code == 1 and "is the token right" in err
     with pytest.raises(ServerLostError):
         Client(address).info()
+    assert address not in command_line("status")[1]
     code, _, err = command_line("replay", "serve", tmp_path / "tables.yaml", "--host", "0.0.0.0")
     assert code == 2 and "give a token" in err
     code, _, err = command_line("replay", "serve", tmp_path / "tables.yaml", "--checkpoint-every", 5)

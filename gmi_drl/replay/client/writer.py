@@ -62,6 +62,11 @@ class Writer:
         self._answers = Answers()
 
     @property
+    def storage(self) -> RemoteStorage:
+        """Where the steps go."""
+        return self._storage
+
+    @property
     def acknowledged(self) -> int:
         """Items that are in, for sure."""
         return self._answers.acknowledged

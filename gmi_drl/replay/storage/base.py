@@ -44,6 +44,8 @@ class Storage:
     is_direct: ClassVar[bool] = True
     """Whether `rows` are all there is: who holds a block may write to them."""
 
+    block_bytes: ClassVar[int] = BLOCK_BYTES
+
     def __init__(
         self,
         signature: Signature,
@@ -56,7 +58,7 @@ class Storage:
         if steps < 1 or longest < 1:
             raise UsageError(f"a storage needs 1 step and items of 1 step at least, not {steps} and {longest}")
         self.signature, self.longest, self.device = signature, longest, torch.device(device)
-        block_steps = steps_of_block(signature, steps, longest, fewest_blocks)
+        block_steps = steps_of_block(signature, steps, longest, fewest_blocks, self.block_bytes)
         count = -(-steps // block_steps)
         self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
         self.bytes = self.steps * signature.step_bytes
@@ -172,7 +174,13 @@ class Storage:
         """Free what is not freed with the object."""
 
 
-def steps_of_block(signature: Signature, steps: int, longest: int, fewest_blocks: int = FEWEST_BLOCKS) -> int:
-    """Steps of a block: 256 KiB, or less where there would be few blocks, but 8 of the longest items."""
-    by_bytes = min(BLOCK_BYTES // signature.step_bytes, steps // fewest_blocks)
+def steps_of_block(
+    signature: Signature,
+    steps: int,
+    longest: int,
+    fewest_blocks: int = FEWEST_BLOCKS,
+    block_bytes: int = BLOCK_BYTES,
+) -> int:
+    """Steps of a block: so many bytes, or less where there would be few blocks, but 8 of the longest items."""
+    by_bytes = min(block_bytes // signature.step_bytes, steps // fewest_blocks)
     return max(by_bytes, ITEMS_PER_BLOCK * longest)
