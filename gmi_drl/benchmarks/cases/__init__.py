@@ -19,6 +19,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_gather,
     replay_learning,
     replay_rings,
+    streams,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -59,6 +60,7 @@ from gmi_drl.benchmarks.measured import (
     RSL_RL,
     SEARCH,
     SERVING,
+    STREAMS,
     SUMS,
     TRAINING,
     V5_TASKS,
@@ -72,6 +74,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (ant_simulators, ant_simulators.CASES, (*OUR_TASKS, *V5_TASKS, *drivers("step_envpool"))),
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
+    (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
