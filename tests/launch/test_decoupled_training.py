@@ -14,8 +14,8 @@ from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import Channels
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics

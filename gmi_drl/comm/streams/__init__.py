@@ -17,7 +17,7 @@ from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.client import Answer, StreamClient
 from gmi_drl.comm.streams.server import StreamServer
-from gmi_drl.comm.streams.sizes import StreamSizes, shared_evenly
+from gmi_drl.comm.streams.sizes import StreamSizes
 from gmi_drl.comm.streams.slots import StreamMemory
 from gmi_drl.errors import MachineError, UsageError
 
@@ -28,7 +28,6 @@ __all__ = [
     "StreamServer",
     "StreamSizes",
     "join_stream",
-    "shared_evenly",
 ]
 
 

@@ -8,6 +8,8 @@ from torch import Tensor
 from gmi_drl.comm.memory.fence import order_loads, publish
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.slots import (
+    ANSWER_NS,
+    ANSWER_ROWS,
     ANSWER_VERSION,
     ANSWERED,
     HAS_LEFT,
@@ -27,10 +29,14 @@ class Answer(NamedTuple):
 
     Attributes:
         version: Of the policy that gave it.
+        rows: Of the batch that it was given in.
+        took_s: Seconds from the request to the answer.
         tensors: By name.
     """
 
     version: int
+    rows: int
+    took_s: float
     tensors: dict[str, Tensor]
 
 
@@ -100,7 +106,9 @@ class StreamClient:
             self.wait_s += time.perf_counter() - began
         order_loads()
         self._is_open[member] = False
-        return Answer(words[self._lines[member] + ANSWER_VERSION], self._answers[member])
+        line = self._lines[member]
+        took_s = (words[line + ANSWER_NS] - words[line + POSTED_NS]) * 1e-9
+        return Answer(words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], took_s, self._answers[member])
 
     def close(self) -> None:
         """Leave: the server expects no more requests."""

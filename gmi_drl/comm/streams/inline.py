@@ -1,5 +1,6 @@
 """Inline inference: the agent is in the actor's own process, so a stream needs neither slots nor another process."""
 
+import time
 from collections.abc import Callable, Sequence
 
 import torch
@@ -33,12 +34,13 @@ class InlineStream:
         self._answers = [_zeros(answer) for _ in range(members)]
         self._respond = respond
         self._open: dict[int, int] = {}  # what members ask that have no answer yet
-        self._versions: dict[int, int] = {}  # of answers that were not taken
+        self._given: dict[int, Answer] = {}  # that were not taken
+        self._rows = request[0].shape[0]
         self.wait_s = 0.0
 
     def post(self, member: int, what: int = 0, version: int = 0) -> None:
         """See `StreamClient.post`. The agent of the process must have that version already."""
-        if member in self._open or member in self._versions:
+        if member in self._open or member in self._given:
             raise UsageError(f"member {member} has a request under way: take its answer before the next is posted")
         self._open[member] = what
 
@@ -46,18 +48,16 @@ class InlineStream:
         """See `StreamClient.take`: compute it, with the answers to all others that ask the same."""
         if member in self._open:
             alike = [one for one, what in self._open.items() if what == self._open[member]]
-            version = self._respond(
-                self._open[member], [self.requests[one] for one in alike], [self._answers[one] for one in alike]
-            )
+            requests, answers = ([tensors[one] for one in alike] for tensors in (self.requests, self._answers))
+            began = time.perf_counter()
+            version = self._respond(self._open[member], requests, answers)
+            took_s, rows = time.perf_counter() - began, self._rows * len(alike)
             for one in alike:
                 del self._open[one]
-                self._versions[one] = version
-        if member not in self._versions:
+                self._given[one] = Answer(version, rows, took_s, self._answers[one])
+        if member not in self._given:
             raise UsageError(f"member {member} has no request under way: post one first")
-        return Answer(self._versions.pop(member), self._answers[member])
-
-    def close(self) -> None:
-        """Nothing is held."""
+        return self._given.pop(member)
 
 
 def _zeros(kinds: Sequence[Kind]) -> Tensors:

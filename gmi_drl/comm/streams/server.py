@@ -12,18 +12,19 @@ from gmi_drl.comm.memory.fence import fence, order_loads
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.batching import requests_due
 from gmi_drl.comm.streams.slots import (
+    ANSWER_NS,
+    ANSWER_ROWS,
     ANSWER_VERSION,
     ANSWERED,
     HAS_LEFT,
     POSTED,
-    POSTED_NS,
     PROCESSES,
     SLOT_WORDS,
     VERSION,
     WHAT,
     StreamMemory,
 )
-from gmi_drl.errors import PeerDiedError
+from gmi_drl.errors import PeerDiedError, PeerSilentError
 
 _MANY = 32  # slots beyond which numpy is faster than a loop
 _LEAST_SLEEP_S = 1e-3  # what poll can sleep
@@ -40,6 +41,7 @@ class StreamServer:
         spin_s: Seconds of looking for requests before it sleeps; 0 unless clients and server have cores of their own.
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
         progress: A wait for requests starts again whenever this value changes.
+        awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
 
     Attributes:
         wait_s: Seconds waited so far for requests.
@@ -55,17 +57,19 @@ class StreamServer:
         spin_s: float = 0.0,
         patience: float = 1,
         progress: Callable[[], object] = lambda: 0,
+        awaits_successors: bool = False,
     ) -> None:
         self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
         self._most_wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
+        self._awaits_successors = awaits_successors
         self._most = None if most_rows is None else max(1, most_rows // self.sizes.rows)
         self._clients = list(self.sizes.clients_of(notifier.own))
         slots = list(chain.from_iterable(map(self.sizes.slots_of, self._clients)))
         self._lines = [slot * SLOT_WORDS for slot in slots]
         self._owners = [client for client in self._clients for _ in range(self.sizes.members)]
         self._numbers = [(slot, self._lines[slot] + POSTED, self._lines[slot] + ANSWERED) for slot in range(len(slots))]
-        self._taken: list[int] = []
+        self._taken: dict[int, int] = {}  # the numbers of the last batch's requests, by slot
         self._table = memory.table[slots[0] : slots[-1] + 1]  # a server's slots are consecutive
         self._turn = 0
         self.requests: list[dict[str, Tensor]] = [memory.request(slot) for slot in slots]
@@ -83,8 +87,8 @@ class StreamServer:
             Nothing when all clients have left.
 
         Raises:
-            PeerDiedError: If a client has ended before it left, and none is left.
-            PeerSilentError: If none of them has posted a request for some times `hang_s`.
+            PeerDiedError: If a client has ended before it left, and none is left or awaited.
+            PeerSilentError: If none of them has posted a request for some times `hang_s`, or no successor has come.
         """
         began = time.perf_counter()
         while True:
@@ -92,13 +96,15 @@ class StreamServer:
                 due = self._collect(waiting)
                 order_loads()
                 self._turn = due[-1] + 1
-                self._taken = [self._words[self._lines[slot] + POSTED] for slot in due]
+                self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
                 self.wait_s += time.perf_counter() - began
                 return due
-            if not self._living:
-                self._refuse_deaths()
+            if self._living:
+                self._await_request()
+            elif self._ended:
+                self._await_successor()
+            else:
                 return ()
-            self._await_request()
 
     def what(self, slot: int) -> int:
         """What a slot's request asks."""
@@ -108,26 +114,21 @@ class StreamServer:
         """The version of the policy by which these requests can be answered at the earliest."""
         return max(self._words[self._lines[slot] + VERSION] for slot in slots)
 
-    def answer(self, slots: Sequence[int], version: int) -> list[int]:
-        """Announce what was written into the `answers` of these slots.
+    def answer(self, version: int) -> None:
+        """Announce what was written into the `answers` of the last batch.
 
         Args:
-            slots: Of the last batch.
-            version: Of the policy that gave the answers.
-
-        Returns:
-            How long each request has taken, in nanoseconds.
+            version: Of the policy that gave them.
         """
-        words, now = self._words, time.monotonic_ns()
-        lines = [self._lines[slot] for slot in slots]
-        for line in lines:
-            words[line + ANSWER_VERSION] = version
+        words, now, rows = self._words, time.monotonic_ns(), len(self._taken) * self.sizes.rows
+        for slot in self._taken:
+            line = self._lines[slot]
+            words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], words[line + ANSWER_NS] = version, rows, now
         fence()
-        for line, number in zip(lines, self._taken, strict=True):
-            words[line + ANSWERED] = number
-        for client in dict.fromkeys(self._owners[slot] for slot in slots):
+        for slot, number in self._taken.items():
+            words[self._lines[slot] + ANSWERED] = number
+        for client in dict.fromkeys(self._owners[slot] for slot in self._taken):
             self._notifier.notify(client)
-        return [now - words[line + POSTED_NS] for line in lines]
 
     def close(self) -> None:
         """Stop watching the clients."""
@@ -203,12 +204,14 @@ class StreamServer:
         )
         return self._living != before
 
-    def _refuse_deaths(self) -> None:
-        if self._ended:
-            lost = ", ".join(f"GMI {client}" for client in sorted(self._ended))
-            raise PeerDiedError(
-                f"all actors of GMI {self._notifier.own} have left or ended ({lost}): their logs say why"
-            )
+    def _await_successor(self) -> None:
+        lost = ", ".join(f"GMI {client}" for client in sorted(self._ended))
+        text = f"all actors of GMI {self._notifier.own} have left or ended ({lost})"
+        if not self._awaits_successors:
+            raise PeerDiedError(f"{text}: their logs say why")
+        hang_s = self._notifier.hang_s
+        if not self._notifier.wait_at_most(self._has_news, hang_s):
+            raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")
 
     def _word(self, client: int, word: int) -> int:
         return int(self._words[self._lines[client * self.sizes.members] + word])

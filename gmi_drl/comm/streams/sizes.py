@@ -1,10 +1,9 @@
 """The sizes of an inference stream. Pure data."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 
 from gmi_drl.comm.memory.segment import in_pages
 from gmi_drl.errors import UsageError
@@ -88,9 +87,3 @@ class StreamSizes:
         return (
             ", ".join(f"{name} {theirs[name]} and {ours[name]}" for name in ours if theirs[name] != ours[name]) or None
         )
-
-
-def shared_evenly(clients: Sequence[int], servers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """The clients of each server: consecutive ones, whose numbers differ by one at most."""
-    ends = [round(len(clients) * number / len(servers)) for number in range(len(servers) + 1)]
-    return tuple(tuple(clients[first:last]) for first, last in pairwise(ends))

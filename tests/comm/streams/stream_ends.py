@@ -72,7 +72,7 @@ def serve(server):
     for slot in batch:
         server.answers[slot]["action"].copy_(2 * server.requests[slot]["obs"][:, :1])
     if batch:
-        server.answer(batch, server.version_wanted(batch))
+        server.answer(server.version_wanted(batch))
     return list(batch)
 
 

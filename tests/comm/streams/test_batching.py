@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gmi_drl.comm.streams import shared_evenly
 from gmi_drl.comm.streams.batching import requests_due
 
 
@@ -28,10 +27,3 @@ def test_a_batch_is_full_or_has_all_clients_or_has_waited(waiting, most, waited_
 def test_whoever_waits_long_enough_is_in_a_batch(waiting, members, most):
     due = requests_due(waiting, members=members, living=99, most=most, waited_s=1.0, wait_s=1.0)
     assert list(due) == waiting[:most]
-
-
-@given(st.integers(1, 40), st.integers(1, 10))
-def test_servers_share_clients_evenly(clients, servers):
-    shares = shared_evenly(range(clients), range(100, 100 + servers))
-    assert [client for share in shares for client in share] == list(range(clients))
-    assert max(map(len, shares)) - min(map(len, shares)) <= 1

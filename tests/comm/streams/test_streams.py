@@ -78,15 +78,26 @@ def test_a_server_goes_on_without_a_client_that_has_ended_and_waits_no_more_for_
             server.next_batch()
 
 
+def test_a_server_waits_for_the_successor_of_its_last_client():
+    with ends(sizes_of(clients=((1,),)), hang_s=0.2) as made:
+        server, _ = made.server(awaits_successors=True), made.client(1)
+        server._notifier.poll_ended([1])
+        made.end(1)
+        with pytest.raises(PeerSilentError, match=r"GMI 1\), and no successor has come"):
+            server.next_batch()
+        post(made.client(1, predecessors=1), 2.0)
+        assert serve(server) == [0]
+
+
 def test_the_successor_of_a_client_takes_only_its_own_answers():
     with ends(sizes_of(clients=((1,),))) as made:
         server, client = made.server(), made.client(1)
         post(client, 1.0)
-        batch = server.next_batch()
+        server.next_batch()
         successor = made.client(1, predecessors=1)
         post(successor, 5.0)
         server.answers[0]["action"].fill_(-1)
-        server.answer(batch, 0)
+        server.answer(0)
         assert serve(server) == [0]
         assert value_of(successor.take(0)) == 10.0
 

@@ -20,7 +20,8 @@ from gmi_drl.launch.nodes.node_host import PROXY_MODULE
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.shared_resources import PROXY_BYTES
 from gmi_drl.launch.training import train
-from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
