@@ -33,13 +33,15 @@ class Blocks:
     Args:
         count: Blocks.
         block_steps: Steps of each.
+        newest_first: Whether the block that became free last is leased first: then memory that was never needed is
+            not touched.
 
     Attributes:
         tables: Those that evict items when no block is free.
     """
 
-    def __init__(self, count: int, block_steps: int) -> None:
-        self.count, self.block_steps = count, block_steps
+    def __init__(self, count: int, block_steps: int, newest_first: bool = False) -> None:
+        self.count, self.block_steps, self._newest_first = count, block_steps, newest_first
         self.tables: list[Evicting] = []
         self._streams: WeakSet[object] = WeakSet()
         self._changed = threading.Condition()
@@ -82,7 +84,7 @@ class Blocks:
             self._streams.discard(stream)
 
     def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
-        """Take free blocks to write to, the longest free ones first.
+        """Take free blocks to write to, the longest free ones first, or the last freed ones.
 
         Where too few are free, and would be if no reader were left, the tables evict. Else it waits.
 
@@ -203,7 +205,8 @@ class Blocks:
         with self._changed:
             if len(self._free) < count:
                 return None
-            taken = [self._free.popleft() for _ in range(count)]
+            take = self._free.pop if self._newest_first else self._free.popleft
+            taken = [take() for _ in range(count)]
             self._owners[taken] = holder
             self._opened.numpy()[taken] = self._leases
             self._leases += 1

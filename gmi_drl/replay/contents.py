@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps
+from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -38,6 +38,7 @@ class Contents:
         items: Records.
         released: Blocks of items that have gone; the table releases them.
         stale: Items that are not drawn because of their version.
+        longest: Steps of the longest item so far.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Contents:
         self.generator = torch.Generator().manual_seed(seed)
         self.released: list[Tensor] = []
         self.stale = self._sampled_and_gone = 0
+        self.longest = 1
         self._samples_left = 0  # of all items that may be drawn, where their samples are limited
         self._newest_stale = -1
         self._is_stale = torch.zeros(self.items.capacity, dtype=torch.bool)
@@ -90,6 +92,8 @@ class Contents:
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys. If an extension raises, none is in."""
         slots, keys = self.items.insert(stretches, priorities, version)
+        if self.storage.longest > 1:
+            self.longest = max(self.longest, int(lengths(stretches).max()))
         self.limiter.counters.inserts += len(slots)
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
@@ -252,7 +256,7 @@ class Contents:
         if len(slots):
             self.delete(slots)
         self.limiter.reset()
-        self._sampled_and_gone = 0
+        self._sampled_and_gone, self.longest = 0, 1
         for extension in self.extensions:
             extension.reset()
 
@@ -275,6 +279,7 @@ class Contents:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a `state_dict` of the same sizes and classes. Extensions begin with all items as new."""
         self.items.load_state_dict(state["items"])
+        self.longest = max(1, int(lengths(self.items.records[:, STRETCHES:]).max()))
         self.sampler.load_state_dict(state["sampler"])
         self.remover.load_state_dict(state["remover"])
         self.limiter.load_state_dict(state["limiter"])

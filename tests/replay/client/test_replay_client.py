@@ -162,3 +162,12 @@ def test_what_more_servers_have_written_before_is_removed(tmp_path):
     assert sorted(path.name for path in (tmp_path / "last").iterdir()) == ["shard_0", "shard_1"]
     with pytest.raises(UsageError, match="shard 2 is none of 2"):
         Server([long_table()], shard=2, shards=2)
+
+
+def test_a_sampler_asks_for_as_many_as_are_wanted_in_all():
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        with client.sampler("numbers", 4, max_in_flight=100, workers=2, most=10) as sampler:
+            assert sorted(len(batch.keys) for batch in sampler) == [2, 4, 4]
+            assert next(sampler, None) is None and sampler.unused == 0
+        assert server.tables[0].info()["samples"] == 10
