@@ -19,6 +19,7 @@ from gmi_drl.cli.options import (
 from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.cli.replay.calls import token_of, token_option
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
+from gmi_drl.errors import UsageError
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -90,6 +91,8 @@ def serve(
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG, template_for
 
+    if token_file is not None and into is None:
+        raise UsageError("--token-file is the token of the replay server of --into: name it, or leave it out")
     folder = RunFolder(run)
     trained, config = folder.read_setup()
     task = require_policy(folder, trained, config)

@@ -159,6 +159,7 @@ IDLE = {
         "--experience": [
             ("RUN --steps 1 --experience new --launcher ray", "GMIs of a cluster cannot write experience")
         ],
+        "--token-file": [("RUN --steps 1 --token-file secret", "--token-file is the token of the replay server")],
         "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
         "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
     },
@@ -196,7 +197,7 @@ ALWAYS = {
     "export": {"--to", "--output", "--format"},
     "compare": {"--format"},
     "report": {"--output", "--film"},
-    "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format"},
+    "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format", "--into"},
     "replay serve": {"--port", "--host", "--shards", "--checkpoints", "--restore", "--token-file"},
     "replay info": {"--token-file", "--format"},
     "replay checkpoint": {"--step", "--token-file"},
