@@ -18,8 +18,8 @@ from gmi_drl.cli.options import (
 )
 from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.cli.replay.calls import token_of, token_option
-from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.errors import UsageError
+from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 

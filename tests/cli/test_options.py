@@ -159,7 +159,7 @@ IDLE = {
         "--experience": [
             ("RUN --steps 1 --experience new --launcher ray", "GMIs of a cluster cannot write experience")
         ],
-        "--token-file": [("RUN --steps 1 --token-file secret", "--token-file is the token of the replay server")],
+        "--token-file": [("RUN --steps 1 --token-file layout.yaml", "--token-file is the token of the replay server")],
         "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
         "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
     },
