@@ -260,6 +260,20 @@ class Ring:
         self.written = state["counts"]["written"]
         self._draws.load_state_dict(state["draws"], self)
 
+    def begin_with(self, rows: Mapping[str, Tensor]) -> None:
+        """Begin with steps of other rings in place of its own. The newest are kept; what follows them is not known.
+
+        Args:
+            rows: By column, int64 `[T, N, words]`, oldest first; the same columns as a snapshot's.
+        """
+        count = min(self.steps, *(len(steps) for steps in rows.values()))
+        for column, words in self.storage.rows.words.items():
+            words[: count * self.num_env].view(count, self.num_env, -1).copy_(rows[column][-count:])
+        self.written = count
+        self.limiter.load_state_dict({"inserts": count * self.num_env, "samples": 0, "deletes": 0})
+        self.cut()
+        self._draws.begin(self)
+
     def _why(self, count: int) -> str:
         if self.limiter.can_sample(count):
             pending = self.storage.pending

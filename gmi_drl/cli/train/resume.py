@@ -91,8 +91,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
-    if why := _why_empty(before, index, chosen):
-        say(f"{why}: the rings of replay begin empty")
+    if told := _rings_told(before, index, chosen):
+        say(told)
     return job, saved[-1]
 
 
@@ -163,15 +163,18 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     return f"The layout is not that of the checkpoint ({differs})"
 
 
-def _why_empty(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
-    """Why rings of replay cannot go on from a checkpoint; None if they can, or the learner has none."""
+def _rings_told(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
+    """How rings of replay go on otherwise than as they were; None if they go on so, or the learner has none."""
     from gmi_drl.config.learners import OffPolicyConfig
 
     if not isinstance(before.learner, OffPolicyConfig):
         return None
     if not before.learner.replay.saved:
-        return "The checkpoint holds none (learner.replay.saved: false)"
-    return None if layout.digest == index["layout"] else "The layout is not that of the checkpoint"
+        return "The checkpoint holds none (learner.replay.saved: false): the rings of replay begin empty"
+    if layout.digest == index["layout"]:
+        return None
+    how = "begin empty" if len(layout.nodes) > 1 else "are dealt out anew, by environments"
+    return f"The layout is not that of the checkpoint: the rings of replay {how}"
 
 
 def _resized(layout: "Layout", config: "RunConfig", total: int, options: TrainOptions) -> "Layout":
