@@ -1,7 +1,12 @@
+import re
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
+from conftest import environment
+
+from tests.fork_server import SERVER
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "replay"
 
@@ -18,3 +23,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples" / "replay"
 def test_examples_of_replay_run_and_check_themselves(example, told, capsys):
     runpy.run_path(str(EXAMPLES / f"{example}.py"))
     assert capsys.readouterr().out == told
+
+
+def test_two_actors_and_a_learner_of_distributed_sac_learn():
+    command = [sys.executable, EXAMPLES.parent / "distributed_sac" / "main.py", "--updates", "150"]
+    run = SERVER.run(command, env=environment(), capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0 and run.stdout.startswith("2 actors, "), run.stderr
+    before, after = map(float, re.findall(r"0\.\d{3}", run.stdout))
+    assert after < before

@@ -99,12 +99,14 @@ class CellStream:
         self._writer.flush(timeout_s, left)
 
     def rest(self) -> bool:
-        """Send what is there, for another writer to go on. Returns whether one can; else the connection is closed."""
+        """Forget what was not sent, for another writer to go on. Returns whether one can; else the connection ends.
+
+        It ends if items are not acknowledged: those may be in, or come in, or not.
+        """
         self.most_in_flight = MOST_IN_FLIGHT
-        with suppress(GmiError):
-            self.send()
-            if not self._writer.in_flight:
-                return True
+        self._items, self._count, self._data = {}, 0, bytearray()
+        if not self._writer.in_flight:
+            return True
         self.close()
         return False
 

@@ -2,9 +2,11 @@
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from gmi_drl.errors import GmiError
 from gmi_drl.replay.reverb.columns import Cell, ColumnHistory, TrajectoryColumn
 from gmi_drl.replay.reverb.errors import in_their_words
 from gmi_drl.replay.reverb.nest import Nest, Path, flatten, flatten_with_path, structure_of, unflatten_as, union
@@ -194,6 +196,13 @@ class TrajectoryWriter:
                 for column in self._columns.values():
                     column.reset()
 
+    def leave(self) -> None:
+        """Send all items, without waiting for them, and close."""
+        if self._stream is not None:
+            with suppress(GmiError):
+                self._stream.send()
+        self.close()
+
     def close(self) -> None:
         """Give the connection back. What was not flushed may be lost."""
         stream, self._stream = self._stream, None
@@ -209,7 +218,7 @@ class TrajectoryWriter:
         if kind is None:
             self.flush()
         else:  # waiting could take forever
-            self.close()
+            self.leave()
 
     def __del__(self) -> None:
         if getattr(self, "_stream", None) is not None:

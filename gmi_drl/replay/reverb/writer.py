@@ -94,7 +94,7 @@ class Writer:
     def __exit__(self, kind: type[BaseException] | None, error: Any, _: TracebackType | None) -> None:
         if kind is not None:  # waiting could take forever
             self._is_closed = True
-            self._writer.close()
+            self._writer.leave()
         elif not self._is_closed:
             self.close()
 

@@ -189,6 +189,17 @@ def test_a_writer_whose_block_was_left_by_an_error_begins_anew():
         assert found[-1] == [5] and [1, 2] in found
 
 
+def test_items_of_a_writer_that_is_closed_without_a_flush_do_not_come_later():
+    with served(uniform()) as (_, client):
+        writer = client.trajectory_writer(1)
+        writer.append(1)
+        writer.create_item("table", 1.0, writer.history[-1:])
+        writer.close()
+        client.insert(2, {"table": 1.0})
+        assert client.server_info()["table"].current_size == 1
+        assert next(client.sample("table"))[0].data == [2]
+
+
 def test_writers_one_after_the_other_go_on_in_one_block():
     with served(uniform(max_size=500), memory_bytes=2**20, item_bytes=2**17) as (_, client):
         for number in range(300):
