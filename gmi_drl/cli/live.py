@@ -13,6 +13,8 @@ from rich.text import Text
 
 from gmi_drl.cli.live_table import live_table, or_dash
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
@@ -22,6 +24,12 @@ from gmi_drl.units import counted, human_count
 LEAST_WIDTH, LEAST_HEIGHT = 80, 12
 PLAIN_EVERY_S = 10.0
 REFRESH_S = 0.25
+LOOK_S = 10.0
+"""Seconds between two looks at what else uses the cores, which take some milliseconds."""
+
+MUCH_BY_OTHERS = 0.1
+"""The share of the cores from which other programs are named."""
+
 EVALUATED = ("eval_return_mean", "eval_length_mean")
 """Entries of a row of an iteration with an evaluation; the view shows them until the next one."""
 
@@ -45,6 +53,7 @@ class TrainingView:
         self.is_lost = False
         self._evaluated: Row = {}
         self._recent: deque[Row] = deque(maxlen=RECENT)
+        self._others = _Others()
         self.started = self.shown = 0.0  # set by the first row, as starting up is no training
 
     def announce(self) -> None:
@@ -105,10 +114,30 @@ class TrainingView:
             return
         self.shown = now
         if self.live:
-            rows, elapsed = list(self._recent), now - self.started
-            self.live.update(live_table(row, rows, self.layout, self.config, elapsed, self.console.size), refresh=True)
+            rows, elapsed, size = list(self._recent), now - self.started, self.console.size
+            shown = live_table(row, rows, self.layout, self.config, elapsed, size, self._others.line())
+            self.live.update(shown, refresh=True)
         else:
             click.echo(plain_line(row, self.config.iterations), err=True)
+
+
+class _Others:
+    """Other programs on the cores of this machine."""
+
+    def __init__(self) -> None:
+        self._load: CoreLoad | None = None
+        self._next_s, self._line = 0.0, ""
+
+    def line(self) -> str:
+        """Who took how much of the last `LOOK_S`; empty if it is little, or the first time."""
+        if time.monotonic() >= self._next_s:
+            if self._load is not None and (share := self._load.others()) > MUCH_BY_OTHERS:
+                named = f": {takers}" if (takers := self._load.takers()) else ""
+                self._line = f"other programs take {share:.0%} of this machine's cores{named}"
+            else:
+                self._line = ""
+            self._load, self._next_s = CoreLoad(allowed_cores()), time.monotonic() + LOOK_S
+        return self._line
 
 
 def plain_line(row: Row, iterations: int) -> str:

@@ -32,7 +32,13 @@ USAGE_TEXTS = {
 
 
 def live_table(
-    row: Row, recent: Sequence[Row], layout: Layout, config: RunConfig, elapsed_s: float, size: ConsoleDimensions
+    row: Row,
+    recent: Sequence[Row],
+    layout: Layout,
+    config: RunConfig,
+    elapsed_s: float,
+    size: ConsoleDimensions,
+    note: str = "",
 ) -> Table:
     """All that the terminal shows.
 
@@ -43,6 +49,7 @@ def live_table(
         config: Of the run.
         elapsed_s: Seconds since the first row.
         size: Of the terminal. With `WIDE` columns more is shown; rows of GMIs are left out where it is too low.
+        note: A last line, such as who else uses the cores.
     """
     wide = size.width >= WIDE
     left = seconds_left(recent, config.iterations)
@@ -55,9 +62,12 @@ def live_table(
     devices = row.get("devices", {})
     for device, values in devices.items():
         outer.add_row(f"{device}  {usage_text(values)}")
-    others = 1 + numbers.row_count + len(devices) + 3  # the bar above; a heading, the verdict and the cursor below
+    others = (
+        1 + numbers.row_count + len(devices) + 3 + bool(note)
+    )  # the bar above; a heading, the verdict, the cursor below
     outer.add_row(gmi_table(row, layout, max(1, size.height - others), wide=wide))
-    outer.add_row(Text(verdict(recent), style="dim", no_wrap=True, overflow="ellipsis"))
+    for line in filter(None, (verdict(recent), note)):
+        outer.add_row(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
     return outer
 
 

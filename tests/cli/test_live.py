@@ -7,6 +7,7 @@ import sys
 import pytest
 from conftest import tiny_config, tiny_layout
 
+from gmi_drl.cli import live
 from gmi_drl.cli.live import TrainingView, plain_line
 from gmi_drl.run.folder import RunFolder
 
@@ -49,3 +50,35 @@ def test_a_terminal_sees_a_table_and_the_result_stays(tmp_path):
 def test_what_grows_with_the_number_of_gmis_is_said_in_all(tmp_path, capsys, gmis, more):
     TrainingView(tiny_layout(gmis), tiny_config(), RunFolder(tmp_path), quiet=True).announce()
     assert f"with {8 * gmis} environments in {tmp_path}{more}" in capsys.readouterr().err
+
+
+class Load:
+    """As `CoreLoad` on cores of which others take a share."""
+
+    share = 0.4
+
+    def __init__(self, cores):
+        assert cores
+
+    def others(self):
+        return self.share
+
+    def takers(self):
+        return "make (process 7 of ann) 80%"
+
+
+def test_other_programs_are_told_while_they_take_much(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(live, "CoreLoad", Load)
+    monkeypatch.setattr(live.time, "monotonic", lambda: now[0])
+    others = live._Others()
+    assert others.line() == "", "nothing is known yet"
+    now[0] += 1
+    assert others.line() == "", "it looks every ten seconds"
+    now[0] += 10
+    said = "other programs take 40% of this machine's cores: make (process 7 of ann) 80%"
+    assert others.line() == said
+    monkeypatch.setattr(Load, "share", 0.05)
+    assert others.line() == said
+    now[0] += 10
+    assert others.line() == ""

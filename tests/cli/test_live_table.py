@@ -78,6 +78,14 @@ def test_140_columns_show_losses_and_shares_too():
     assert all(len(line) <= 140 for line in lines_of(ROW, width=140))
 
 
+def test_who_else_uses_the_cores_is_the_last_line():
+    console = Console(width=80, height=24)
+    with console.capture() as seen:
+        size = ConsoleDimensions(80, 24)
+        console.print(live_table(ROW, [ROW], tiny_layout(), tiny_config(), 1.0, size, "other programs take 40%"))
+    assert seen.get().splitlines()[-1].rstrip() == "other programs take 40%"
+
+
 def labels(table):
     return list(table.columns[0].cells)
 
