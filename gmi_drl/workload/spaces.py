@@ -70,7 +70,7 @@ class Observation:
 
     parts: tuple[Part, ...]
 
-    @property
+    @cached_property
     def is_packed(self) -> bool:
         """Whether a row has the bytes of parts of different types."""
         return len({part.dtype for part in self.parts}) > 1
@@ -109,7 +109,7 @@ class Observation:
         """How many numbers its vectors have together: those that are scaled."""
         return sum(part.size for part in self.parts if part.kind == "vector")
 
-    @property
+    @cached_property
     def is_vector(self) -> bool:
         """Whether the tensor is float32 numbers alone, all of which a network sees."""
         return all(part.kind == "vector" for part in self.parts)
