@@ -137,6 +137,7 @@ FROM_REPLAY = {
     "learner.replay.sampler": "prioritized",
     "learner.replay.exponent": "0.3",
     "learner.replay.beta": "0.9",
+    "learner.replay.beta_steps": "1000",
     "learner.replay.n_step": "2",
     "learner.replay.next_obs": "twice",
     "learner.replay.saved": "false",

@@ -187,8 +187,7 @@ class Ring:
             why = self._why(count)
             raise ReplayTimeoutError(f"{count} windows of {self.n_step} steps are not there: {why}")
         self.limiter.counters.samples += count
-        keys, probabilities, windows = self._draws.draw(self, count)
-        rows = keys % self.total
+        keys, rows, probabilities, windows = self._draws.draw(self, count)
         step = self.storage.gather(rows, columns=("step",), out=out.rows[0] if out else None)
         is_again = out is not None and step is out.rows[0]
         fields = dict(out.fields) if out and is_again else {name: value[:, 0] for name, value in step.fields.items()}
@@ -202,15 +201,14 @@ class Ring:
         fields |= {"reward": windows.reward, "discount": windows.discount}
         return RingBatch(fields, keys, probabilities, self.windows, (step, following))
 
-    def windows_at(self, keys: Tensor) -> Windows:
-        """Evaluate the windows that begin at steps `[B]`, counted as keys are."""
-        rows = keys % self.total
+    def windows_at(self, rows: Tensor) -> Windows:
+        """Evaluate the windows that begin in these rows `[B]`."""
+        shape = (len(rows), self.n_step)
         if self.n_step > 1:
             reach = torch.arange(0, self.n_step * self.num_env, self.num_env, device=rows.device)
             rows = ((rows[:, None] + reach) % self.total).flatten()
         self._outcomes = self.storage.gather(rows, columns=(_OUTCOME,), out=self._outcomes)
         outcome = self._outcomes.fields
-        shape = (len(keys), self.n_step)
         reward, flags = outcome["reward"].reshape(shape), outcome["flags"].reshape(shape)
         return evaluate(reward, flags, self.gamma, knows_ends=self.is_twice)
 

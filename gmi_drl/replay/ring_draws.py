@@ -1,7 +1,7 @@
 """Which windows of a ring are drawn: each with the same probability, or by priorities."""
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +23,21 @@ AT_ONCE = 65_536
 OVERDRAWN = 4
 """Times the windows that are drawn at once on a GPU, whose valid ones are taken: looking would wait for it."""
 
-Draw = tuple[Tensor, Tensor, Windows]
-"""Keys `[B]`, probabilities float64 `[B]`, windows."""
+
+class Draw(NamedTuple):
+    """B windows.
+
+    Args:
+        keys: int64 `[B]`.
+        rows: Of the ring in which they begin, int64 `[B]`.
+        probabilities: float64 `[B]`.
+        windows: What they are.
+    """
+
+    keys: Tensor
+    rows: Tensor
+    probabilities: Tensor
+    windows: Windows
 
 
 class UniformDraws:
@@ -65,13 +78,13 @@ class UniformDraws:
         if self.device.type != "cpu":
             return self._drawn_blindly(ring, count, probabilities)
         keys = self._keys(ring, count)
-        windows = ring.windows_at(keys)
         for _ in range(ROUNDS):
+            rows = keys % ring.total
+            windows = ring.windows_at(rows)
             if bool(windows.is_valid.all()):
-                return keys, probabilities, windows
+                return Draw(keys, rows, probabilities, windows)
             again = (~windows.is_valid).nonzero().flatten()
             keys[again] = self._keys(ring, len(again))
-            windows = ring.windows_at(keys)
         raise UsageError(f"of {size} windows none or few are valid: are steps of the environments transitions?")
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
@@ -94,11 +107,12 @@ class UniformDraws:
         """Draw more than enough, and take the first valid ones; if there are fewer, some twice."""
         points = torch.rand(OVERDRAWN * count, dtype=torch.float64, generator=self.generator, device=self.device)
         keys = (self._span[0] + points * self._span[1]).to(torch.int64)
-        is_valid = ring.windows_at(keys).is_valid
+        rows = keys % ring.total
+        is_valid = ring.windows_at(rows).is_valid
         order = torch.argsort(is_valid.to(torch.uint8), descending=True, stable=True)
         wanted = torch.arange(count, device=self.device) % is_valid.sum().clamp_(min=1)
-        keys = keys[order[wanted]]
-        return keys, probabilities, ring.windows_at(keys)
+        chosen = order[wanted]
+        return Draw(keys[chosen], rows[chosen], probabilities, ring.windows_at(rows[chosen]))
 
 
 class PrioritizedDraws:
@@ -133,7 +147,8 @@ class PrioritizedDraws:
         end = ring.end * self._num_env
         for first in range(max(self._end, ring.first) * self._num_env, end, AT_ONCE):
             keys = torch.arange(first, min(first + AT_ONCE, end), device=self._each.device)
-            rows, is_valid = keys % ring.total, ring.windows_at(keys).is_valid
+            rows = keys % ring.total
+            is_valid = ring.windows_at(rows).is_valid
             self._is_drawn[rows] = is_valid
             self._tree.set(rows, weights_of(self._highest.expand(len(rows)), self._exponent) * is_valid)
         self._end = ring.end
@@ -157,7 +172,8 @@ class PrioritizedDraws:
         newest = ring.written - 1
         steps = newest - (newest - torch.div(rows, self._num_env, rounding_mode="floor")) % ring.steps
         keys = steps * self._num_env + rows % self._num_env
-        return keys, self._tree.leaves.index_select(0, rows).div_(self._tree.total), ring.windows_at(keys)
+        probabilities = self._tree.leaves.index_select(0, rows).div_(self._tree.total)
+        return Draw(keys, rows, probabilities, ring.windows_at(rows))
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""

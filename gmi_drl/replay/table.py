@@ -261,7 +261,8 @@ class Table:
         if not isinstance(length, int):
             length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
         begin = first.numpy()
-        inside = begin.clip(0, self.storage.steps - 1)
+        is_inside = len(begin) == 0 or (begin.min() >= 0 and begin.max() < self.storage.steps)
+        inside = begin if is_inside else begin.clip(0, self.storage.steps - 1)
         blocks, is_right = inside // of.block_steps, inside == begin
         if not isinstance(length, int) or length != 1:
             last = inside + ((length if isinstance(length, int) else length.numpy()) - 1)

@@ -50,6 +50,9 @@ class ReplaySettings(FileModel):
     beta: Annotated[Fraction, OF_PRIORITIES] = 0.4
     """Exponent of the importance weights."""
 
+    beta_steps: Annotated[Count | None, OF_PRIORITIES] = None
+    """Steps of all environments in which `beta` rises to 1, evenly. None: it stays."""
+
     n_step: Annotated[Count, RING] = 1
     """Steps of a return before the value of what follows."""
 
@@ -59,6 +62,11 @@ class ReplaySettings(FileModel):
 
     saved: Annotated[bool, LIVE] = True
     """Whether checkpoints hold the ring. Without it a resumed run begins with an empty one."""
+
+    def beta_at(self, steps: int) -> float:
+        """The exponent of the importance weights after these control steps of all environments."""
+        done = min(1.0, steps / self.beta_steps) if self.beta_steps else 0.0
+        return self.beta + done * (1.0 - self.beta)
 
 
 class OffPolicyConfig(LearnerConfig):

@@ -80,7 +80,8 @@ class RingLearner:
         Each GMI draws from its own ring, and its mean counts by its share of all weights: together that is a draw from
         all. The largest weight is about 1: what it was in the last iteration, over all GMIs, is the divisor.
         """
-        weights = (rings.windows * rings.share * batch.probabilities).pow(-self.config.replay.beta)
+        beta = self.config.replay.beta_at(self.updater.steps)
+        weights = (rings.windows * rings.share * batch.probabilities).pow(-beta)
         torch.maximum(self.largest, weights.max(), out=self.largest)
         return weights.div_(rings.largest).clamp_(max=1.0)
 

@@ -62,6 +62,12 @@ def test_a_gmis_part_must_fit_its_ring(sizes, num_envs, words):
     assert (found == []) if words is None else re.search(words, *found)
 
 
+def test_beta_rises_evenly():
+    replay = ReplaySettings(sampler="prioritized", beta=0.4, beta_steps=100)
+    assert [round(replay.beta_at(steps), 3) for steps in (0, 50, 100, 900)] == [0.4, 0.7, 1.0, 1.0]
+    assert ReplaySettings(beta=0.4).beta_at(900) == 0.4
+
+
 def test_there_may_be_more_updates_than_steps():
     config = SACConfig(horizon=4, updates_per_step=20.0)
     require_minibatches(config, 1)
