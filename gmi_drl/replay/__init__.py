@@ -6,6 +6,7 @@
 from gmi_drl.replay.batch import Batch
 from gmi_drl.replay.checkpoint import restore, save
 from gmi_drl.replay.client.client import Client
+from gmi_drl.replay.client.datasets import ServerDataset
 from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.files.dataset import ExperienceDataset
@@ -39,6 +40,7 @@ __all__ = [
     "SampleToInsertRatio",
     "Selector",
     "Server",
+    "ServerDataset",
     "Signature",
     "Stack",
     "Statistics",

@@ -6,9 +6,11 @@ makes room for anything.
 
 import json
 import math
+import os
 import struct
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -251,3 +253,12 @@ def check_byte_order() -> None:
     """
     if sys.byteorder != "little":
         raise MachineError("replay servers and clients run on little-endian machines only")
+
+
+def this_host() -> str | None:
+    """What processes have in common that see each other's numbers: boot and namespace. None where that is unknown."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None

@@ -15,7 +15,17 @@ from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.replay.client.shared import SharedMemory, is_possible
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
-from gmi_drl.replay.words import ERROR, NO_TOKEN, REPLY_BYTES, VERSION, WELCOME, WordError, check_byte_order, from_json
+from gmi_drl.replay.words import (
+    ERROR,
+    NO_TOKEN,
+    REPLY_BYTES,
+    VERSION,
+    WELCOME,
+    WordError,
+    check_byte_order,
+    from_json,
+    this_host,
+)
 
 CONNECT_S = 10.0
 """Seconds for a server to welcome a client."""
@@ -112,7 +122,7 @@ class ServerConnection:
             raise
 
     def _say_hello(self, dialled: socket.socket) -> None:
-        hello = json.dumps({"version": VERSION, "pid": os.getpid()}).encode()
+        hello = json.dumps({"version": VERSION, "pid": os.getpid(), "host": this_host()}).encode()
         dialled.sendall(greeting(self._token or NO_TOKEN, hello))
 
     def _share(self, deadline: float) -> None:

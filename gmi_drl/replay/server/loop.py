@@ -18,7 +18,8 @@ from gmi_drl.errors import MachineError
 from gmi_drl.replay.server.attach import LEASE_S, listen_for_shared, share
 from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.server.handling import Handler
-from gmi_drl.replay.words import MESSAGE_BYTES, VERSION, WELCOME, WordError, to_json
+from gmi_drl.replay.server.process_ends import ProcessEnds
+from gmi_drl.replay.words import MESSAGE_BYTES, VERSION, WELCOME, WordError, this_host, to_json
 
 LOG = logging.getLogger("gmi_drl.replay")
 
@@ -56,6 +57,8 @@ class Loop:
         self._epoll = epoll()
         for one in self._listeners:
             self._epoll.register(one.fileno(), EPOLLIN)
+        self._process_ends = ProcessEnds(self._epoll)
+        self._host = this_host()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._epoll.register(self._wake, EPOLLIN)
         self._calls: deque[Callable[[], None]] = deque()
@@ -112,6 +115,8 @@ class Loop:
                 self._run_calls()
             elif connection := self.connections.get(descriptor):
                 self._serve(connection, events)
+            elif gone := self._process_ends.ended(descriptor):
+                self._close(gone, None)  # a child of it may keep the connection open
             else:
                 self._accept()
         now = time.monotonic()
@@ -164,6 +169,10 @@ class Loop:
             text = f"this server speaks version {VERSION} of the protocol, the client {hello.get('version')}"
             connection.send_error(0, WordError(f"{text}: install the same gmi-drl on both sides"))
             self._close(connection, text)
+            return
+        is_here = pid > 0 and self._host is not None and hello.get("host") == self._host
+        if is_here and not self._process_ends.watch(connection, pid):
+            self._close(connection, "its process has ended")
             return
         connection.send(WELCOME, [to_json(0, self._handler.welcome())])
         self._want(connection)
@@ -253,6 +262,7 @@ class Loop:
     def _close(self, connection: Connection, reason: str | None) -> None:
         if reason is not None:
             LOG.warning("%s was closed: %s", connection.name, reason)
+        self._process_ends.forget(connection)
         descriptor = connection.framed.fileno()
         self.connections.pop(descriptor, None)
         self._wanted.pop(descriptor, None)
