@@ -98,6 +98,7 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
         raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
     require_whole_worlds(layout, task)
+    require_short_waits(layout, config)
     require_minibatches(config.learner, config.learner.environments_of(layout))
     if mistakes := config.learner.mistakes_in(layout):
         raise UsageError("; ".join(mistakes))
@@ -111,10 +112,23 @@ def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:
         UsageError: with the nearest numbers of environments.
     """
     for gmi in layout.gmis:
-        if gmi.num_env and gmi.num_env % task.agents:
-            more = task.whole_worlds(gmi.num_env)
+        part = gmi.num_env // gmi.ring
+        if part and part % task.agents:
+            more = task.whole_worlds(part)
             fewer = f"{more - task.agents} or " if more > task.agents else ""
+            has, give = (f"{part} environments", "--num-env ") if gmi.ring == 1 else (f"{part} in each part", "each ")
             raise UsageError(
                 f"{task.name} has {task.agents} agents in each world, and each is an environment: GMI {gmi.id} has "
-                f"{gmi.num_env} environments: give --num-env {fewer}{more}"
+                f"{has}: give {give}{fewer}{more}"
             )
+
+
+def require_short_waits(layout: Layout, config: RunConfig) -> None:
+    """Refuse streams whose requests wait for others of their batch as long as for a policy worker that hangs.
+
+    Raises:
+        UsageError: with both numbers.
+    """
+    if layout.streams is not None and layout.streams.wait_ms >= 1000 * config.hang_s:
+        wait_ms = layout.streams.wait_ms
+        raise UsageError(f"streams.wait_ms is {wait_ms:g}, and hang_s {config.hang_s:g}: let requests wait for less")
