@@ -189,6 +189,7 @@ class Writer:
         self._since = time.monotonic()
         if frames:
             self._connection.framed.send_together(frames)
+        if self._answers.in_flight or frames:
             self._connection.read(self._answers.handle)
         if self._answers.end is not None or (frames and not self._connection.framed.is_open):
             self._check_open()
