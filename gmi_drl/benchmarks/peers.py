@@ -32,6 +32,7 @@ class Update:
         return_mean: Mean return of recent episodes; None before one has ended.
         episodes: The number of these episodes; None if the library does not give it.
         cores_s: Seconds since the machine's boot for which the driver's cores were busy.
+        cpu_s: CPU seconds of the driver's process so far, all its threads together.
     """
 
     env_steps: int
@@ -39,20 +40,30 @@ class Update:
     return_mean: float | None
     episodes: int | None = None
     cores_s: float = 0.0
+    cpu_s: float = 0.0
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:
     """Why this peer cannot run here, with the remedy; None if it can."""
     if not _driver(peer, driver).is_file():
         return f"{_driver(peer, driver)} is missing: run it from a checkout of the repository"
-    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
-        return f"the virtual environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
-    return None
+    return _no_environment(peer)
 
 
 def packages(peer: str) -> list[str]:
     """The packages that are pinned in the virtual environment of a peer."""
     return [line for line in _requirements(peer).read_text().splitlines() if line and not line.startswith("#")]
+
+
+def python(peer: str) -> Path:
+    """The interpreter of a peer's virtual environment.
+
+    Raises:
+        MachineError: if it is missing or old.
+    """
+    if missing := _no_environment(peer):
+        raise MachineError(missing)
+    return _ready(peer).parent / "bin" / "python"
 
 
 def train(
@@ -74,9 +85,8 @@ def train(
     """
     if missing := obstacle(peer, driver):
         raise MachineError(missing)
-    python = _ready(peer).parent / "bin" / "python"
     sizes = ["--num-env", num_env, "--threads", threads, "--seconds", seconds]
-    line = [str(part) for part in (python, _driver(peer, driver), *sizes, *more)]
+    line = [str(part) for part in (python(peer), _driver(peer, driver), *sizes, *more)]
     parent, cores = os.getpid(), allowed_cores()
 
     def bind() -> None:
@@ -117,6 +127,12 @@ def speed(updates: list[Update], warm_up: int) -> float:
         raise GmiError(f"{len(updates)} updates, {warm_up} of them warm-up, leave none to measure: give more time")
     first, last = updates[warm_up - 1], updates[-1]
     return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
+
+
+def _no_environment(peer: str) -> str | None:
+    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
+        return f"the virtual environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
+    return None
 
 
 def _driver(peer: str, driver: str | None) -> Path:

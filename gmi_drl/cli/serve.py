@@ -17,6 +17,8 @@ from gmi_drl.cli.options import (
     use_simulator,
 )
 from gmi_drl.cli.output import console, plain_table, print_json, say
+from gmi_drl.cli.replay.calls import token_of, token_option
+from gmi_drl.errors import UsageError
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -48,6 +50,12 @@ SHOWN = 16
     metavar="FOLDER",
     help="Write observations, actions and rewards of all GMIs to this new folder: safetensors files, a dataset.",
 )
+@click.option(
+    "--into",
+    metavar="HOST:PORT/TABLE",
+    help="Send observations, actions and rewards of all GMIs into a table of a replay server.",
+)
+@token_option
 @launcher_option
 @apply_mig_option
 @simulator_option
@@ -60,6 +68,8 @@ def serve(
     backend: str | None,
     launcher: str,
     experience: Path | None,
+    into: str | None,
+    token_file: Path | None,
     simulator_python: str | None,
     format: str,
     **options: Any,
@@ -81,6 +91,8 @@ def serve(
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG, template_for
 
+    if token_file is not None and into is None:
+        raise UsageError("--token-file is the token of the replay server of --into: name it, or leave it out")
     folder = RunFolder(run)
     trained, config = folder.read_setup()
     task = require_policy(folder, trained, config)
@@ -88,7 +100,8 @@ def serve(
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        chosen = make_layout(task, num_env or usual_num_env(task_spec(task, config.task)), gmis_per_gpu, TCG)
+        count = num_env or usual_num_env(task_spec(task, config.task))
+        chosen = make_layout(task, count, gmis_per_gpu, TCG, played=config.task)
     chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
     check_apply_mig(chosen, options["apply_mig"])
@@ -96,16 +109,20 @@ def serve(
     if launcher == LOCAL:
         warn_physics(chosen, config)
         require_room(chosen, config, task_spec(task, config.task), this_node(), tell=say)
+    sent = {"into": into, "token": token_of(token_file)} if into is not None else {}
     announce = partial(_announce, chosen, is_usual=layout is None and num_env is None)
     try:
         with supervisors_for(launcher, chosen) as agents:
-            served = launch(chosen, folder, supervisors=agents, experience=experience, on_start=announce, **options)
+            options |= {"experience": experience, "on_start": announce, **sent}
+            served = launch(chosen, folder, supervisors=agents, **options)
     except EndedAtOnce:
         say("gmi-drl: ended at once")
         raise
     _report(served, folder, task, format)
     if experience is not None and format == "table":
         say(f"Wrote {experience}. Read it with gmi_drl.replay.ExperienceDataset({str(experience)!r}).")
+    if into is not None and format == "table":
+        say(f"Sent to {into}.")
     if served.signal is not None:
         raise SystemExit(128 + served.signal)
 
@@ -119,7 +136,7 @@ def _announce(layout: "Layout", *, is_usual: bool) -> None:
 
 def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
     """Print speed and episodes, of all GMIs together and of each."""
-    from gmi_drl.cli.live import usage_text
+    from gmi_drl.cli.live_table import usage_text
 
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
     returns = sum(gmi.return_sum for gmi in served.gmis.values())

@@ -17,7 +17,8 @@ RUNS = Path("runs")
 @click.option("--runs-dir", type=click.Path(path_type=Path), help=f"The folder that holds the runs.  [default: {RUNS}]")
 @format_option
 def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
-    """Show the state of a RUN, or of all runs in the runs folder."""
+    """Show the state of a RUN, or of all runs in the runs folder, and of your replay servers on this machine."""
+    from gmi_drl.cli.replay.show import own_servers, print_servers
     from gmi_drl.run.folder import RunFolder
 
     if run is not None and runs_dir is not None:
@@ -29,12 +30,18 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
     else:
         folders = sorted((file.parent for file in where.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime)
     rows = [_describe(RunFolder(folder)) for folder in folders]
+    servers, silent = own_servers() if run is None else ({}, {})
     if format == "json":
-        print_json("status", {"runs": rows})
-    elif not rows:
-        console().print(f"No runs in {where}. Start one with: gmi-drl train")
-    else:
+        print_json("status", {"runs": rows, "replay_servers": servers, "silent_replay_servers": silent})
+        return
+    if rows:
         _print(rows)
+    else:
+        console().print(f"No runs in {where}. Start one with: gmi-drl train")
+    if servers:
+        print_servers(servers)
+    for address, why in silent.items():
+        console().print(f"replay server {address} tells nothing: {why}", markup=False)
 
 
 def _describe(folder: Any) -> dict[str, Any]:

@@ -14,7 +14,11 @@ from typing import NoReturn
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.files import load_yaml
+from gmi_drl.gmi.claims import claim, claims_folder, locked
 from gmi_drl.roles.main import die_with
+
+CLAIM = "replay-"
+"""Before the address, in the name of the lock that a server holds."""
 
 END_S = 600.0
 """Seconds for a server to write its last checkpoint."""
@@ -75,6 +79,16 @@ def serve_tables(options: ReplayOptions, token: str | None, tell: Callable[[str]
         for child in children:
             tell(child.address())
         raise GmiError(f"replay server {_first_end(children)} of {shards} has ended: see above")
+
+
+def running_servers() -> list[str]:
+    """The addresses of this user's servers on this machine that `gmi-drl replay serve` has started."""
+    found = []
+    for path in sorted(claims_folder().glob(f"{CLAIM}*")):
+        with suppress(OSError):
+            if locked(path):
+                found.append(path.name[len(CLAIM) :])
+    return found
 
 
 class _Shard:
@@ -142,7 +156,9 @@ def _serve(options: ReplayOptions, shard: int, token: str | None, tell: Callable
     made = load_yaml(ReplayTables, Path(options.tables)).make()
     folder = Path(options.checkpoints) if options.checkpoints else None
     restored = Path(options.restore) if options.restore else None
-    with Server(made, options.port, options.host, token, folder, shard, options.shards, restored) as server:
+    serving = Server(made, options.port, options.host, token, folder, shard, options.shards, restored)
+    with ExitStack() as held, serving as server:
+        held.enter_context(claim([f"{CLAIM}{server.address}"], "gmi-drl replay serve"))
         tell(server.address)
         try:
             while not server.wait(options.checkpoint_every):

@@ -25,6 +25,7 @@ from gmi_drl.layout.waits import waits_of
 from gmi_drl.replay.files.index import SHARD_BYTES, GMIExperience, sizes_of, step_bytes
 from gmi_drl.replay.files.writer import ExperienceWriter, write_experience
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
+from gmi_drl.roles.replay.sink import TableSink
 from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
 from gmi_drl.roles.serving.player import load_agent, load_newest_learner, require_policy
@@ -108,6 +109,8 @@ def serve(
     apply_mig: bool = False,
     supervisors: SupervisorStarter | None = None,
     experience: Path | None = None,
+    into: str | None = None,
+    token: str | None = None,
     on_start: Callable[[], None] = lambda: None,
 ) -> Served:
     """Run the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
@@ -125,12 +128,15 @@ def serve(
         apply_mig: Make the MIG instances that the layout wants, and restore afterwards what was there.
         supervisors: Starts the supervisors of the layout's nodes; None for a layout of this machine.
         experience: A new folder for what all GMIs see, do and get; see `replay.files`.
+        into: `HOST:PORT/TABLE` of a replay server that gets it; see `TableSink`.
+        token: Of that server.
         on_start: Called when the devices are cut and the GMIs have been started.
 
     Raises:
         UsageError: if the layout is not for serving or has another task, the run has no policy of our networks, its
-            settings are not for the layout's devices, or the folder for experience is not empty or the GMIs cannot
-            write into it.
+            settings are not for the layout's devices, the folder for experience is not empty or the GMIs cannot
+            write into it, or the table has other fields.
+        ServerLostError: if there is no replay server for `into`.
         MachineError: if the disk has no room for the experience.
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
         GmiError: if a GMI fails; the message names it and has the end of its log.
@@ -148,6 +154,9 @@ def serve(
     params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
     spec = task_spec(task, config.task)
     require_whole_worlds(layout, spec)
+    if into is not None:
+        _check_table(into, token, layout, spec, experience)
+        params |= {"into": into, "token": token}
     with _folder_with_policy(run, spec, config) as (folder, iteration), stop_on_signals() as request:
         job = Job(layout, config, folder, roles, config.learner.bucket_bytes(spec))
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
@@ -182,12 +191,24 @@ def require_one_machine(experience: Path | None, *, is_local: bool) -> None:
         )
 
 
+def _check_table(into: str, token: str | None, layout: Layout, spec: TaskSpec, experience: Path | None) -> None:
+    """Raise before anything is started unless GMIs can write into a table."""
+    if experience is not None:
+        raise UsageError(f"experience goes to {experience} or to {into}: give one of them")
+    _require_whole_gmis(into, layout)
+    TableSink(into, spec, layout.num_env, token).close()
+
+
+def _require_whole_gmis(where: object, layout: Layout) -> None:
+    if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
+        raise UsageError(f"{where}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
+
+
 def _writing(
     folder: Path, layout: Layout, spec: TaskSpec, steps: int, facts: Mapping[str, Any]
 ) -> AbstractContextManager[ExperienceWriter]:
     """See `write_experience`; errors are raised before anything is started."""
-    if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
-        raise UsageError(f"{folder}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
+    _require_whole_gmis(folder, layout)
     sizes = {"task": spec.name, **sizes_of(spec)}
     gmis = {
         gmi.id: GMIExperience(num_env=gmi.num_env, seed=serving_seed(facts["seed"], gmi.id), shards=())

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -220,10 +221,10 @@ class Contents:
         self.limiter.counters.deletes -= len(slots)
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
-        records = self.items.records.index_select(0, slots)
+        records = self.items.read(slots)
         self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
         self.limiter.counters.deletes += len(slots)
-        self._sampled_and_gone += int((records[:, TIMES] > 0).sum())
+        self._sampled_and_gone += int(np.count_nonzero(records.numpy()[:, TIMES]))
         self.items.delete(slots)
         self.remover.deleted(slots)
         if self.stale:

@@ -11,6 +11,7 @@ import sys
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -164,6 +165,8 @@ class Lease:
     layout: ClassVar[struct.Struct] = struct.Struct("<QQQ")
 
 
+_IN_NUMPY = {torch.int64: np.int64, torch.float64: np.float64}
+
 Word = TypeVar("Word", Steps, Items, Sample, Samples, Keys, Number, Lease)
 
 
@@ -171,7 +174,7 @@ def write(word: Any, *arrays: Tensor) -> list[bytes | memoryview]:
     """The pieces of a message: the struct, then arrays of 8-byte numbers on the CPU."""
     return [
         word.layout.pack(*vars(word).values()),
-        *(array.contiguous().numpy().view("u1").data.cast("B") for array in arrays if array.numel()),
+        *(np.ascontiguousarray(array.numpy()).data.cast("B") for array in arrays if array.numel()),
     ]
 
 
@@ -202,10 +205,8 @@ def arrays(rest: memoryview, *shapes: tuple[tuple[int, ...], torch.dtype]) -> li
         raise WordError(f"{len(rest)} bytes of numbers came where {8 * sum(sizes)} were expected")
     whole, parts, start = bytearray(rest), [], 0
     for size, (shape, dtype) in zip(sizes, shapes, strict=True):
-        part = (
-            torch.frombuffer(whole, dtype=dtype, count=size, offset=8 * start) if size else torch.empty(0, dtype=dtype)
-        )
-        parts.append(part.view(shape))
+        part = np.frombuffer(whole, _IN_NUMPY[dtype], size, 8 * start) if size else np.empty(0, _IN_NUMPY[dtype])
+        parts.append(torch.from_numpy(part.reshape(shape)))
         start += size
     return parts
 

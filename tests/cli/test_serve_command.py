@@ -9,6 +9,12 @@ from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
 from gmi_drl.replay import ExperienceDataset
+from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.limiters import MinSize
+from gmi_drl.replay.selectors import Fifo
+from gmi_drl.replay.server.server import Server
+from gmi_drl.replay.storage import make_storage
+from gmi_drl.replay.table import Table
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TCG, template_for
 from gmi_drl.workload import TASK_SPECS
@@ -70,6 +76,21 @@ def test_experience_is_written_and_told_where(command_line, run, tmp_path):
     code, out, err = command_line(*serve[:-1], "elsewhere", "--launcher", "ray")
     assert (code, out) == (2, "") and "GMIs of a cluster cannot write experience" in err
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_experience_goes_into_a_table_of_a_replay_server(command_line, run):
+    seen = Signature([Field("obs", (24,)), Field("action", (3,)), Field("reward")])
+    storage = make_storage(seen, 1000, longest=2)
+    options = {"sampler": Fifo(), "remover": Fifo(), "max_size": 500, "limiter": MinSize(1), "storage": storage}
+    serve = ("serve", run, "--steps", 30, "--num-env", 4, "--gmis-per-gpu", 1, "--into")
+    with Server([Table("seen", seen, **options)]) as server:
+        code, _, err = command_line(*serve, f"{server.address}/seen")
+        assert code == 0 and err.splitlines()[-1] == f"Sent to {server.address}/seen."
+        assert 4 * 20 < server.tables[0].size <= 4 * 30
+        code, out, err = command_line(*serve, f"{server.address}/sen")
+        assert (code, out) == (2, "") and "did you mean 'seen'" in err and "Serving" not in err
+        code, out, err = command_line(*serve, f"{server.address}/seen", "--experience", "folder")
+        assert (code, out) == (2, "") and "give one of them" in err
 
 
 def test_how_many_environments_are_usual_and_how_that_is_changed_is_said(command_line, run):

@@ -12,6 +12,7 @@ import torch
 from gmi_drl.errors import GmiError
 from gmi_drl.replay import Client
 from gmi_drl.replay.client.connection import ServerLostError
+from tests.replay.servers import servers_of
 
 TABLES = """
 version: 1
@@ -103,7 +104,7 @@ def test_shards_are_sampled_together_and_have_checkpoints_of_their_number(tmp_pa
             insert(client, [number])
         assert [server["tables"]["numbers"]["items"] for server in client.info()] == [3, 3]
         with client.sampler("numbers", 4, max_in_flight=8) as sampler:
-            assert {next(sampler).server for _ in range(8)} == {0, 1}
+            assert servers_of(sampler, {0, 1}) == {0, 1}
         batch = client.sample("numbers", 1)
         assert client.update("numbers", batch.keys, 5.0, server=batch.server) == 1
     assert sorted(path.name for path in (tmp_path / "kept" / "last").iterdir()) == ["shard_0", "shard_1"]
@@ -150,6 +151,8 @@ def test_commands_tell_what_servers_are_at(tmp_path, command_line):
         insert(Client(address), range(3))
         code, out, _ = command_line("replay", "info", address)
         assert code == 0 and "3 of 2,000" in out
+        code, out, _ = command_line("status")
+        assert code == 0 and address in out and "3 of 2,000" in out and "wait" not in out.splitlines()[-1]
         code, _, err = command_line("replay", "checkpoint", address, "--step", 3)
         assert code == 2 and "--checkpoints FOLDER" in err
         secret = tmp_path / "secret"
@@ -162,6 +165,7 @@ def test_commands_tell_what_servers_are_at(tmp_path, command_line):
         assert code == 1 and "is the token right" in err
     with pytest.raises(ServerLostError):
         Client(address).info()
+    assert address not in command_line("status")[1]
     code, _, err = command_line("replay", "serve", tmp_path / "tables.yaml", "--host", "0.0.0.0")
     assert code == 2 and "give a token" in err
     code, _, err = command_line("replay", "serve", tmp_path / "tables.yaml", "--checkpoint-every", 5)

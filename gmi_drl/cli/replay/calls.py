@@ -7,12 +7,11 @@ from typing import Any, TypeVar
 import rich_click as click
 
 from gmi_drl.cli.options import format_option
-from gmi_drl.cli.output import console, plain_table, print_json, say
+from gmi_drl.cli.output import print_json
+from gmi_drl.cli.replay.show import TOKEN_VARIABLE, look, print_servers
 from gmi_drl.errors import UsageError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-
-TOKEN_VARIABLE = "GMI_DRL_REPLAY_TOKEN"
 
 
 def token_option(function: Function) -> Function:
@@ -46,25 +45,12 @@ def token_of(file: Path | None) -> str | None:
 @token_option
 @format_option
 def info(addresses: tuple[str, ...], token_file: Path | None, format: str) -> None:
-    """Show the tables of the servers at ADDRESS (HOST:PORT): items, counts, and who waits for what."""
-    from gmi_drl.replay.client.client import Client
-
-    with Client(addresses, token_of(token_file)) as client:
-        found = client.info()
+    """Show the tables of the servers at ADDRESS (HOST:PORT): items, counts, rates, and who waits for what."""
+    servers = look(addresses, token_of(token_file))
     if format == "json":
-        print_json("replay-info", {"servers": dict(zip(addresses, found, strict=True))})
-        return
-    table = plain_table("server", "table", "items", "inserts", "samples", "waiting")
-    for address, server in zip(addresses, found, strict=True):
-        for name, one in server["tables"].items():
-            waiting = one["waiting_inserts"] + one["waiting_samples"] + one["waiting_blocks"]
-            items = f"{one['items']:,} of {one['max_size']:,}"
-            table.add_row(address, name, items, f"{one['inserts']:,}", f"{one['samples']:,}", str(waiting))
-    console().print(table)
-    for server in found:
-        for name, one in server["tables"].items():
-            if "why" in one:
-                say(f"{name}: {one['why']}")
+        print_json("replay-info", {"servers": servers})
+    else:
+        print_servers(servers)
 
 
 @click.command()

@@ -36,8 +36,8 @@ class PendingItems:
         self.count = self.first_step = 0
         self._block_steps = block_steps
         self._opened = 0
-        self._bases = torch.empty(0, dtype=torch.int64)  # of each held block, the step of its row 0
-        self._begins = torch.empty(0, dtype=torch.int64)  # the first step that was written to it
+        self._bases: list[int] = []  # of each held block, the step of its row 0
+        self._begins: list[int] = []  # the first step that was written to it
         self._pending: dict[tuple[int, int, int], list[Stretches]] = {}
 
     @property
@@ -47,24 +47,27 @@ class PendingItems:
 
     def open_block(self, base: int, step: int) -> None:
         """The next step goes to a new block, whose row 0 is the step `base`."""
-        self._bases = torch.cat((self._bases, torch.tensor([base])))
-        self._begins = torch.cat((self._begins, torch.tensor([step])))
+        self._bases.append(base)
+        self._begins.append(step)
         self._opened += 1
-        self.first_step = int(self._bases[0])
+        self.first_step = self._bases[0]
 
     def forget_full_blocks(self) -> None:
         """Items have steps of the open block only, from now on."""
         self._bases, self._begins = self._bases[-1:], self._begins[-1:]
-        self.first_step = int(self._bases[0])
+        self.first_step = self._bases[0]
 
     def add(self, table: int, first: Tensor, length: Tensor, priority: float | Tensor, version: int) -> None:
         """Note items. Each lies in the block of its last step."""
-        if self.has_full_blocks:
-            held = (torch.searchsorted(self._begins, first + length - 1, right=True) - 1).clamp_(min=0)
+        if not len(first):
+            return
+        if self.has_full_blocks and int(first.numpy().min()) < self._begins[-1]:
+            begins, bases = torch.tensor(self._begins), torch.tensor(self._bases)
+            held = (torch.searchsorted(begins, first + length - 1, right=True) - 1).clamp_(min=0)
             number = self._opened - len(self._bases) + held
-            rows = number * self._block_steps + first - self._bases[held]
+            rows = number * self._block_steps + first - bases[held]
         else:
-            rows = first + ((self._opened - 1) * self._block_steps - self.first_step)
+            rows = first + ((self._opened - 1) * self._block_steps - self._bases[-1])
         priorities = torch.as_tensor(priority, dtype=torch.float64).reshape(-1).expand(len(first))
         key = table, version, first.shape[1]
         self._pending.setdefault(key, []).append((rows, length, priorities))

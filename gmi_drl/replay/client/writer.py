@@ -16,6 +16,8 @@ from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, bytes_of, write
 
+Frames = list[tuple[int, list[bytes | memoryview]]]
+
 AT_ONCE_BYTES, AT_ONCE_ITEMS, AT_ONCE_S = 256 * 1024, 1024, 0.005
 """What is sent as soon as there is so much of it, or it is so old, at the next call."""
 
@@ -58,6 +60,11 @@ class Writer:
         self._since = time.monotonic()
         self._items = PendingItems(storage.block_steps)
         self._answers = Answers()
+
+    @property
+    def storage(self) -> RemoteStorage:
+        """Where the steps go."""
+        return self._storage
 
     @property
     def acknowledged(self) -> int:
@@ -174,25 +181,13 @@ class Writer:
 
     def send(self) -> None:
         """Send what is there, and read what the server has answered. Waits if the network takes no more."""
-        self._connection.check_own()
-        frames: list[tuple[int, list[bytes | memoryview]]] = []
-        if count := self._rows - self._sent:
-            flags, rows = self._flags | IN_PLACE * (self._memory is not None), slice(self._sent, self._rows)
-            frames.append((STEPS, write(Steps(self._storage.number, count, flags, self.timeout_s))))
-            if self._memory is None:
-                frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
-            self._sent, self._flags = self._rows, 0
+        self._since = time.monotonic()
+        frames = self._steps()
         for table, version, tensors in self._items.take():
             request = self._connection.next_request()
             frames.append((ITEMS, self._items.message(request, table, version, self.timeout_s, tensors)))
             self._answers.sent(request, len(tensors[0]))
-        self._since = time.monotonic()
-        if frames:
-            self._connection.framed.send_together(frames)
-        if self._answers.in_flight or frames:
-            self._connection.read(self._answers.handle)
-        if self._answers.end is not None or (frames and not self._connection.framed.is_open):
-            self._check_open()
+        self._send(frames)
 
     def close(self, timeout_s: float = WAIT_S) -> None:
         """Flush, and end the connection."""
@@ -214,20 +209,44 @@ class Writer:
         """Raise unless items `[n, columns]` have steps that are there. Few operations: it is done for each call."""
         if not len(first):
             return
+        numbers = first.numpy()  # its calls cost a fraction of torch's
         if isinstance(length, int):
-            shortest, longest, end = length, length, int(first.max()) + length
+            shortest, longest, end = length, length, int(numbers.max()) + length
         else:
-            shortest, longest, end = int(length.min()), int(length.max()), int((first + length).max())
+            lengths = length.numpy()
+            shortest, longest, end = int(lengths.min()), int(lengths.max()), int((numbers + lengths).max())
         oldest, most = max(self._items.first_step, self._episode), self._storage.longest
-        if shortest < 1 or longest > most or end > self.step or int(first.min()) < oldest:
+        if shortest < 1 or longest > most or end > self.step or int(numbers.min()) < oldest:
             text = f"items have 1 to {most} steps, of those from {oldest} to {self.step - 1}"
             raise UsageError(f"table {table}: {text}: make them before older steps are gone")
 
     def _send_if_due(self) -> None:
-        pending = (self._rows - self._sent) * self._storage.signature.step_bytes
-        is_due = pending >= AT_ONCE_BYTES or self._items.count >= AT_ONCE_ITEMS
-        if is_due or time.monotonic() - self._since > AT_ONCE_S:
+        """Send what is due. Steps may go before their items, which then need fewer messages."""
+        if self._items.count >= AT_ONCE_ITEMS or time.monotonic() - self._since > AT_ONCE_S:
             self.send()
+        elif (self._rows - self._sent) * self._storage.signature.step_bytes >= AT_ONCE_BYTES and self._memory is None:
+            self._send(self._steps())
+
+    def _steps(self) -> Frames:
+        """What is there of steps: a message, and a frame for each column unless they lie in shared memory."""
+        count, rows = self._rows - self._sent, slice(self._sent, self._rows)
+        if not count:
+            return []
+        flags = self._flags | IN_PLACE * (self._memory is not None)
+        frames: Frames = [(STEPS, write(Steps(self._storage.number, count, flags, self.timeout_s)))]
+        if self._memory is None:
+            frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
+        self._sent, self._flags = self._rows, 0
+        return frames
+
+    def _send(self, frames: Frames) -> None:
+        self._connection.check_own()
+        if frames:
+            self._connection.framed.send_together(frames)
+        if frames or self._answers.in_flight:
+            self._connection.read(self._answers.handle)
+        if self._answers.end is not None or (frames and not self._connection.framed.is_open):
+            self._check_open()
 
     def _open_block(self) -> None:
         """Go on where the server does: in a new block, behind a copy of the steps that coming items may need."""

@@ -4,8 +4,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from torch import Tensor
-
 from gmi_drl.comm.links.framing import DATA, FramedConnection
 from gmi_drl.errors import GmiError
 from gmi_drl.replay.rows import Rows
@@ -48,10 +46,10 @@ class Connection:
         self._when_arrived: Callable[[], None] | None = None
         self._spare: dict[tuple[object, ...], list[Rows]] = {}
         self._lent: list[tuple[tuple[object, ...], Rows]] = []
-        self._held: list[tuple[Storage, Tensor]] = []
+        self._held: list[tuple[Storage, int]] = []
         self._taken = 0
         self.lease_word: memoryview | None = None
-        self._leases: dict[int, tuple[Storage, Tensor, float]] = {}
+        self._leases: dict[int, tuple[Storage, int, float]] = {}
         self._tickets = 0
 
     def storage(self, number: int) -> Storage:
@@ -109,16 +107,14 @@ class Connection:
         self.framed.send_together(frames)
         self.flushed()
 
-    def hold(self, storage: Storage, blocks: Tensor) -> None:
-        """Keep blocks from being written over until all is sent."""
-        storage.blocks.hold(blocks)
-        self._held.append((storage, blocks))
+    def hold(self, storage: Storage, reading: int) -> None:
+        """End a reading of a storage when all is sent."""
+        self._held.append((storage, reading))
 
-    def lend(self, storage: Storage, blocks: Tensor) -> int:
-        """Keep blocks from being written over until the client has read them. Returns a ticket for `give_back`."""
-        storage.blocks.hold(blocks)
+    def lend(self, storage: Storage, reading: int) -> int:
+        """End a reading of a storage when the client has read what it is told. Returns a ticket for `give_back`."""
         self._tickets += 1
-        self._leases[self._tickets] = storage, blocks, time.monotonic()
+        self._leases[self._tickets] = storage, reading, time.monotonic()
         return self._tickets
 
     def give_back(self, ticket: int) -> None:
@@ -136,8 +132,8 @@ class Connection:
 
     def _end_lease(self, ticket: int) -> None:
         if ticket in self._leases:
-            storage, blocks, _ = self._leases.pop(ticket)
-            storage.blocks.release(blocks)
+            storage, reading, _ = self._leases.pop(ticket)
+            storage.end_reading(reading)
 
     def flushed(self) -> None:
         """See what the client has taken: buffers and blocks of what is sent are free again."""
@@ -170,8 +166,8 @@ class Connection:
         self.parked = self._when_arrived = None
 
     def _release(self) -> None:
-        for storage, blocks in self._held:
-            storage.blocks.release(blocks)
+        for storage, reading in self._held:
+            storage.end_reading(reading)
         self._held.clear()
 
 

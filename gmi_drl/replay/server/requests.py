@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.batch import Selection
 from gmi_drl.replay.items import STRETCHES, first_steps, lengths
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
@@ -236,24 +237,32 @@ class SampleRequest:
             if not count:
                 return False
         newer_than = None if word.newer_than < 0 else word.newer_than
+        is_distinct = bool(word.flags & DISTINCT)
         try:
-            is_distinct = bool(word.flags & DISTINCT)
-            with table.selected(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0) as selection:
-                records, ticket = selection.records, -1
-                if word.flags & PLACES and not table.contents.max_times_sampled:
-                    blocks = table.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten()
-                    data, longest = list[list[memoryview]](), 0
-                    ticket = self._connection.lend(table.storage, blocks)
-                else:
-                    data, longest = self._data(records)
+            selection = table.select(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0)
+            self._send(selection)
         except ReplayTimeoutError:
             return False
         except Exception as error:
             self._connection.send_error(word.request, error)
-            return True
-        head = Samples(word.request, count, longest, selection.table_size, ticket)
-        self._connection.send_rows(SAMPLES, write(head, selection.probabilities, records), data)
         return True
+
+    def _send(self, selection: Selection) -> None:
+        """Send the rows of a selection, or tell where they are. Nobody writes over them until they are read."""
+        table, word, is_kept = self._table, self._word, False
+        try:
+            if word.flags & PLACES and not table.contents.max_times_sampled:
+                data, longest, is_kept = list[list[memoryview]](), 0, True
+                ticket = self._connection.lend(table.storage, selection.ticket)
+            else:
+                (data, longest, is_kept), ticket = self._data(selection.records), -1
+                if is_kept:
+                    self._connection.hold(table.storage, selection.ticket)
+        finally:
+            if not is_kept:
+                table.storage.end_reading(selection.ticket)
+        head = Samples(word.request, len(selection.records), longest, selection.table_size, ticket)
+        self._connection.send_rows(SAMPLES, write(head, selection.probabilities, selection.records), data)
 
     def expire(self) -> None:
         """Tell what is missing."""
@@ -269,8 +278,8 @@ class SampleRequest:
         longest = self._table.contents.longest
         return max(1, min(SAMPLES_AT_ONCE, self._of_records, DATA_BYTES // (self._row_bytes * longest)))
 
-    def _data(self, records: torch.Tensor) -> tuple[list[list[memoryview]], int]:
-        """The rows of the items, for each column in pieces, and the longest item's steps."""
+    def _data(self, records: torch.Tensor) -> tuple[list[list[memoryview]], int, bool]:
+        """The rows of the items, for each column in pieces, the longest item's steps, and whether it is no copy."""
         table, count = self._table, len(records)
         stretches = records[:, STRETCHES:]
         steps = lengths(stretches)
@@ -278,12 +287,12 @@ class SampleRequest:
         smallest = min(table.signature.row_bytes(name) for name in self._columns)
         is_even = table.storage.longest == 1 or int(steps.min()) == longest
         if table.storage.is_direct and is_even and smallest * longest >= UNCOPIED_BYTES:
-            self._connection.hold(table.storage, table.storage.blocks.block_of(first_steps(stretches)).flatten())
-            return [_pieces(table.storage, name, first_steps(stretches), longest) for name in self._columns], longest
+            first = first_steps(stretches)
+            return [_pieces(table.storage, name, first, longest) for name in self._columns], longest, True
         key = (id(table), count, longest, self._columns)
         out = self._connection.buffer(key, _rows_of(table, count, longest, self._columns))
         table.gather(records, self._columns, out)
-        return [[bytes_of(out.words[name])] for name in self._columns], longest
+        return [[bytes_of(out.words[name])] for name in self._columns], longest, False
 
 
 def check_shared(connection: "Connection", storage: Storage) -> None:
@@ -298,13 +307,18 @@ def _places(stream: Stream, storage: Storage, rows: torch.Tensor, length: torch.
     Raises:
         WordError: if one is not in a block that the stream holds.
     """
-    held, size = stream.held, storage.blocks.block_steps
+    held, size, numbers = stream.held, storage.blocks.block_steps, rows.numpy()
+    if held and numbers.min() >= (row := (stream.opened - 1) * size):  # as a rule all are in the open block
+        (begin, written), steps = held[-1], length.numpy()
+        most = max(steps.max(), numbers.max() - row)  # a sum of larger ones may overflow
+        if steps.min() >= 1 and most <= written and (numbers + steps).max() <= row + written:
+            return torch.from_numpy(numbers + (begin - row))
     first = stream.opened - len(held)
     number = torch.div(rows, size, rounding_mode="floor") - first
     inside = number.clamp(0, max(0, len(held) - 1))
-    begins, written = torch.tensor(held or [(0, 0)]).unbind(1)
+    begins, ends = torch.tensor(held or [(0, 0)]).unbind(1)
     offsets = rows - (inside + first) * size
-    is_right = (inside == number) & (length >= 1) & (length <= size) & (offsets + length <= written[inside])
+    is_right = (inside == number) & (length >= 1) & (length <= size) & (offsets + length <= ends[inside])
     if not bool(is_right.all()):
         raise WordError(f"an item has rows that are not in the {len(held)} blocks that this client writes")
     return begins[inside] + offsets

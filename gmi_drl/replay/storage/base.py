@@ -44,6 +44,8 @@ class Storage:
     is_direct: ClassVar[bool] = True
     """Whether `rows` are all there is: who holds a block may write to them."""
 
+    block_bytes: ClassVar[int] = BLOCK_BYTES
+
     def __init__(
         self,
         signature: Signature,
@@ -64,7 +66,7 @@ class Storage:
 
     def _divide(self, steps: int, fewest_blocks: int) -> Blocks:
         """Blocks for so many steps at least."""
-        block_steps = steps_of_block(self.signature, steps, self.longest, fewest_blocks)
+        block_steps = steps_of_block(self.signature, steps, self.longest, fewest_blocks, self.block_bytes)
         return Blocks(-(-steps // block_steps), block_steps)
 
     def _allocate(self) -> dict[str, Tensor]:
@@ -82,8 +84,12 @@ class Storage:
             first: Place of the first one.
             fields: `[n, *shape]` for each field that is written, on any device.
         """
+        arrays = self.rows.arrays
         for name, value in fields.items():
-            self.rows.fields[name][first : first + len(value)].copy_(value)
+            if name in arrays and value.device.type == "cpu":
+                arrays[name][first : first + len(value)] = value.numpy()
+            else:
+                self.rows.fields[name][first : first + len(value)].copy_(value)
 
     def copy(self, source: int, target: int, count: int) -> None:
         """Copy steps to another place."""
@@ -172,7 +178,13 @@ class Storage:
         """Free what is not freed with the object."""
 
 
-def steps_of_block(signature: Signature, steps: int, longest: int, fewest_blocks: int = FEWEST_BLOCKS) -> int:
-    """Steps of a block: 256 KiB, or less where there would be few blocks, but 8 of the longest items."""
-    by_bytes = min(BLOCK_BYTES // signature.step_bytes, steps // fewest_blocks)
+def steps_of_block(
+    signature: Signature,
+    steps: int,
+    longest: int,
+    fewest_blocks: int = FEWEST_BLOCKS,
+    block_bytes: int = BLOCK_BYTES,
+) -> int:
+    """Steps of a block: so many bytes, or less where there would be few blocks, but 8 of the longest items."""
+    by_bytes = min(block_bytes // signature.step_bytes, steps // fewest_blocks)
     return max(by_bytes, ITEMS_PER_BLOCK * longest)

@@ -29,6 +29,7 @@ class CodecStorage(Storage):
     """
 
     is_direct: ClassVar[bool] = False
+    block_bytes: ClassVar[int] = 256 * 1024  # a gather decodes whole blocks
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from gmi_drl.replay.files.shards import ShardFiles
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.open_tasks import open_task
+from gmi_drl.roles.replay.sink import TableSink
 from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
 from gmi_drl.roles.serving.player import load_agent
@@ -29,12 +30,19 @@ class Server(DRL_role):
     """Serves the policy of its run folder, in blocks of steps, when all GMIs are ready."""
 
     def GMI_run(
-        self, steps: int, seed: int, stochastic: bool, experience: str | None = None, shard_bytes: int = 0
+        self,
+        steps: int,
+        seed: int,
+        stochastic: bool,
+        experience: str | None = None,
+        shard_bytes: int = 0,
+        into: str | None = None,
+        token: str | None = None,
     ) -> dict[str, Any]:
         """Serve `steps` control steps, or until the launcher sends `Stop`. Returns sums and times.
 
         GMI i has the same environments and noise as `gmi-drl play --seed SEED+i`. With a folder `experience`, record
-        there, in shards of about `shard_bytes`.
+        there, in shards of about `shard_bytes`; with `into`, a table of a replay server and its token, send there.
         """
         config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
@@ -42,6 +50,9 @@ class Server(DRL_role):
         agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
         noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
         recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
+        if into is not None:
+            sink = TableSink(into, task.spec, task.num_env, token)
+            recorder = Recorder(task, min(config.learner.horizon, steps), sink)
         service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
         self.mgr.launcher.deliver(Ready())
         return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)

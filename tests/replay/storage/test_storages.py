@@ -85,7 +85,7 @@ def test_steps_are_copied_to_another_place(storage):
 def test_blocks_have_8_of_the_longest_items_at_least():
     assert make_storage(NUMBERED, 100, longest=50).blocks.block_steps == 400
     assert make_storage(NUMBERED, 160).blocks.block_steps == 10
-    assert make_storage(NUMBERED, 10**7 // 8).blocks.block_steps == 256 * 1024 // 8
+    assert make_storage(NUMBERED, 2**25 // 8).blocks.block_steps == 2**20 // 8
 
 
 def test_another_mapping_of_shared_memory_sees_the_rows():
