@@ -243,6 +243,7 @@ class Writer:
         self._connection.check_own()
         if frames:
             self._connection.framed.send_together(frames)
+        if frames or self._answers.in_flight:
             self._connection.read(self._answers.handle)
         if self._answers.end is not None or (frames and not self._connection.framed.is_open):
             self._check_open()

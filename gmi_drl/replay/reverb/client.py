@@ -159,7 +159,7 @@ class Client:
                     continue
                 if len({len(column) if column.ndim else -1 for column in columns}) != 1 or not columns[0].ndim:
                     raise ValueError("Can't split non timestep trajectory into timesteps.")
-                steps = [[column[step] for column in columns] for step in range(len(columns[0]))]
+                steps = [[column[step, ...] for column in columns] for step in range(len(columns[0]))]
                 yield [
                     ReplaySample(info, step if signature is None else unflatten_as(signature, step)) for step in steps
                 ]

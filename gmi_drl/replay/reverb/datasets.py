@@ -161,7 +161,7 @@ class TimestepDataset(TrajectoryDataset):
                 if len({column.shape[:1] for column in columns}) != 1 or not columns[0].ndim:
                     raise ValueError("Can't split non timestep trajectory into timesteps.")
                 for step in range(len(columns[0])):
-                    yield ReplaySample(info, self.checked([column[step] for column in columns]))
+                    yield ReplaySample(info, self.checked([column[step, ...] for column in columns]))
 
 
 class Batches(IterableDataset[ReplaySample]):
@@ -193,12 +193,12 @@ class Batches(IterableDataset[ReplaySample]):
             yield ReplaySample(info, map_structure(lambda *leaves: torch.stack(leaves), *(one.data for one in waiting)))
 
 
-def tensor_of(array: Any) -> Any:
-    """An array as a tensor of its own; one of texts as it is."""
-    array = np.asarray(array)
+def tensor_of(array: Array) -> Any:
+    """An array as a tensor, uint64 as int64; one of texts as it is."""
     if array.dtype.kind in "SU":
         return array
-    return torch.from_numpy(np.array(array.view(np.int64) if array.dtype == np.uint64 else array))
+    array = np.require(array, requirements="C")
+    return torch.from_numpy(array.view(np.int64) if array.dtype == np.uint64 else array)
 
 
 def _shapes(dtypes: Nest, shapes: Nest) -> list[Sequence[int | None]]:

@@ -110,6 +110,8 @@ def _column(items: np.ndarray[Any, Any], column: Column, count: int, size: int) 
 def _read(description: bytes) -> tuple[Column, ...]:
     numbers = list(struct.unpack(f"<{len(description) // _INTEGER_BYTES}i", description))
     columns, at = [], 1
+    if numbers[0] < 1:
+        raise ValueError(f"an item has a description of {numbers[0]} columns")
     try:
         for _ in range(numbers[0]):
             code, axes = numbers[at], numbers[at + 1]

@@ -10,16 +10,23 @@ Path = tuple[str | int, ...]
 """Keys and indices from the whole to a leaf."""
 
 
+def is_nest(nest: Nest) -> bool:
+    """Whether it is no leaf."""
+    return isinstance(nest, (dict, list, tuple)) or (hasattr(nest, "keys") and isinstance(nest, Mapping))
+
+
 def flatten(nest: Nest) -> list[Any]:
     """The leaves, in order."""
-    if not isinstance(nest, Mapping | list | tuple):
+    if not is_nest(nest):
         return [nest]
+    if type(nest) is list and not any(map(is_nest, nest)):
+        return nest
     return [leaf for child in _children(nest).values() for leaf in flatten(child)]
 
 
 def flatten_with_path(nest: Nest, path: Path = ()) -> list[tuple[Path, Any]]:
     """The leaves with their paths, in order."""
-    if not isinstance(nest, Mapping | list | tuple):
+    if not is_nest(nest):
         return [(path, nest)]
     return [pair for key, child in _children(nest).items() for pair in flatten_with_path(child, (*path, key))]
 
@@ -59,7 +66,7 @@ def structure_of(nest: Nest) -> Nest:
 
 def union(first: Nest, second: Nest) -> Nest:
     """A structure that has the leaves of both. Leaves of the first stay; a named tuple has no further fields."""
-    if not isinstance(first, Mapping | list | tuple) or not isinstance(second, Mapping | list | tuple):
+    if not is_nest(first) or not is_nest(second):
         return first if first is not None else second
     ours, theirs = _children(first), _children(second)
     merged = {
@@ -78,7 +85,7 @@ def _children(nest: Nest) -> dict[Any, Nest]:
 
 
 def _build(structure: Nest, left: Iterator[Any]) -> Nest:
-    if not isinstance(structure, Mapping | list | tuple):
+    if not is_nest(structure):
         return next(left)
     return _like(structure, {key: _build(child, left) for key, child in _children(structure).items()})
 

@@ -48,7 +48,7 @@ class ReplaySample(NamedTuple):
 
 def items_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array]]]:
     """The items of a batch, one by one, each with its columns."""
-    rows, size = _bytes(batch), batch.table_size
+    rows, size, alike = _bytes(batch), batch.table_size, _arrays_of_alike(batch)
     lengths = (batch.lengths["cell"] * CELL_BYTES).tolist()
     told = zip(
         batch.keys.tolist(),
@@ -58,7 +58,8 @@ def items_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array]]]:
         strict=True,
     )
     for number, (key, probability, priority, times) in enumerate(told):
-        columns = [column[0] for column in arrays_of(rows[number : number + 1, : lengths[number]])]
+        found = alike or arrays_of(rows[number : number + 1, : lengths[number]])
+        columns = [column[number if alike else 0, ...] for column in found]
         yield SampleInfo(key, probability, size, priority, times), columns
 
 
@@ -68,12 +69,8 @@ def columns_of(batch: ServerBatch) -> list[Array]:
     Raises:
         ValueError: if shapes or types differ, with both.
     """
-    rows, lengths = _bytes(batch), batch.lengths["cell"] * CELL_BYTES
-    size = int(lengths[0])
-    ends = rows[:, max(0, size - 4 * CELL_BYTES) : size]
-    text = description_of(rows[0], size)
-    if bool((lengths == size).all()) and _end_alike(rows, ends, text, size):
-        return arrays_of(rows[:, :size])
+    if alike := _arrays_of_alike(batch):
+        return alike
     every = [columns for _, columns in items_of(batch)]
     stacked = []
     for number, column in enumerate(zip(*every, strict=len({len(one) for one in every}) == 1)):
@@ -102,7 +99,13 @@ def _bytes(batch: ServerBatch) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return words.reshape(len(words), -1).view(np.uint8)
 
 
-def _end_alike(rows: Array, ends: Array, text: bytes, size: int) -> bool:
-    """Whether all items end with the same description."""
-    wanted = np.frombuffer(text, dtype=np.uint8)
-    return bool((rows[:, size - len(text) : size] == wanted).all())
+def _arrays_of_alike(batch: ServerBatch) -> list[Array]:
+    """The columns of all items at once, `[B, T, *shape]`, if all have the same description; else none."""
+    rows, lengths = _bytes(batch), batch.lengths["cell"] * CELL_BYTES
+    size = int(lengths[0])
+    if not bool((lengths == size).all()):
+        return []
+    text = np.frombuffer(description_of(rows[0], size), dtype=np.uint8)
+    if not bool((rows[:, size - len(text) : size] == text).all()):
+        return []
+    return arrays_of(rows[:, :size])

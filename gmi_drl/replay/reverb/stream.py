@@ -4,16 +4,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-import numpy as np
 import torch
 
 from gmi_drl.errors import GmiError
-from gmi_drl.replay.client.writer import AT_ONCE_BYTES, AT_ONCE_ITEMS, AT_ONCE_S, Writer
+from gmi_drl.replay.client.writer import AT_ONCE_ITEMS, AT_ONCE_S, Writer
 from gmi_drl.replay.reverb.columns import Cell, TrajectoryColumn
 from gmi_drl.replay.reverb.layout import CELL_BYTES, Column, Run, bound, described
 from gmi_drl.replay.words import LONGEST_WAIT_S
 
 MOST_IN_FLIGHT = 65_536
+MOST_BYTES = 2**20
+"""That are not sent yet."""
+
 _SLACK = 3 * CELL_BYTES
 
 
@@ -51,14 +53,14 @@ class CellStream:
         Raises:
             ValueError: if it has more bytes than a block.
         """
-        bytes_of_description = bound([(len(one.cells[0].array.shape) if one.cells else 1, len(one)) for one in columns])
+        bytes_of_description = bound([(column.cells[0].array.ndim, len(column.cells)) for column in columns])
         self._make_room(columns, bytes_of_description + _SLACK)
-        first, places = self._end, []
         for column in columns:
             for cell in column.cells:
-                place = cell.place if cell.place >= self._block else self._write(cell)
-                first = min(first, place)
-            places.append([cell.place for cell in column.cells])
+                if cell.place < self._block:
+                    self._write(cell)
+        places = [[cell.place for cell in column.cells] for column in columns]
+        first = min(map(min, places))
         first -= first % CELL_BYTES
         end = -(-(self._end + bytes_of_description) // CELL_BYTES) * CELL_BYTES
         text = described([_column(one, at, end) for one, at in zip(columns, places, strict=True)])
@@ -89,14 +91,17 @@ class CellStream:
         self._since = time.monotonic()
 
     def flush(self, timeout_s: float, left: int = 0) -> None:
-        """Send what is there, and wait until all items are in but `left`.
+        """Wait until all items are in but `left`. What may be left is sent when it is due.
 
         Raises:
             ReplayTimeoutError: if they are not in time.
             UsageError: if the server has refused some.
         """
-        self.send()
-        self._writer.flush(timeout_s, left)
+        if self.pending > left:
+            self._writer.send()  # reads what was answered
+        if self.pending > left:
+            self.send()
+            self._writer.flush(timeout_s, left)
 
     def rest(self) -> bool:
         """Forget what was not sent, for another writer to go on. Returns whether one can; else the connection ends.
@@ -119,17 +124,17 @@ class CellStream:
     def _end(self) -> int:
         return self._begin + len(self._data)
 
-    def _write(self, cell: Cell) -> int:
-        array = cell.array
-        self._data += bytes(-self._end % (array.itemsize or 1))
-        cell.place = self._end
-        self._data += array.tobytes()
-        return cell.place
+    def _write(self, cell: Cell) -> None:
+        array, data = cell.array, self._data
+        if behind := (self._begin + len(data)) % (array.itemsize or 1):
+            data += bytes(array.itemsize - behind)
+        cell.place = self._begin + len(data)
+        data += array.tobytes()
 
     def _make_room(self, columns: Sequence[TrajectoryColumn], more: int) -> None:
         """Go on in the next block, unless an item fits into the open one."""
         arrays = [cell for column in columns for cell in column.cells]
-        new = sum(cell.array.nbytes + cell.array.itemsize for cell in arrays if cell.place < self._block)
+        new = sum([cell.array.nbytes + cell.array.itemsize for cell in arrays if cell.place < self._block])
         if self._end - self._block + new + more <= self._block_bytes:
             return
         whole = sum(cell.array.nbytes + cell.array.itemsize for cell in {id(cell): cell for cell in arrays}.values())
@@ -143,15 +148,21 @@ class CellStream:
         self._begin = self._block = self._writer.step * CELL_BYTES
 
     def _send_if_due(self) -> None:
+        """Send if there is much, or the last message is answered: so messages are larger where the server is slow."""
         most = min(AT_ONCE_ITEMS, max(1, self.most_in_flight // 2))
-        if self._count >= most or len(self._data) >= AT_ONCE_BYTES or time.monotonic() - self._since > AT_ONCE_S:
+        if self._count >= most or len(self._data) >= MOST_BYTES:
             self.send()
+        elif time.monotonic() - self._since > AT_ONCE_S:
+            self._writer.send()  # reads what was answered
+            if not self._writer.in_flight:
+                self.send()
 
 
 def _column(column: TrajectoryColumn, places: Sequence[int], end: int) -> Column:
     """How a column is described whose arrays are at these places, of an item that ends there."""
-    if not places:
-        return Column(np.dtype("f4"), (), False, ())
+    cell = column.cells[0]
+    if len(places) == 1:
+        return Column(cell.array.dtype, cell.array.shape, column.is_squeezed, (Run(end - places[0], 0, 1),))
     runs, at = [], 0
     while at < len(places):
         count, stride = 1, 0
@@ -161,5 +172,4 @@ def _column(column: TrajectoryColumn, places: Sequence[int], end: int) -> Column
                 count += 1
         runs.append(Run(end - places[at], stride, count))
         at += count
-    cell = column.cells[0]
     return Column(cell.array.dtype, cell.array.shape, column.is_squeezed, tuple(runs))

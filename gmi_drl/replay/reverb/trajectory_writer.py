@@ -47,6 +47,7 @@ class TrajectoryWriter:
         self._most_in_flight, self._label = most_in_flight, label
         self._columns: dict[Path, ColumnHistory] = {}
         self._structure: Nest = None
+        self._history: Nest = None  # of all columns, until there are others
         self._sizes: dict[Path, int] = {}
         self._is_open = False
         self._stream: CellStream | None = None
@@ -61,7 +62,10 @@ class TrajectoryWriter:
         """
         if not self._columns:
             raise RuntimeError("history cannot be accessed before `append` is called at least once.")
-        return unflatten_as(self._structure, [self._columns[path] for path, _ in flatten_with_path(self._structure)])
+        if self._history is None:
+            paths = [path for path, _ in flatten_with_path(self._structure)]
+            self._history = unflatten_as(self._structure, [self._columns[path] for path in paths])
+        return self._history
 
     @property
     def remembered(self) -> int:
@@ -226,6 +230,7 @@ class TrajectoryWriter:
 
     def _add_columns(self, data: Nest, new: list[Path]) -> None:
         """Begin histories for fields that have come for the first time."""
+        self._history = None
         known, steps = structure_of(data), len(next(iter(self._columns.values()))) if self._columns else 0
         self._structure = union(self._structure, known) if self._columns else known
         for path in new:
