@@ -35,8 +35,10 @@ def run_all(
         core = free.pop()
         command = ["taskset", "-c", str(core), sys.executable, script, "one", *arguments]
         environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
-        line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
-        free.append(core)
+        try:
+            line = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+        finally:
+            free.append(core)
         with file.open("a") as lines:
             lines.write(line)
         print(tell(json.loads(line)), flush=True)

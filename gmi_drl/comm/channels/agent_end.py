@@ -21,6 +21,9 @@ class NewestParameters(Protocol):
     def newest_version(self) -> int | None:
         """Their version; None before the first."""
 
+    def await_first(self) -> None:
+        """Wait for the first version."""
+
     def read_into(self, tensors: Sequence[Tensor]) -> int:
         """Copy them. Returns their version."""
 

@@ -32,6 +32,9 @@ class ReceivedParameters:
         """The version of those that have arrived; None before the first."""
         return self.version
 
+    def await_first(self) -> None:
+        """Do nothing: they come with the first place."""
+
     def read_into(self, tensors: Sequence[Tensor]) -> int:
         """Copy them. Returns their version. A place must have been leased before.
 

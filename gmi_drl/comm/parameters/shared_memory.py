@@ -89,6 +89,10 @@ class Parameters:
         """The number of publications so far."""
         return int(self._words[_COUNT])
 
+    def await_first(self) -> None:
+        """Wait for the first publication, with the errors of `await_published`."""
+        self.await_published(1)
+
     def await_published(self, count: int) -> None:
         """Wait until the number of publications is at least `count`.
 
@@ -116,7 +120,7 @@ class Parameters:
         Raises:
             UsageError: If the tensors do not fit the buffers exactly.
         """
-        self.await_published(1)
+        self.await_first()
         for _ in range(_MOST_READS):
             count = self._words[_COUNT]
             buffer = count % BUFFERS

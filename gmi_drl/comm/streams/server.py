@@ -187,21 +187,16 @@ class StreamServer:
 
     def _has_news(self) -> bool:
         """Note which clients have left, ended or been succeeded. Returns whether those that may post have changed."""
-        self._ended.update(self._notifier.seen_ended(self._living))
+        left = {client for number, client in enumerate(self._clients) if self._word(number, HAS_LEFT)}
+        self._ended.update(self._notifier.seen_ended([client for client in self._living if client not in left]))
         for number, client in enumerate(self._clients):
             if (processes := self._word(number, PROCESSES)) != self._processes[number]:
                 self._processes[number] = processes
                 if processes > 1:
                     self._notifier.watch_successor(client)
                     self._ended.discard(client)
-        before, self._living = (
-            self._living,
-            [
-                client
-                for number, client in enumerate(self._clients)
-                if client not in self._ended and not self._word(number, HAS_LEFT)
-            ],
-        )
+        before = self._living
+        self._living = [client for client in self._clients if client not in self._ended and client not in left]
         return self._living != before
 
     def _await_successor(self) -> None:

@@ -32,7 +32,9 @@ class VersionAtLease:
     version: int | None = None
 
     def update(self, end: AgentEnd) -> None:
-        """See `decoupled.agent.Follower`."""
+        """See `decoupled.agent.Follower`. Waits for the first version, before which nobody can answer."""
+        if self.version is None:
+            end.parameters.await_first()
         self.version = end.parameters.newest_version()
 
 

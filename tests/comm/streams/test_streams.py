@@ -66,6 +66,17 @@ def test_a_server_ends_when_all_clients_have_left():
         assert serve(server) == []
 
 
+@pytest.mark.parametrize("awaits_successors", [False, True])
+def test_a_client_that_has_left_and_ended_before_the_server_looks_has_left(awaits_successors):
+    with ends(sizes_of(clients=((1,),)), hang_s=0.2) as made:
+        server, client = made.server(awaits_successors=awaits_successors), made.client(1)
+        server._notifier.poll_ended([1])
+        client.close()
+        made.end(1)
+        assert server._notifier.poll_ended([1]) == [1]  # one sleep may see both
+        assert serve(server) == []
+
+
 def test_a_server_goes_on_without_a_client_that_has_ended_and_waits_no_more_for_it():
     with ends() as made:
         server, client, _ = made.server(wait_s=60.0), made.client(1), made.client(2)
