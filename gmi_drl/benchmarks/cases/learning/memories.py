@@ -31,7 +31,7 @@ MORE = {
     "reward_scale": 0.1,
 }
 """Chosen on seed 1. The scale decides: values of 100 take the small last layer thousands of steps, and until they fit,
-policies lose at about 150."""
+policies lose at about 150. With 3e-4 an LSTM held 490 on seed 2, and stayed below 120 on seed 3."""
 MEMORY = {"memory_size": 64, "sequence": 16}
 """Sixteen steps tell velocities; a loop of 128 would take the same time for each of its steps."""
 PEER_SECONDS = 1800.0
