@@ -51,7 +51,7 @@ def ask(address: str, nbytes: int, seconds: float) -> None:
     while not updates.is_over:
         for _ in range(CALLS):
             np.copyto(memory, observation)
-            socket.send(memory)
+            socket.send(memory, copy=False)  # it is written again after the answer
             socket.recv()
         done += CALLS
         updates.report(done, None)
