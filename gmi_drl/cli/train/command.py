@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--template",
     metavar="NAME",
-    help="Which roles each GMI has: TCG_EX, decoupled, or one of another package.  [default: TCG_EX]",
+    help="Which roles each GMI has: TCG_EX, decoupled, workers, or one of another package.  [default: TCG_EX]",
 )
 @click.option("--iterations", type=click.IntRange(min=1), help="The total number of iterations.  [default: 500]")
 @click.option(
