@@ -58,4 +58,4 @@ def test_actors_with_and_without_an_agent_train_together(tmp_path):
     for row in rows:
         assert 2 <= row["rows"] <= row["rows_p95"] <= NUM_ENV
         assert 0 < row["answer_p50_s"] <= row["answer_p99_s"]
-        assert row["training_frames_per_second"] > 0
+        assert row["training_samples_per_second"] > 0

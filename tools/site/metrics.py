@@ -37,7 +37,6 @@ PHASE_MEANINGS = {"sim_s": "simulating", "act_s": "acting", "learn_s": "learning
 DECOUPLED = {
     "predictions_per_second": "Actions per second (the paper's PPS)",
     "training_samples_per_second": "Samples learnt from per second (TTOP)",
-    "training_frames_per_second": "The same by SRL's name, FPS: control steps that trainers consume",
     "lag_mean": "Versions that acting policies were behind, mean",
     "lag_max": "The same, most",
     "dropped": "Rollouts that were dropped, by cause",

@@ -94,9 +94,9 @@ class StreamServer:
         while True:
             if waiting := self._waiting():
                 due = self._collect(waiting)
-                order_loads()
                 self._turn = due[-1] + 1
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
+                order_loads()
                 self.wait_s += time.perf_counter() - began
                 return due
             if self._living:

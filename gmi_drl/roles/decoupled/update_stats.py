@@ -137,7 +137,6 @@ class UpdateExchange:
         return {
             "predictions_per_second": (samples + samples / rollouts * sum(dropped.values())) / since_s,
             "training_samples_per_second": samples / since_s,
-            "training_frames_per_second": samples / since_s,
             "lag_mean": sum(report.lags for report in reports) / rollouts,
             "lag_max": max(report.lag_max for report in reports),
             "dropped": dropped,

@@ -17,7 +17,7 @@ def test_inline_with_one_actor_and_one_trainer_gives_the_digest_of_tcg_ex():
         assert digest(workers.learner) == digest(next(direct))
     assert workers.steps == list(range(T)) * 4
     assert workers.asked[ACT] == 4 * T and workers.asked[VALUE] > 0  # some episodes were cut off
-    assert stats.metrics["rows"] == N and stats.metrics["training_frames_per_second"] > 0
+    assert stats.metrics["rows"] == N and stats.metrics["training_samples_per_second"] > 0
 
 
 @pytest.mark.parametrize(
