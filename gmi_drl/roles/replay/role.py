@@ -36,7 +36,8 @@ class Replaying(Holistic):
         layout = self.mgr.layout
         if index["layout"] == layout.digest or len(layout.nodes) > 1:
             return
-        numbers = sorted(int(name.removeprefix("gmi-")) for name in index["parts"] if name.startswith("gmi-"))
+        files = [Path(name).stem for name in index["parts"]]
+        numbers = sorted(int(name.removeprefix("gmi-")) for name in files if name.startswith("gmi-"))
         before = [gmi_id for gmi_id in self.group.members if gmi_id < self.GMI_id]
         first = sum(self.num_env_of(layout.gmis[gmi_id]) for gmi_id in before)
         deal_anew(self.replica.ring, (read_part(saved, f"gmi-{number}") for number in numbers), first)
