@@ -19,13 +19,13 @@ REPLAY = ReplaySettings(size=2000, min_size=100, sampler="prioritized")
 SMALL = SACConfig(hidden=(8,), horizon=4, batch=16, normalise=True, replay=REPLAY)
 
 
-def trained(path, iterations, resume=None, saved=True):
+def trained(path, iterations, resume=None, saved=True, **layout):
     replay = REPLAY.model_copy(update={"saved": saved})
     config = tiny_config(iterations=iterations, learner=SMALL.model_copy(update={"replay": replay}))
     folder = RunFolder(path)
     if resume is None:
         folder.create()
-    return folder, train(resolve(tiny_layout(task="ball_balance"), config, folder), resume=resume)
+    return folder, train(resolve(tiny_layout(task="ball_balance", **layout), config, folder), resume=resume)
 
 
 @two_cores
@@ -44,6 +44,14 @@ def test_two_gmis_learn_alike_and_go_on_bit_identically(tmp_path):
     player = Player(make("ball_balance", num_env=2, seed=0), agent, torch.Generator().manual_seed(0))
     player.step()
     assert agent.iteration == 6 and len(player.running()) == 2
+
+
+@two_cores
+def test_rings_are_dealt_out_anew_to_other_gmis(tmp_path):
+    folder, outcome = trained(tmp_path / "run", 3)
+    trained(tmp_path / "run", 4, resume=outcome.checkpoint, gmis=1, num_env=16)
+    steps = [row["replay_steps"] for row in read_metrics(folder.metrics_file)]
+    assert steps == [16 * (4 * iteration - 1) for iteration in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("saved", [True, False])
