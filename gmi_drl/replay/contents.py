@@ -164,7 +164,7 @@ class Contents:
     def update(self, keys: Tensor, priorities: Tensor) -> int:
         """Give items by their keys other priorities. Returns how many keys are items."""
         slots = self.items.find(keys)
-        if bool((slots < 0).any()):
+        if len(slots) and slots.numpy().min() < 0:
             priorities, slots = priorities[slots >= 0], slots[slots >= 0]
         if len(slots):
             self.set_priorities(slots, priorities)

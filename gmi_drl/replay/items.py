@@ -76,14 +76,15 @@ class Items:
 
     def find(self, keys: Tensor) -> Tensor:
         """The slots of keys, -1 where there is no such item (any more)."""
-        keys = keys.to(torch.int64)
-        slots = keys & _SLOTS
-        inside = slots.clamp(max=self.capacity - 1)
-        return torch.where((self.records[inside, KEY] == keys) & (keys > 0) & (slots == inside), slots, -1)
+        wanted = keys.to(torch.int64).numpy()
+        slots = wanted & _SLOTS
+        inside = np.minimum(slots, self.capacity - 1)
+        is_there = (self._rows[inside, KEY] == wanted) & (wanted > 0) & (slots == inside)
+        return torch.from_numpy(np.where(is_there, slots, -1))
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Note other priorities; of a slot that is there twice the last one."""
-        self.records[slots, PRIORITY] = priorities.view(torch.int64)
+        self._rows[slots.numpy(), PRIORITY] = priorities.numpy().view(np.int64)
 
     def sampled(self, slots: Tensor) -> Tensor:
         """Count a sample of each, of a slot that is there twice two. Returns their records `[n, 3 + columns]`."""

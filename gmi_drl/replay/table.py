@@ -318,7 +318,8 @@ def _checked(priority: float | Tensor, count: int) -> Tensor:
     priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
     if priorities.dim() > 1 or priorities.numel() not in (1, count):
         raise UsageError(f"priorities are {list(priorities.shape)}, the items [{count}]")
-    if not bool(((priorities >= 0) & priorities.isfinite()).all()):
-        bad = priorities[~((priorities >= 0) & priorities.isfinite())].flatten()[0].item()
-        raise UsageError(f"a priority must be a number of 0 or more, not {bad}")
+    values = priorities.numpy()
+    is_right = (values >= 0) & (values < np.inf)
+    if not is_right.all():
+        raise UsageError(f"a priority must be a number of 0 or more, not {values[~is_right].flat[0]}")
     return priorities.expand(count).contiguous()
