@@ -5,7 +5,7 @@ import os
 import stat
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
@@ -128,14 +128,17 @@ def dump_yaml(instance: FileModel) -> str:
     return write_yaml(instance.model_dump(mode="json", exclude_none=True))
 
 
-def write_atomically(path: Path, content: str | bytes) -> None:
+def write_atomically(path: Path, content: str | bytes | Iterable[bytes | memoryview]) -> None:
     """Write a file so that, at any time and after a crash, it is either the old one or the complete new one.
 
-    A symbolic link stays a link, a file keeps its mode, and a special file (`/dev/stdout`) is written, not replaced.
+    Content may come in pieces. A symbolic link stays a link, a file keeps its mode, and a special file (`/dev/stdout`)
+    is written, not replaced.
     """
     data = content.encode() if isinstance(content, str) else content
+    pieces = [data] if isinstance(data, bytes) else data
     if path.exists() and not path.is_file():
-        path.write_bytes(data)
+        with path.open("wb") as special:
+            special.writelines(pieces)
         return
     path = path.resolve() if path.is_symlink() else path  # the link of a `pinned` folder must keep pointing to it
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
@@ -145,7 +148,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
         with open(draft, "wb", opener=lambda name, flags: os.open(name, flags, create_mode)) as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)  # restore bits that the umask removed
-            file.write(data)
+            file.writelines(pieces)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(path)

@@ -6,7 +6,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -225,7 +225,9 @@ def tiny_layout(gmis=2, num_env=8, reduction="MPR-shm", **more):
 def tiny_config(**more):
     """Iterations of a few milliseconds."""
     learner = PPOConfig(horizon=4, epochs=2, minibatches=2)
-    return RunConfig(**({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "learner": learner} | more))
+    return RunConfig(
+        **({"iterations": 4, "checkpoint_every": 2, "hang_s": 60, "writers": (), "learner": learner} | more)
+    )
 
 
 @contextmanager
@@ -288,10 +290,12 @@ def children_of(pid):
     def is_ours(child):
         return child.pid in PIDS or child.status() == psutil.STATUS_ZOMBIE or child.cmdline()[-1:] == [FORKS_GMIS]
 
-    try:
-        return [child for child in psutil.Process(pid).children(recursive=True) if not is_ours(child)]
-    except psutil.NoSuchProcess:
-        return []
+    found = []
+    with suppress(psutil.NoSuchProcess):
+        for child in psutil.Process(pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # this one has ended meanwhile, the others have not
+                found += [] if is_ours(child) else [child]
+    return found
 
 
 @pytest.fixture

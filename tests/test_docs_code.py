@@ -13,7 +13,8 @@ from pages import gmi_drl
 from gmi_drl.cli import cli
 from gmi_drl.files import parse
 from gmi_drl.hardware.cluster import Cluster
-from gmi_drl.layout.layout import Channels, GmiGroup, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GmiGroup, Layout
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"

@@ -25,7 +25,7 @@ from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
-from gmi_drl.roles.decoupled.a3c_replica import make_a3c
+from gmi_drl.roles.decoupled.a3c_learner import make_a3c
 from gmi_drl.roles.dedicated.agent import TrainingAgent
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
 from gmi_drl.roles.dedicated.simulator import TrainingSimulator

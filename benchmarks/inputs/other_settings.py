@@ -26,6 +26,7 @@ RUN = {
     "task.sticky_actions": "0.25",
     "task.channels": "first",
     "task.agent_id": "true",
+    "task.state": "false",
     "task.pad": "true",
 }
 

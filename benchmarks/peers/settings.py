@@ -44,10 +44,10 @@ def read_arguments(description: str | None) -> argparse.Namespace:
 
 
 class Updates:
-    """Prints a line per update; time counts from its making."""
+    """Prints a line per update; time and CPU time count from its making."""
 
     def __init__(self, seconds: float) -> None:
-        self.seconds, self.started = seconds, time.monotonic()
+        self.seconds, self.started, self.started_cpu = seconds, time.monotonic(), time.process_time()
 
     @property
     def is_over(self) -> bool:
@@ -64,7 +64,8 @@ class Updates:
         """
         wall_s = time.monotonic() - self.started
         row = {"env_steps": env_steps, "wall_s": wall_s, "return_mean": return_mean, "episodes": episodes}
-        print(json.dumps(row | {"cores_s": busy_s()}), flush=True)
+        cpu_s = time.process_time() - self.started_cpu
+        print(json.dumps(row | {"cores_s": busy_s(), "cpu_s": cpu_s}), flush=True)
 
 
 def busy_s() -> float:

@@ -60,7 +60,8 @@ def holistic() -> "tuple[Layout, LearnerConfig]":
 def decoupled() -> "tuple[Layout, LearnerConfig]":
     """A layout whose GMI 0 trains on node a and GMI 1 acts there; GMI 2 acts on node b."""
     from gmi_drl.config.learners import A3CConfig
-    from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
+    from gmi_drl.layout.channels import Channels
+    from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 
     trainer = GMI(id=0, roles=("trainer",), num_env=0, cores=(0,))
     near, far = (GMI(id=number, roles=("simulator", "agent"), num_env=8, cores=(0,)) for number in (1, 2))

@@ -57,6 +57,16 @@ class QNetwork(nn.Module):
             return values
         return values.masked_fill(parts_of(obs, self.observation)[self._mask.name] == 0, MASKED)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is linear layers alone, from the observation as it is, whose gradients `Backprop` computes."""
+        sees_all = self.observation.is_vector and self.encoder.width == self.observation.size
+        return sees_all and self.state_value is None
+
+    def layers(self) -> nn.Sequential:
+        """Those of a plain network."""
+        return nn.Sequential(*self.trunk, *self.advantage)
+
     def act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """Actions `[..., 1]` and values `[..., K]`; see `epsilon_greedy`."""
         values = self(obs)

@@ -131,7 +131,10 @@ class ReplayLearner(Generic[Config]):
 
     def observations(self) -> tuple[Tensor, Tensor]:
         """Normalised observations of the batch, and those that follow."""
-        return self.agent.normaliser(self.fields["obs"]), self.agent.normaliser(self.fields[NEXT_OBS])
+        obs, following = self.fields["obs"], self.fields[NEXT_OBS]
+        if not self.config.normalise:
+            return obs, following
+        return self.agent.normaliser(obs), self.agent.normaliser(following)
 
     def add_gradient(self, loss: Tensor, parameters: list[nn.Parameter]) -> None:
         """Add this GMI's share of a loss's gradient to the bucket, of these parameters alone."""
@@ -143,9 +146,14 @@ class ReplayLearner(Generic[Config]):
         self.flat.tail.copy_(torch.stack([number.detach() for number in measured]) * self.share)
 
     @torch.no_grad()
-    def apply(self, parts: slice) -> None:
-        """A step of the Adams of these parts, with the sum in the bucket."""
-        self.found_inf.copy_(1 - self.flat.gradient.sum().isfinite().float())
+    def apply(self, parts: slice, checked: Tensor) -> None:
+        """A step of the Adams of these parts, with the sum in the bucket.
+
+        Args:
+            parts: Of the Adams.
+            checked: A number `[]` that is finite if all gradients are. If it is not, nothing changes.
+        """
+        torch.logical_not(checked.isfinite(), out=self.found_inf)
         for adam in self.adams[parts]:
             adam.step()
         self.totals[:-1] += self.flat.tail

@@ -102,16 +102,17 @@ class SAC(ReplayLearner[SACConfig]):
         return loss, entropy
 
     def _apply_both(self) -> None:
-        self.apply(BOTH)
+        self.apply(BOTH, self.flat.gradient.sum())
         self._follow()
 
     def _apply_critics(self) -> None:
-        self.apply(CRITICS)
+        self.apply(CRITICS, self.flat.gradient.sum())
         self._follow()
 
     @torch.no_grad()
     def _follow(self) -> None:
-        self._target.lerp_(self._critics, self.config.tau)
+        """Move the target, unless the update was skipped."""
+        self._target.lerp_(self._critics, self.config.tau * (1 - self.found_inf))
 
 
 def make_sac_agent(spec: TaskSpec, config: SACConfig, device: torch.device, *, seed: int) -> ReplayAgent:

@@ -108,13 +108,22 @@ CHANNELS: Paths = (
     "gmi_drl/comm/parameters/",
 )
 
+STREAMS: Paths = (
+    "gmi_drl/comm/memory/notify.py",
+    "gmi_drl/comm/streams/batching.py",
+    "gmi_drl/comm/streams/client.py",
+    "gmi_drl/comm/streams/server.py",
+    "gmi_drl/comm/streams/slots.py",
+)
+
 DECOUPLED: Paths = (
     *OUR_TASKS,
     *ACTING,
     *A3C,
     *CHANNELS,
-    "gmi_drl/roles/decoupled/a3c_replica.py",
+    "gmi_drl/roles/decoupled/a3c_learner.py",
     "gmi_drl/roles/decoupled/agent.py",
+    "gmi_drl/roles/decoupled/channel_replica.py",
     "gmi_drl/roles/decoupled/rollout_writer.py",
     "gmi_drl/roles/decoupled/trainer.py",
 )

@@ -32,6 +32,7 @@ class Update:
         return_mean: Mean return of recent episodes; None before one has ended.
         episodes: The number of these episodes; None if the library does not give it.
         cores_s: Seconds since the machine's boot for which the driver's cores were busy.
+        cpu_s: CPU seconds of the driver's process so far, all its threads together.
     """
 
     env_steps: int
@@ -39,6 +40,7 @@ class Update:
     return_mean: float | None
     episodes: int | None = None
     cores_s: float = 0.0
+    cpu_s: float = 0.0
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:

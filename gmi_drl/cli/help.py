@@ -7,13 +7,31 @@ PROGRAM = "gmi-drl"
 
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "plan": {
-        "What is planned": ("--task", "--env-arg", "--template", "--algo", "--num-env", "--objective", "--keep-batch"),
+        "What is planned": (
+            "--task",
+            "--env-arg",
+            "--set",
+            "--template",
+            "--algo",
+            "--num-env",
+            "--objective",
+            "--keep-batch",
+        ),
         "For which machine": ("--node", "--gpus", "--cluster", "--gmis-per-gpu", "--backend", "--share-cores"),
         "How it is found": ("--budget", "--fresh", "--profile", "--simulator-python"),
         "What is shown": ("--explain", "--what-if", "--price-per-gpu-hour", "--output", "--format"),
     },
     "profile": {
-        "What is measured": ("--task", "--env-arg", "--algo", "--num-env", "--gmis-per-gpu", "--backend", "--noise"),
+        "What is measured": (
+            "--task",
+            "--env-arg",
+            "--set",
+            "--algo",
+            "--num-env",
+            "--gmis-per-gpu",
+            "--backend",
+            "--noise",
+        ),
         "How": ("--budget", "--fresh", "--simulator-python"),
         "What is written": ("--output", "--format"),
     },

@@ -12,6 +12,7 @@ from gmi_drl.layout.backends import BACKENDS, PROCESS, require_applied
 
 if TYPE_CHECKING:
     from gmi_drl.config.learners import LearnerConfig
+    from gmi_drl.config.task_section import TaskSettings
     from gmi_drl.layout.layout import Layout
     from gmi_drl.templates import Template
 
@@ -23,6 +24,7 @@ def make_layout(
     template: "Template",
     backend: str | None = None,
     learner: "LearnerConfig | None" = None,
+    played: "TaskSettings | None" = None,
 ) -> "Layout":
     """Cut this machine evenly into GMIs.
 
@@ -34,10 +36,12 @@ def make_layout(
         backend: Cuts the devices; None for the default. One that cuts GPUs only is refused on cores later, when the
             layout is opened.
         learner: Its settings; None for the template's default.
+        played: The section `task` of the configuration; None for the usual settings.
     """
     node, name = node_of(None), named_backend(backend)
     by = name if node.num_gpus else PROCESS.name
-    return with_backend(even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner).layout, name)
+    plan = even_plan(task, node, template, num_env, gmis_per_gpu, by, learner=learner, played=played)
+    return with_backend(plan.layout, name)
 
 
 def warn_untried(layout: "Layout") -> None:

@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.options import named_backend
+from gmi_drl.cli.options import named_backend, played_as
 from gmi_drl.cli.output import say
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.layout.backends import AUTO
 
 if TYPE_CHECKING:
     from gmi_drl.config.learners import LearnerConfig
+    from gmi_drl.config.task_section import TaskSettings
     from gmi_drl.hardware.cluster import Cluster
     from gmi_drl.hardware.node import Node
     from gmi_drl.scheduler import Plan
@@ -49,6 +50,12 @@ class PlanOptions:
     gpus: int | None
     objective: "Objective | None"
     cluster: Path | None = None
+    settings: tuple[str, ...] = ()
+
+    @cached_property
+    def played(self) -> "TaskSettings":
+        """The section `task` with the values of --set; see `options.played_as`."""
+        return played_as(self.task, self.settings)
 
     @property
     def uses_measurements(self) -> bool:
@@ -126,7 +133,15 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
 
         template = OverNodes(template, options.nodes)
     return even_plan(
-        options.task, here, template, options.num_env, options.gmis_per_gpu, backend, options.share_cores, remarks
+        options.task,
+        here,
+        template,
+        options.num_env,
+        options.gmis_per_gpu,
+        backend,
+        options.share_cores,
+        remarks,
+        played=options.played,
     )
 
 
@@ -214,14 +229,16 @@ def even_plan(
     share_cores: bool = False,
     remarks: Sequence[str] = (),
     learner: "LearnerConfig | None" = None,
+    played: "TaskSettings | None" = None,
 ) -> "Plan":
     """Cut every device alike, without measuring. The reduction is chosen by what was measured here before."""
     from gmi_drl import scheduler
     from gmi_drl.config.run_config import default_config
+    from gmi_drl.config.task_section import USUAL_SETTINGS
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.profiler.speeds import known_communication
 
-    spec = task_spec(task)
+    spec = task_spec(task, played or USUAL_SETTINGS)
     num_env = num_env or usual_num_env(spec)
     learner = learner or default_config(spec, template.usual_learner).learner
     return scheduler.Plan(
@@ -247,7 +264,7 @@ def plan_from_profile(options: PlanOptions, node: "Node", profile: "Profile") ->
     from gmi_drl.launch.task_info import require_learnable, sizes_of
 
     found = find_task(options.task)
-    spec, learns = sizes_of(found), profile.noise is not None and options.template.purpose == "training"
+    spec, learns = sizes_of(found, options.played), profile.noise is not None and options.template.purpose == "training"
     objective = options.objective or ("learning" if learns and options.keep_batch is None else "steps")
     if objective == "learning" and profile.noise is None:
         remedy = "measure it with `gmi-drl profile --noise`, or take --objective steps"
@@ -291,7 +308,7 @@ def measured_plan(options: PlanOptions, node: "Node") -> "Plan":
     from gmi_drl.registry import class_at
     from gmi_drl.scheduler.backend_choice import backends_to_try
 
-    spec, config = usual_config(options.task, options.algo or options.template.usual_learner)
+    spec, config = usual_config(options.task, options.algo or options.template.usual_learner, options.played)
     if options.objective == "learning":
         require_noise_probe(config)
     backends, remarks = backends_here(backends_to_try(options.backend, node), spec, node)

@@ -1,14 +1,17 @@
 """Options that several commands have."""
 
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import rich_click as click
 
 from gmi_drl.config.task_names import OF_OTHER_PYTHON, SIMULATOR_PYTHON
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.backends import BACKENDS, PROCESS
+
+if TYPE_CHECKING:
+    from gmi_drl.config.task_section import TaskSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -53,6 +56,31 @@ def env_arg_option(function: Function) -> Function:
         "Repeatable."
     )
     return click.option("--env-arg", multiple=True, metavar="KEY=VALUE", help=words)(function)
+
+
+def task_set_option(function: Function) -> Function:
+    """Add `--set` of commands that measure; see `played_as`."""
+    words = "Set a value of the section task of config.yaml, such as task.stack=2. Repeatable."
+    return click.option("--set", multiple=True, metavar="task.KEY=VALUE", help=words)(function)
+
+
+def played_as(task: str, settings: Sequence[str]) -> "TaskSettings":
+    """The section `task` with the values of `--set`.
+
+    Raises:
+        UsageError: if another section is set, or if the task does not take a setting.
+    """
+    from gmi_drl.config.run_config import RunConfig, apply_settings
+    from gmi_drl.config.task_section import refused_settings
+
+    if others := [setting for setting in settings if not setting.lstrip().startswith("task.")]:
+        raise UsageError(
+            f"--set {' '.join(others)}: a plan is for the usual settings, but for task.*: give it to train"
+        )
+    played = apply_settings(RunConfig(), settings).task
+    if refused := refused_settings(task, played):
+        raise UsageError(refused)
+    return played
 
 
 def algo_option(default: str = "ppo") -> Callable[[Function], Function]:

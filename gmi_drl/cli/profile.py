@@ -12,7 +12,9 @@ from gmi_drl.cli.options import (
     env_arg_option,
     format_option,
     named_backend,
+    played_as,
     simulator_option,
+    task_set_option,
     use_simulator,
 )
 from gmi_drl.cli.output import console, print_json, require_folder, say, write_file
@@ -41,6 +43,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"The task that is measured: {known_tasks()}.")
 @env_arg_option
+@task_set_option
 @algo_option()
 @click.option(
     "--gmis-per-gpu",
@@ -75,6 +78,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 def profile(
     task: str,
     env_arg: tuple[str, ...],
+    set: tuple[str, ...],
     algo: str | None,
     gmis_per_gpu: tuple[int, ...] | None,
     num_env: tuple[int, ...] | None,
@@ -102,7 +106,8 @@ def profile(
 
     require_folder(output)
     use_simulator(simulator_python, task)
-    spec, config = usual_config(with_arguments(task, env_arg), algo or OUR_PPO.name)
+    named = with_arguments(task, env_arg)
+    spec, config = usual_config(named, algo or OUR_PPO.name, played_as(named, set))
     node = this_node()
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)

@@ -18,6 +18,7 @@ from gmi_drl.cli.options import (
 )
 from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.cli.replay.calls import token_of, token_option
+from gmi_drl.errors import UsageError
 from gmi_drl.run.phases import ACT, SIMULATE, WAIT
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -90,6 +91,8 @@ def serve(
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.templates import TCG, template_for
 
+    if token_file is not None and into is None:
+        raise UsageError("--token-file is the token of the replay server of --into: name it, or leave it out")
     folder = RunFolder(run)
     trained, config = folder.read_setup()
     task = require_policy(folder, trained, config)
@@ -97,7 +100,8 @@ def serve(
     if layout is not None:
         chosen = read_layout(layout, {"--num-env": num_env, "--gmis-per-gpu": gmis_per_gpu})
     else:
-        chosen = make_layout(task, num_env or usual_num_env(task_spec(task, config.task)), gmis_per_gpu, TCG)
+        count = num_env or usual_num_env(task_spec(task, config.task))
+        chosen = make_layout(task, count, gmis_per_gpu, TCG, played=config.task)
     chosen = layout_for(launcher, with_backend(chosen, backend))
     template_for(chosen, "serving")
     check_apply_mig(chosen, options["apply_mig"])
@@ -132,7 +136,7 @@ def _announce(layout: "Layout", *, is_usual: bool) -> None:
 
 def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> None:
     """Print speed and episodes, of all GMIs together and of each."""
-    from gmi_drl.cli.live import usage_text
+    from gmi_drl.cli.live_table import usage_text
 
     episodes = sum(gmi.episodes for gmi in served.gmis.values())
     returns = sum(gmi.return_sum for gmi in served.gmis.values())

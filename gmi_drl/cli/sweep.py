@@ -18,7 +18,7 @@ from gmi_drl.units import counted, human_seconds
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
-    from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
+    from gmi_drl.launch.sweep.sweep_file import Search, Sweep, Trial
     from gmi_drl.launch.sweep.table import Line
     from gmi_drl.launch.sweep.trial_process import Ended
 
@@ -28,7 +28,10 @@ PASSED_ON = ("task", "algo", "iterations", "num_env", "gmis_per_gpu", "config", 
 FILES = ("config", "rsl_rl_config")
 """Those of them that name a file."""
 
-OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early")
+COMBINATIONS = 20
+"""That a search tries unless --trials says otherwise."""
+
+OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early", "search", "trials")
 OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command")
 
 
@@ -38,6 +41,13 @@ OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command
 @algo_option()
 @click.option("--seeds", metavar="LIST", help="Seeds of each combination, such as 0-15 or 0,3,5-7.  [default: 0-2]")
 @click.option("--set", multiple=True, metavar="KEY=V,V,...", help="Values of a setting to try. Repeatable: all pairs.")
+@click.option(
+    "--search",
+    multiple=True,
+    metavar="KEY=LOW..HIGH",
+    help="Let Optuna choose a setting's values: LOW..HIGH, LOW..HIGH:log, or V,V,... Repeatable. Extra [sweep].",
+)
+@click.option("--trials", type=click.IntRange(min=1), help="Combinations that --search tries.  [default: 20]")
 @click.option("--iterations", type=click.IntRange(min=1), help="Iterations of each training.  [default: 500]")
 @click.option("--num-env", type=click.IntRange(1, MOST_ENVIRONMENTS), help="Environments of each GMI.")
 @click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each training.  [default: 1]")
@@ -64,14 +74,14 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
     folder, what = (resume, read_sweep(resume)) if resume is not None else _new(options)
-    say(f"Sweep of {counted(len(what.trials), 'trial')} in {folder}")
+    say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
     with stop_on_signals() as request:
         try:
             is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
         except EndedAtOnce:
             say(f"Ended at once. Go on with: gmi-drl sweep --resume {folder}")
             raise
-    lines = results(folder, what)
+    lines = results(folder, read_sweep(folder))
     if format == "json":
         print_json("sweep", {"sweep": str(folder), "done": is_done, "results": [line.document for line in lines]})
     else:
@@ -86,11 +96,25 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
 
 def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
     """A new sweep, checked, and its folder with `sweep.json`."""
-    from gmi_drl.launch.sweep.sweep_file import FILE, Sweep, make_trials, read_seeds, read_values, write_sweep
+    from gmi_drl.launch.sweep.search import extremes, with_next
+    from gmi_drl.launch.sweep.sweep_file import (
+        FILE,
+        Sweep,
+        make_trials,
+        read_seeds,
+        read_sweep,
+        read_values,
+        write_sweep,
+    )
     from gmi_drl.launch.sweep.trial_process import words_of
 
     command, passed, values = options["command"], dict(options), read_values(options["set"])
-    trials = make_trials(read_seeds(options["seeds"] or "0-2"), values)
+    seeds = read_seeds(options["seeds"] or "0-2")
+    trials, search = make_trials(seeds, values), _search(options, values, seeds)
+    if search is not None:
+        trials = tuple(
+            trials[0].model_copy(update={"settings": {**search.fixed, **ends}}) for ends in extremes(search.ranges)
+        )
     if command is not None:
         if given := [name for name in OF_TRAININGS if options[name] not in (None, (), False)]:
             named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
@@ -107,16 +131,35 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise UsageError(f"{folder} is not empty: {remedy}choose another --sweep-dir")
-    folder.mkdir(parents=True, exist_ok=True)
     made = Sweep(
-        arguments=_arguments(passed | _copied(passed, folder)),
         command=command,
-        trials=trials,
+        trials=trials if search is None else (),
         at_once=options["at_once"],
         stop_early=options["stop_early"],
+        search=search,
     )
-    write_sweep(folder, made)
-    return folder, made
+    if search is not None:
+        made = with_next(folder, made)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_sweep(folder, made.model_copy(update={"arguments": _arguments(passed | _copied(passed, folder))}))
+    return folder, read_sweep(folder)
+
+
+def _search(options: dict[str, Any], values: dict[str, list[str]], seeds: list[int]) -> "Search | None":
+    """What --search and --trials ask for; None without --search."""
+    from gmi_drl.launch.sweep.search import read_ranges
+    from gmi_drl.launch.sweep.sweep_file import Search
+
+    if not options["search"]:
+        if options["trials"] is not None:
+            raise UsageError("--trials: is for --search; without it all combinations are tried: leave it out")
+        return None
+    ranges = read_ranges(options["search"])
+    for key, several in values.items():
+        if key in ranges or len(several) > 1:
+            raise UsageError(f"--set {key}: it has one value beside --search: name its values with --search {key}=...")
+    fixed = {key: value for key, (value,) in values.items()}
+    return Search(ranges=ranges, fixed=fixed, seeds=tuple(seeds), combinations=options["trials"] or COMBINATIONS)
 
 
 def _arguments(options: dict[str, Any]) -> tuple[str, ...]:
@@ -147,7 +190,7 @@ class _Progress:
     def __init__(self, folder: Path, sweep: "Sweep") -> None:
         from gmi_drl.launch.sweep.trial_process import read_ended
 
-        self.folder, self.total = folder, len(sweep.trials)
+        self.folder, self.total = folder, sweep.total
         before = [read_ended(folder, trial) for trial in sweep.trials]
         self.before = sum(ended is not None and not ended.has_failed for ended in before)
         self.ended, self.started = 0, time.monotonic()

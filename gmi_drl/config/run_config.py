@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -15,14 +16,16 @@ from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.physics import Physics
 from gmi_drl.config.settings import LIVE, RUN, Setting
 from gmi_drl.config.task_section import TaskSettings
-from gmi_drl.config.writers import WRITERS
+from gmi_drl.config.writers import TENSORBOARD, WRITERS
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, parse, read_mapping
 from gmi_drl.workload import TaskSpec
 from gmi_drl.yaml_text import read_yaml
 
 
-def _known_writers(names: tuple[str, ...]) -> tuple[str, ...]:
+def _known_writers(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if names is None:
+        return None
     if len(set(names)) < len(names):
         raise ValueError("a writer is given twice")
     try:
@@ -101,9 +104,10 @@ class RunConfig(FileModel):
     warp: WarpRoom = WarpRoom()
     """Warp's room for contacts, if the measured one is too small."""
 
-    writers: Annotated[tuple[str, ...], AfterValidator(_known_writers), LIVE] = ()
-    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, `csv`, or writers of other packages (entry
-    points of the group `gmi_drl.writers`). A writer that fails is dropped with a warning."""
+    writers: Annotated[tuple[str, ...] | None, AfterValidator(_known_writers), LIVE] = None
+    """Writers of metrics besides `metrics.jsonl`: `tensorboard`, `wandb`, `trackio`, `csv`, or those of other packages
+    (entry points of the group `gmi_drl.writers`). None takes `tensorboard` if it is installed and the learner has no
+    logger of its own. A writer that fails is dropped with a warning."""
 
     reward_terms: Annotated[bool, LIVE] = False
     """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""
@@ -120,6 +124,13 @@ class RunConfig(FileModel):
             remedy = f"leave one out, e.g. --set {logger}=null"
             raise ValueError(f"writers and {logger} would write the same into the run folder: {remedy}")
         return self
+
+    @property
+    def used_writers(self) -> tuple[str, ...]:
+        """The names of the writers: those of `writers`, or the usual ones where it is None."""
+        if self.writers is not None:
+            return self.writers
+        return (TENSORBOARD.name,) if self.learner.own_logger is None and find_spec("tensorboard") else ()
 
 
 def default_config(task: TaskSpec, kind: str = OUR_PPO.name) -> RunConfig:

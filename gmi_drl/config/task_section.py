@@ -42,11 +42,14 @@ class TaskSettings(FileModel):
     """
 
     channels: Annotated[Literal["first", "last"] | None, RUN] = None
-    """Images of gymnasium, envpool and PettingZoo: which of three dimensions is that of channels; usually the smaller
-    one."""
+    """Images of gymnasium, envpool and PettingZoo: which of three dimensions is that of channels; usually the one
+    beside two that are equal, else the smaller one."""
 
     agent_id: Annotated[bool | None, RUN] = None
     """PettingZoo: whether each agent also sees which one it is, as ones and zeros; usually false."""
+
+    state: Annotated[bool | None, RUN] = None
+    """PettingZoo: whether the critic sees the `state()` of a world; usually where there is one."""
 
     pad: Annotated[bool | None, RUN] = None
     """PettingZoo: whether smaller observations are filled with zeros and smaller actions masked, if agents differ;
@@ -68,7 +71,7 @@ TAKEN: Mapping[str, frozenset[str]] = {
     "atari": ATARI_SETTINGS,
     "envpool": ATARI_SETTINGS | {"channels"},
     "gymnasium": frozenset({"channels"}),
-    "pettingzoo": frozenset({"agent_id", "channels", "pad"}),
+    "pettingzoo": frozenset({"agent_id", "channels", "pad", "state"}),
 }
 """The settings that the tasks of a prefix take; those of other tasks take none."""
 

@@ -20,7 +20,8 @@ class WriterKind:
 
 TENSORBOARD = WriterKind("tensorboard", "gmi_drl.run.writers.tensorboard:TensorBoard")
 WANDB = WriterKind("wandb", "gmi_drl.run.writers.wandb:WeightsAndBiases")
+TRACKIO = WriterKind("trackio", "gmi_drl.run.writers.trackio:Trackio")
 CSV = WriterKind("csv", "gmi_drl.run.writers.csv:Csv")
 
-WRITERS = Registry("writer", "gmi_drl.writers", (TENSORBOARD, WANDB, CSV))
+WRITERS = Registry("writer", "gmi_drl.writers", (TENSORBOARD, WANDB, TRACKIO, CSV))
 """Third parties add entries of their own by entry points: `NAME = "module:KIND"`, a `WriterKind`."""

@@ -99,6 +99,8 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
         raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
     require_whole_worlds(layout, task)
     require_minibatches(config.learner, config.learner.environments_of(layout))
+    if mistakes := config.learner.mistakes_in(layout):
+        raise UsageError("; ".join(mistakes))
     return TrainingJob(layout, config, folder, roles, config.learner.bucket_bytes(task), task, template, learner)
 
 

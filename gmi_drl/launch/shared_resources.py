@@ -58,11 +58,15 @@ class HostResources:
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
         self._mailboxes: Mailboxes | None = None
         self._channels: int | None = None
+        self._streams: int | None = None
         self._crossings: ProxyRendezvous | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
             if layout.channels is not None:
                 self._channels = create_empty("gmi-drl-channels")
                 undone.callback(os.close, self._channels)
+            if layout.streams is not None:
+                self._streams = create_empty("gmi-drl-streams")
+                undone.callback(os.close, self._streams)
             for name, group in layout.groups.items():
                 ranks = {gmi_id: rank for rank, gmi_id in enumerate(group.members) if gmi_id in here}
                 if len(group.members) == 1 or not ranks:
@@ -100,7 +104,7 @@ class HostResources:
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
         rendezvous = {name: self._rendezvous[name][rank] for name, rank in ranks.items()}
         crossing = self._crossings.rendezvous_of(gmi_id) if self._crossings else {}
-        return Resources(rendezvous | crossing, self._mailboxes, self._channels)
+        return Resources(rendezvous | crossing, self._mailboxes, self._channels, self._streams)
 
     @property
     def guests(self) -> tuple[int, ...]:

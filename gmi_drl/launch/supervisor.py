@@ -134,7 +134,7 @@ class Supervisor:
         restartable = template.restartable(layout) if isinstance(claim, Claim) else frozenset[int]()
         restarts = GMIRestarts(restartable, self.restarts) if self.restarts.left and restartable else None
         with ExitStack() as life:
-            writers = life.enter_context(Writers(self.folder, job.config.writers, self.on_warning))  # closed last
+            writers = life.enter_context(Writers(self.folder, job.config.used_writers, self.on_warning))  # closed last
             processes = life.enter_context(opened(claim, job, params, restarts=restarts))
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))

@@ -60,8 +60,13 @@ def sizes_of(task: TaskSpec | ForeignTask, settings: TaskSettings = USUAL_SETTIN
     return _ask(task.name, settings) if isinstance(task, ForeignTask) else task
 
 
-def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
+def usual_config(task: str, kind: str, settings: TaskSettings = USUAL_SETTINGS) -> tuple[TaskSpec, RunConfig]:
     """A task's sizes, and the configuration of a new run of it by a kind of learner on this machine.
+
+    Args:
+        task: See `task_names.find_task`.
+        kind: Of the learner.
+        settings: The section `task` of the configuration.
 
     Raises:
         UsageError: if there is no such task or learner, or the learner cannot learn the task.
@@ -70,8 +75,8 @@ def usual_config(task: str, kind: str) -> tuple[TaskSpec, RunConfig]:
     """
     LEARNERS.find(kind).require()
     found = find_task(task)
-    spec = sizes_of(found)
-    config = default_config(spec, kind)
+    spec = sizes_of(found, settings)
+    config = default_config(spec, kind).model_copy(update={"task": settings})
     require_learnable(config.learner, found, spec)
     return spec, config
 

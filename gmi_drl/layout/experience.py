@@ -11,11 +11,16 @@ from gmi_drl.workload.spaces import Action, Observation
 LINE_BYTES = 64
 """Alignment: each kind begins at a cache line."""
 
-FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s")
+FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s", "rows", "rows_p95", "answer_p50_s", "answer_p99_s")
 """What an agent reports about a rollout besides its experience.
 
-The version of the policy that acted; seconds of simulating, acting, waiting for room, and fetching that version.
+The oldest version of the policy that acted; seconds of simulating, acting, waiting for room, and fetching that version;
+observations in the batches that gave its actions, mean and 95th percentile; seconds of these answers, median and 99th
+percentile.
 """
+
+ANSWERS = ("rows", "rows_p95", "answer_p50_s", "answer_p99_s")
+"""The facts about answers: zeros from agents that act for themselves alone."""
 
 NUM_FACTS = len(FACTS)
 

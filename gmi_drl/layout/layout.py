@@ -15,6 +15,7 @@ from pydantic import AfterValidator, Field, model_validator
 from gmi_drl.files import FileModel, known
 from gmi_drl.hardware.signature import MachineSignature
 from gmi_drl.layout.backends import BACKENDS, PROCESS, Limit
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.mapping import by_device
 from gmi_drl.layout.reductions import NONE, REDUCTIONS, refusal
 from gmi_drl.workload import MOST_ENVIRONMENTS
@@ -46,6 +47,9 @@ class GMI(FileModel):
 
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     """Environments of this GMI."""
+
+    ring: Annotated[int, Field(ge=1)] = 1
+    """Parts of these environments that step in turn: one waits for its actions while another steps (`workers`)."""
 
     cores: tuple[Annotated[int, Field(ge=0)], ...]
     """Indices within the cores that the launching process may use. The physics uses all of them."""
@@ -92,25 +96,6 @@ class GmiGroup(FileModel):
 
     reduction: Annotated[str, known(REDUCTIONS)] = NONE.name
     """How they sum: the name of a reduction."""
-
-
-class Channels(FileModel):
-    """The channels that carry experience from agents to trainers on other GMIs (paper section 4.2)."""
-
-    mode: Literal["MCC", "UCC"] = "MCC"
-    """`MCC`: a channel for each kind of experience, whose steps are collected until they fill a transfer. `UCC`, the
-    paper's baseline: every tensor is sent by itself, on one queue, when it is made."""
-
-    max_lag: Annotated[int, Field(ge=0)] = 2
-    """How many versions the acting policy may be behind the learning one. It sets the number of rollouts that channels
-    hold; an agent waits if there is no room."""
-
-    transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
-    """Bytes of one kind of experience that are sent at once."""
-
-    on_gpu: bool = True
-    """Whether agents on the GPU of a trainer write into the trainer's memory there, if the backend lets them map it
-    (CUDA IPC); else experience goes through the host."""
 
 
 class Projection(FileModel):
@@ -160,6 +145,9 @@ class Layout(FileModel):
 
     channels: Channels | None = None
     """They connect agents with trainers on other GMIs; None: there are none."""
+
+    streams: Streams | None = None
+    """They carry observations to agents on other GMIs, and actions back; None: there are none."""
 
     made_for: MachineSignature | None = None
     """The machine that it was planned for, to compare with the one that runs it."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.servers import policy_workers
 
 
 @dataclass(frozen=True)
@@ -11,13 +12,15 @@ class Pool:
 
     Args:
         node: The node of the trainers; None: the only machine.
-        agents: Ids of the agents, in order.
+        agents: Ids of the GMIs that simulate, and send experience, in order.
         trainers: Ids of the trainers, in order. The first one creates the memory and publishes the parameters.
+        policy_workers: Ids of the GMIs of that node that read the parameters and send no experience.
     """
 
     node: str | None
     agents: tuple[int, ...]
     trainers: tuple[int, ...]
+    policy_workers: tuple[int, ...] = ()
 
 
 def pools_of(layout: Layout) -> tuple[Pool, ...]:
@@ -33,23 +36,29 @@ def pools_of(layout: Layout) -> tuple[Pool, ...]:
     if not agents:
         return ()
     elsewhere: list[int] = []
-    for gmi in layout.with_role("agent"):
+    for gmi in layout.with_role("simulator"):
         if "trainer" not in gmi.roles:
             agents.get(layout.device_of(gmi.id).node, elsewhere).append(gmi.id)
     for gmi_id in elsewhere:
         fewest = min(agents, key=lambda node: len(agents[node]) / len(trainers[node]))
         agents[fewest].append(gmi_id)
-    return tuple(Pool(node, tuple(sorted(acting)), tuple(trainers[node])) for node, acting in agents.items())
+    serving: dict[str | None, tuple[int, ...]] = {
+        node: tuple(gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).node == node)
+        for node in agents
+    }
+    return tuple(
+        Pool(node, tuple(sorted(acting)), tuple(trainers[node]), serving[node]) for node, acting in agents.items()
+    )
 
 
 def pool_of(layout: Layout, gmi_id: int) -> Pool:
-    """The pool of an agent or a trainer.
+    """The pool of an agent, a trainer or a policy worker.
 
     Raises:
         KeyError: if it is in none.
     """
     for pool in pools_of(layout):
-        if gmi_id in pool.agents or gmi_id in pool.trainers:
+        if gmi_id in (*pool.agents, *pool.trainers, *pool.policy_workers):
             return pool
     raise KeyError(f"GMI {gmi_id} is in no pool")
 

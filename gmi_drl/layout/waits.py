@@ -10,9 +10,12 @@ error names the right GMI.
 | an agent on a GMI of its own | its simulators (`FIRST_HAND`) | 1 |
 | a trainer | the agent whose rollout is due in its channels, or its first one for new parameters (`experience`) | 1 |
 | a trainer | the agent that it requests rollouts from, which may wait for simulators (`experience`) | 2 |
+| an actor | its policy worker (`FIRST_HAND`) | 1 |
+| a trainer | an actor that may wait for its policy worker (`experience`) | 2 |
 | a rank of a group | the other ranks (`rank`) | one more than a trainer for experience: 1, 2 or 3 |
 | an agent, or its proxy | its trainers (`trainer`) | one more than the longest wait of these |
 | a simulator; an agent on another host | its agent; its proxy (`behind`) | one more than that |
+| a policy worker | its actors, and its first version (`behind`) | the same |
 | the launcher | all GMIs together (`launcher_s`) | the longest of these, plus 10 s |
 
 A wait starts again whenever the awaited GMI shows that it is alive and itself waits for a slow one. Trainers count the
@@ -28,6 +31,7 @@ While environments load and kernels are compiled, the deadline is `LOADING_S`.
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.servers import actors_without_agent
 
 FIRST_HAND = 1
 """The multiple for a GMI that waits for no other."""
@@ -67,7 +71,7 @@ def waits_of(layout: Layout) -> Waits:
     agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
     requests = bool(agents) and any("agent" not in gmi.roles for gmi in trainers)
     if layout.channels is not None:
-        return waits_by_channels(len(trainers))
+        return waits_by_channels(len(trainers), are_served=bool(actors_without_agent(layout)))
     experience = 1 + FIRST_HAND if requests else 0
     rank = experience + 1
     trainer = max(rank if len(trainers) > 1 else experience, FIRST_HAND) + requests
@@ -76,8 +80,14 @@ def waits_of(layout: Layout) -> Waits:
     return Waits(experience, rank, trainer, behind, behind if is_behind else trainer if requests else rank)
 
 
-def waits_by_channels(trainers: int) -> Waits:
-    """The multiples for agents and trainers with channels, by the number of trainers of all pools."""
-    rank = FIRST_HAND + 1
-    trainer = (rank if trainers > 1 else FIRST_HAND) + 1
-    return Waits(FIRST_HAND, rank, trainer, trainer + 1, trainer + 1)
+def waits_by_channels(trainers: int, *, are_served: bool = False) -> Waits:
+    """The multiples for agents and trainers with channels.
+
+    Args:
+        trainers: Their number in all pools.
+        are_served: Whether actors wait for policy workers.
+    """
+    experience = FIRST_HAND + are_served
+    rank = experience + 1
+    trainer = (rank if trainers > 1 else experience) + 1
+    return Waits(experience, rank, trainer, trainer + 1, trainer + 1)

@@ -33,7 +33,7 @@ class Cache:
     Args:
         task: The task that was measured.
         config: The configuration. Its `learner` (with the versions of the packages that it needs), `physics`, `warp`,
-            `cuda_graphs` and `tf32` are part of the key; the rest does not change the speed.
+            `cuda_graphs`, `tf32` and `task` are part of the key; the rest does not change the speed.
         node: The machine.
         template: The template, which says what a GMI did.
         fresh: Begin empty; newly measured points replace those in the file.
@@ -43,8 +43,10 @@ class Cache:
         self, task: TaskSpec, config: RunConfig, node: Node, *, template: Template = TCG_EX, fresh: bool = False
     ) -> None:
         self.node = node
+        played = config.task.given()
         key = {
             "task": asdict(task),
+            **({"played": played} if played else {}),
             "learner": config.learner.model_dump(mode="json"),
             "physics": config.physics,
             "warp": config.warp.model_dump(),

@@ -11,7 +11,8 @@ from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
-from gmi_drl.layout.layout import Channels, Projection
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import Projection
 from gmi_drl.profiler.budget import budget_of
 from gmi_drl.profiler.identical_machines import Machines, require_alike
 from gmi_drl.profiler.measured_plan import known_speeds

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, first_steps, lengths, priorities_of
+from gmi_drl.replay.items import KEY, LENGTH_BITS, LONGEST, STRETCHES, TIMES, lengths, priorities_of
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage import Storage
 
@@ -92,16 +92,16 @@ def gather_items(
         out: Rows of the same sizes, which are written over.
     """
     storage.flush()
-    stretches, names = records[:, STRETCHES:], storage.signature.columns
-    first = first_steps(stretches)
-    steps = lengths(stretches) if storage.longest > 1 else torch.ones_like(first)
-    chosen, longest = columns or names, int(steps.max()) if storage.longest > 1 else 1
+    names = storage.signature.columns
+    chosen, table = columns or names, records.numpy()
+    stretches = [table[:, STRETCHES + names.index(name)] for name in chosen]
+    steps = [stretch & LONGEST for stretch in stretches] if storage.longest > 1 else []
+    longest = max((int(each.max()) for each in steps), default=1)
     rows = out
-    if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(first), longest), chosen):
-        rows = Rows.empty(storage.signature, (len(first), longest), device=storage.device, columns=chosen)
-    for name in chosen:
-        number = names.index(name)
-        each = steps[:, number]
-        length = longest if longest == 1 or int(each.min()) == longest else each
-        storage.gather(first[:, number], length, longest=longest, columns=(name,), out=rows)
+    if rows is None or len(rows.words) > len(chosen) or not rows.fits((len(records), longest), chosen):
+        rows = Rows.empty(storage.signature, (len(records), longest), device=storage.device, columns=chosen)
+    for number, name in enumerate(chosen):
+        length = longest if longest == 1 or steps[number].min() == longest else torch.from_numpy(steps[number])
+        first = torch.from_numpy(stretches[number] >> LENGTH_BITS)
+        storage.gather(first, length, longest=longest, columns=(name,), out=rows)
     return rows

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from weakref import WeakSet
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import runs
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.room import Evicting, cheapest
 
@@ -31,19 +33,22 @@ class Blocks:
     Args:
         count: Blocks.
         block_steps: Steps of each.
+        newest_first: Whether the block that became free last is leased first: then memory that was never needed is
+            not touched.
 
     Attributes:
         tables: Those that evict items when no block is free.
     """
 
-    def __init__(self, count: int, block_steps: int) -> None:
-        self.count, self.block_steps = count, block_steps
+    def __init__(self, count: int, block_steps: int, newest_first: bool = False) -> None:
+        self.count, self.block_steps, self._newest_first = count, block_steps, newest_first
         self.tables: list[Evicting] = []
         self._streams: WeakSet[object] = WeakSet()
         self._changed = threading.Condition()
         self._evicting = threading.Lock()  # one thread at a time evicts, so that no two do it for the same need
         self._references = torch.zeros(count, dtype=torch.int64)
         self._holders = torch.full((count,), _NOBODY, dtype=torch.int64)
+        self._counts, self._owners = self._references.numpy(), self._holders.numpy()  # the same memory
         self._free: deque[int] = deque(range(count))
         self._opened = torch.zeros(count, dtype=torch.int64)  # the number of each block's last lease
         self._leases = self._next_ticket = 0
@@ -58,7 +63,7 @@ class Blocks:
 
     def block_of(self, steps: Tensor) -> Tensor:
         """The blocks of steps."""
-        return torch.div(steps, self.block_steps, rounding_mode="floor")
+        return torch.from_numpy(steps.numpy() // self.block_steps)
 
     def register(self, stream: object) -> None:
         """Count an open stream, which needs a block of its own. One that is registered already counts once.
@@ -79,7 +84,7 @@ class Blocks:
             self._streams.discard(stream)
 
     def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
-        """Take free blocks to write to, the longest free ones first.
+        """Take free blocks to write to, the longest free ones first, or the last freed ones.
 
         Where too few are free, and would be if no reader were left, the tables evict. Else it waits.
 
@@ -108,28 +113,28 @@ class Blocks:
 
     def hold(self, blocks: Tensor) -> None:
         """Count an item for each of these blocks; of a block that is there twice, two."""
-        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
+        each, counts = runs(blocks.numpy())
         with self._changed:
             if self._freed:  # a reader may hold what was freed after it began: then its release frees it
-                self._keep(blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist())
-            self._references.index_add_(0, blocks, counts)
+                self._keep([block for block in each.tolist() if not self._is_used(block)])
+            np.add.at(self._counts, each, counts)
 
     def release(self, blocks: Tensor) -> None:
         """Count an item less for each of these blocks."""
-        blocks, counts = torch.unique_consecutive(blocks, return_counts=True)
+        each, counts = runs(blocks.numpy())
         with self._changed:
-            self._references.index_add_(0, blocks, counts.neg_())
-            unused = blocks[self._references[blocks] == 0]
+            np.subtract.at(self._counts, each, counts)
+            unused = each[self._counts[each] == 0]
             if len(unused):
-                self._free_those(torch.unique(unused))
+                self._free_those(sorted(set(unused.tolist())))
 
     def end_lease(self, blocks: list[int]) -> None:
         """Nobody writes to these blocks any more."""
         if not blocks:
             return
         with self._changed:
-            self._holders[blocks] = _NOBODY
-            self._free_those(torch.tensor(blocks))
+            self._owners[blocks] = _NOBODY
+            self._free_those(blocks)
 
     def drop(self, holder: int) -> None:
         """End all leases of a holder, who is dead."""
@@ -137,8 +142,8 @@ class Blocks:
 
     def are_used(self, blocks: Tensor) -> bool:
         """Whether an item or a holder needs each of these blocks."""
-        blocks = torch.unique_consecutive(blocks)
-        return bool(((self._references[blocks] > 0) | (self._holders[blocks] != _NOBODY)).all())
+        each, _ = runs(blocks.numpy())
+        return bool(((self._counts[each] > 0) | (self._owners[each] != _NOBODY)).all())
 
     def told(self) -> str:
         """Who needs the blocks, in numbers."""
@@ -200,9 +205,10 @@ class Blocks:
         with self._changed:
             if len(self._free) < count:
                 return None
-            taken = [self._free.popleft() for _ in range(count)]
-            self._holders[taken] = holder
-            self._opened[taken] = self._leases
+            take = self._free.pop if self._newest_first else self._free.popleft
+            taken = [take() for _ in range(count)]
+            self._owners[taken] = holder
+            self._opened.numpy()[taken] = self._leases
             self._leases += 1
             return taken
 
@@ -240,8 +246,11 @@ class Blocks:
         if blocks:
             self._freed = deque((ticket, [one for one in freed if one not in blocks]) for ticket, freed in self._freed)
 
-    def _free_those(self, blocks: Tensor) -> None:
-        unused = blocks[(self._references[blocks] == 0) & (self._holders[blocks] == _NOBODY)].tolist()
+    def _is_used(self, block: int) -> bool:
+        return bool(self._counts[block] > 0) or bool(self._owners[block] != _NOBODY)
+
+    def _free_those(self, blocks: list[int]) -> None:
+        unused = [block for block in blocks if not self._is_used(block)]
         if unused:
             self._freed.append((self._next_ticket, unused))
             self._recycle()

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps
+from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -37,6 +38,7 @@ class Contents:
         items: Records.
         released: Blocks of items that have gone; the table releases them.
         stale: Items that are not drawn because of their version.
+        longest: Steps of the longest item so far.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Contents:
         self.generator = torch.Generator().manual_seed(seed)
         self.released: list[Tensor] = []
         self.stale = self._sampled_and_gone = 0
+        self.longest = 1
         self._samples_left = 0  # of all items that may be drawn, where their samples are limited
         self._newest_stale = -1
         self._is_stale = torch.zeros(self.items.capacity, dtype=torch.bool)
@@ -89,6 +92,8 @@ class Contents:
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> Tensor:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys. If an extension raises, none is in."""
         slots, keys = self.items.insert(stretches, priorities, version)
+        if self.storage.longest > 1:
+            self.longest = max(self.longest, int(lengths(stretches).max()))
         self.limiter.counters.inserts += len(slots)
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
@@ -216,10 +221,10 @@ class Contents:
         self.limiter.counters.deletes -= len(slots)
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
-        records = self.items.records.index_select(0, slots)
+        records = self.items.read(slots)
         self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
         self.limiter.counters.deletes += len(slots)
-        self._sampled_and_gone += int((records[:, TIMES] > 0).sum())
+        self._sampled_and_gone += int(np.count_nonzero(records.numpy()[:, TIMES]))
         self.items.delete(slots)
         self.remover.deleted(slots)
         if self.stale:
@@ -251,7 +256,7 @@ class Contents:
         if len(slots):
             self.delete(slots)
         self.limiter.reset()
-        self._sampled_and_gone = 0
+        self._sampled_and_gone, self.longest = 0, 1
         for extension in self.extensions:
             extension.reset()
 
@@ -274,6 +279,7 @@ class Contents:
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a `state_dict` of the same sizes and classes. Extensions begin with all items as new."""
         self.items.load_state_dict(state["items"])
+        self.longest = max(1, int(lengths(self.items.records[:, STRETCHES:]).max()))
         self.sampler.load_state_dict(state["sampler"])
         self.remover.load_state_dict(state["remover"])
         self.limiter.load_state_dict(state["limiter"])

@@ -1,7 +1,7 @@
 """What is done within each operation of a table, under its lock (Reverb, section 3.5)."""
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -35,8 +35,8 @@ class Extension:
     def reset(self) -> None:
         """All items are gone, and all counts are 0."""
 
-    def info(self) -> dict[str, float]:
-        """Numbers for the table's `info`."""
+    def info(self) -> dict[str, Any]:
+        """Numbers and texts for the table's `info`."""
         return {}
 
 

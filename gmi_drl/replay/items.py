@@ -2,8 +2,11 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from gmi_drl.replay.indices import index_of
 
 KEY, TIMES, PRIORITY, STRETCHES = 0, 1, 2, 3
 """Columns of a record: key, times sampled, bits of the priority, then the stretch of each column of the storage."""
@@ -36,6 +39,8 @@ class Items:
         self.versions = torch.zeros(capacity, dtype=torch.int64)
         self._uses = torch.zeros(capacity, dtype=torch.int64)
         self._free = torch.arange(capacity)  # a ring
+        self._rows = self.records.numpy()  # the same memory
+        self._times = self._rows[:, TIMES]
         self._next, self.free = 0, capacity
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> tuple[Tensor, Tensor]:
@@ -47,21 +52,22 @@ class Items:
         count = len(stretches)
         slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        uses = self._uses.index_select(0, slots).add_(1)
-        self._uses.index_copy_(0, slots, uses)
-        new = torch.empty(count, self.records.shape[1], dtype=torch.int64)
-        keys = (uses << _SLOT_BITS) | slots
+        index, uses = index_of(slots), self._uses.numpy()
+        uses[index] += 1
+        keys = (uses[index] << _SLOT_BITS) | slots.numpy()
+        new = self._rows[index] if isinstance(index, slice) else np.empty((count, self._rows.shape[1]), dtype=np.int64)
         new[:, KEY] = keys
         new[:, TIMES] = 0
-        new[:, PRIORITY] = priorities.view(torch.int64)
-        new[:, STRETCHES:] = stretches
-        self.records.index_copy_(0, slots, new)
-        self.versions.index_fill_(0, slots, version)
-        return slots, keys
+        new[:, PRIORITY] = priorities.numpy().view(np.int64)
+        new[:, STRETCHES:] = stretches.numpy()
+        if not isinstance(index, slice):
+            self.records.index_copy_(0, slots, torch.from_numpy(new))
+        self.versions.numpy()[index] = version
+        return slots, torch.from_numpy(keys)
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
-        self.records[:, KEY].index_fill_(0, slots, 0)
+        self._rows[index_of(slots), KEY] = 0
         first, count = (self._next + self.free) % self.capacity, len(slots)
         to_end = min(count, self.capacity - first)
         self._free[first : first + to_end] = slots[:to_end]
@@ -81,8 +87,14 @@ class Items:
 
     def sampled(self, slots: Tensor) -> Tensor:
         """Count a sample of each, of a slot that is there twice two. Returns their records `[n, 3 + columns]`."""
-        self.records[:, TIMES].index_add_(0, slots, torch.ones_like(slots))
-        return self.records.index_select(0, slots)
+        places = slots.numpy()
+        np.add.at(self._times, places, 1)
+        return torch.from_numpy(self._rows.take(places, 0))
+
+    def read(self, slots: Tensor) -> Tensor:
+        """A copy of their records `[n, 3 + columns]`."""
+        index = index_of(slots)
+        return torch.from_numpy(self._rows[index].copy() if isinstance(index, slice) else self._rows.take(index, 0))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, copied."""
@@ -111,7 +123,7 @@ class Items:
 
 def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
     """The words of stretches."""
-    return (first << LENGTH_BITS) | length
+    return (first << LENGTH_BITS).bitwise_or_(length)
 
 
 def first_steps(stretches: Tensor) -> Tensor:

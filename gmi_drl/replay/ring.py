@@ -106,6 +106,7 @@ class Ring:
         self._kinds = {field.name: (torch.Size((num_env, *field.shape)), field.dtype) for field in stored.fields}
         self.device = self.storage.device
         self.written = 0
+        self._outcomes: Rows | None = None  # of the last windows that were looked at, whose memory is used again
         self._sampler = str(sampler or Uniform())
         if sampler is None or isinstance(sampler, Uniform):
             self._draws: UniformDraws | PrioritizedDraws = UniformDraws(self.device, seed)
@@ -189,13 +190,15 @@ class Ring:
         keys, probabilities, windows = self._draws.draw(self, count)
         rows = keys % self.total
         step = self.storage.gather(rows, columns=("step",), out=out.rows[0] if out else None)
-        fields = {name: value[:, 0] for name, value in step.fields.items()}
+        is_again = out is not None and step is out.rows[0]
+        fields = dict(out.fields) if out and is_again else {name: value[:, 0] for name, value in step.fields.items()}
         following = None
         if self.n_step > 1 or not self.is_twice:
             places = (rows + (windows.steps - int(self.is_twice)) * self.num_env) % self.total
             following = self.storage.gather(places, columns=("step",), out=out.rows[1] if out else None)
             of = NEXT if self.is_twice else ""
-            fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self.observations}
+            if out is None or following is not out.rows[1]:
+                fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self.observations}
         fields |= {"reward": windows.reward, "discount": windows.discount}
         return RingBatch(fields, keys, probabilities, self.windows, (step, following))
 
@@ -205,7 +208,8 @@ class Ring:
         if self.n_step > 1:
             reach = torch.arange(0, self.n_step * self.num_env, self.num_env, device=rows.device)
             rows = ((rows[:, None] + reach) % self.total).flatten()
-        outcome = self.storage.gather(rows, columns=(_OUTCOME,)).fields
+        self._outcomes = self.storage.gather(rows, columns=(_OUTCOME,), out=self._outcomes)
+        outcome = self._outcomes.fields
         shape = (len(keys), self.n_step)
         reward, flags = outcome["reward"].reshape(shape), outcome["flags"].reshape(shape)
         return evaluate(reward, flags, self.gamma, knows_ends=self.is_twice)
@@ -255,6 +259,20 @@ class Ring:
         self.limiter.load_state_dict(state["limiter"])
         self.written = state["counts"]["written"]
         self._draws.load_state_dict(state["draws"], self)
+
+    def begin_with(self, rows: Mapping[str, Tensor]) -> None:
+        """Begin with steps of other rings in place of its own. The newest are kept; what follows them is not known.
+
+        Args:
+            rows: By column, int64 `[T, N, words]`, oldest first; the same columns as a snapshot's.
+        """
+        count = min(self.steps, *(len(steps) for steps in rows.values()))
+        for column, words in self.storage.rows.words.items():
+            words[: count * self.num_env].view(count, self.num_env, -1).copy_(rows[column][-count:])
+        self.written = count
+        self.limiter.load_state_dict({"inserts": count * self.num_env, "samples": 0, "deletes": 0})
+        self.cut()
+        self._draws.begin(self)
 
     def _why(self, count: int) -> str:
         if self.limiter.can_sample(count):

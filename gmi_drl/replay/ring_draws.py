@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ROUNDS = 1000
 """Draws anew of windows that are not valid, on a CPU."""
 
+AT_ONCE = 65_536
+"""Windows that get weights at once."""
+
 OVERDRAWN = 4
 """Times the windows that are drawn at once on a GPU, whose valid ones are taken: looking would wait for it."""
 
@@ -46,6 +49,10 @@ class UniformDraws:
         if self.device.type != "cpu":
             self._span[0].fill_(ring.first * ring.num_env)
             self._span[1].fill_((ring.end - ring.first) * ring.num_env)
+
+    def begin(self, ring: "Ring") -> None:
+        """The ring has other steps."""
+        self.completed(ring)
 
     def mass(self, ring: "Ring") -> Tensor:
         """The number of windows, float64 `[]`."""
@@ -123,12 +130,20 @@ class PrioritizedDraws:
     def completed(self, ring: "Ring") -> None:
         """Give weights to windows that have become complete: of several steps where a device gets them at once."""
         self._uniform.completed(ring)
-        for step in range(max(self._end, ring.first), ring.end):
-            keys = self._each + step * self._num_env
+        end = ring.end * self._num_env
+        for first in range(max(self._end, ring.first) * self._num_env, end, AT_ONCE):
+            keys = torch.arange(first, min(first + AT_ONCE, end), device=self._each.device)
             rows, is_valid = keys % ring.total, ring.windows_at(keys).is_valid
             self._is_drawn[rows] = is_valid
             self._tree.set(rows, weights_of(self._highest.expand(len(rows)), self._exponent) * is_valid)
         self._end = ring.end
+
+    def begin(self, ring: "Ring") -> None:
+        """The ring has other steps, all of which have the highest priority."""
+        self._is_drawn.zero_()
+        self._tree.clear()
+        self._end = 0
+        self.completed(ring)
 
     def mass(self, ring: "Ring") -> Tensor:
         """The sum of all weights, float64 `[]`."""
@@ -142,7 +157,7 @@ class PrioritizedDraws:
         newest = ring.written - 1
         steps = newest - (newest - torch.div(rows, self._num_env, rounding_mode="floor")) % ring.steps
         keys = steps * self._num_env + rows % self._num_env
-        return keys, self._tree.leaves[rows] / self._tree.total, ring.windows_at(keys)
+        return keys, self._tree.leaves.index_select(0, rows).div_(self._tree.total), ring.windows_at(keys)
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""

@@ -1,8 +1,12 @@
 """Rows of bytes, in which the fields of a column lie side by side, and the fields as views of them."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.replay.fields import Signature
@@ -17,11 +21,13 @@ class Rows:
 
     Attributes:
         words: As given.
+        lead: Sizes before those of a step.
         fields: `[*lead, *shape]` by name, views of the words. Writing to them writes the rows.
     """
 
     def __init__(self, signature: Signature, words: Mapping[str, Tensor]) -> None:
         self.signature, self.words = signature, dict(words)
+        self.lead = tuple(next(iter(self.words.values())).shape[:-1]) if words else ()
         self.fields: dict[str, Tensor] = {}
         for column, rows in self.words.items():
             by_type = {dtype: rows.view(dtype) for dtype in {view.dtype for view in signature.views[column]}}
@@ -29,6 +35,16 @@ class Rows:
                 typed = by_type[view.dtype]
                 sizes, strides = (*typed.shape[:-1], *view.shape), (*typed.stride()[:-1], *view.strides)
                 self.fields[view.name] = typed.as_strided(sizes, strides, typed.storage_offset() + view.first)
+
+    @cached_property
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Fields as arrays of the same memory, which are written faster. GPUs' and types that numpy lacks have none."""
+        found: dict[str, NDArray[Any]] = {}
+        for name, field in self.fields.items():
+            if field.device.type == "cpu":
+                with suppress(TypeError):
+                    found[name] = field.numpy()
+        return found
 
     @classmethod
     def empty(
@@ -50,13 +66,7 @@ class Rows:
 
     def fits(self, lead: tuple[int, ...], columns: Iterable[str]) -> bool:
         """Whether these are rows of these sizes, with these columns among theirs."""
-        words = self.words
-        return next(iter(words.values())).shape[:-1] == lead and all(name in words for name in columns)
-
-    @property
-    def lead(self) -> tuple[int, ...]:
-        """Sizes before those of a step."""
-        return tuple(next(iter(self.words.values())).shape[:-1])
+        return self.lead == lead and self.words.keys() >= set(columns)
 
     @property
     def bytes(self) -> int:

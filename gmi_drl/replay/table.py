@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -151,8 +152,11 @@ class Table:
             UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
             ReplayTimeoutError: if the limiter did not allow it in time, with what is missing.
         """
-        with self.selected(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s) as selection:
+        selection = self.select(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s)
+        try:
             rows = self.gather(selection.records, columns, out.rows if out else None)
+        finally:
+            self.storage.end_reading(selection.ticket)
         return Batch(rows, selection.records, selection.probabilities, selection.table_size)
 
     @contextmanager
@@ -256,21 +260,22 @@ class Table:
         first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
         if not isinstance(length, int):
             length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
-        inside = first.clamp(0, self.storage.steps - 1)
-        blocks, is_right = of.block_of(inside), inside == first
+        begin = first.numpy()
+        inside = begin.clip(0, self.storage.steps - 1)
+        blocks, is_right = inside // of.block_steps, inside == begin
         if not isinstance(length, int) or length != 1:
-            last = inside + (length - 1)
-            is_right &= (of.block_of(last) == blocks) & (last >= inside) & (last < inside + self.storage.longest)
-        if not bool(is_right.all()):
-            row, column = (~is_right).nonzero()[0].tolist()
+            last = inside + ((length if isinstance(length, int) else length.numpy()) - 1)
+            is_right &= (last // of.block_steps == blocks) & (last >= inside) & (last < inside + self.storage.longest)
+        if not is_right.all():
+            row, column = np.argwhere(~is_right)[0]
             steps = length if isinstance(length, int) else int(length[row, column])
             where = f"in one block of {of.block_steps} of {self.storage.steps} steps"
             text = f"item {row}, {steps} steps from {int(first[row, column])} on, must lie {where}"
             text += f", which was made for items of {self.storage.longest}"
             raise UsageError(f"table {self.name}: {text}")
-        if not of.are_used(blocks.flatten()):
+        if not of.are_used(torch.from_numpy(blocks.reshape(-1))):
             raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
-        return stretches_of(first, length), blocks
+        return stretches_of(first, length), torch.from_numpy(blocks)
 
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
@@ -307,6 +312,8 @@ class Table:
 
 def _checked(priority: float | Tensor, count: int) -> Tensor:
     """Priorities as float64 `[count]`."""
+    if isinstance(priority, float | int) and 0 <= priority < float("inf"):
+        return torch.full((count,), float(priority), dtype=torch.float64)
     priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
     if priorities.dim() > 1 or priorities.numel() not in (1, count):
         raise UsageError(f"priorities are {list(priorities.shape)}, the items [{count}]")

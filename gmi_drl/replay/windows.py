@@ -1,6 +1,7 @@
 """Windows of n steps: whether they may be drawn, their rewards, and what follows them."""
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -28,7 +29,9 @@ class Windows:
 
 def flags_of(ended: Tensor, terminated: Tensor, valid: Tensor) -> Tensor:
     """The bits of steps, uint8, from bools of the same shape."""
-    return ended.to(torch.uint8) + TERMINATED * terminated.to(torch.uint8) + VALID * valid.to(torch.uint8)
+    kind = torch.uint8
+    ends = torch.add(ended.view(kind), terminated.view(kind), alpha=TERMINATED)
+    return ends.add_(valid.view(kind), alpha=VALID)
 
 
 def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -> Windows:
@@ -42,14 +45,13 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
         gamma: Discount of a step.
         knows_ends: Whether the last observation of an episode that was cut off is known.
     """
+    if reward.shape[1] == 1:
+        may_be_drawn, discounts = _of_one_step(gamma, knows_ends, reward.device)
+        kinds, one = flags[:, 0].to(torch.int64), torch.ones(len(reward), dtype=torch.int64, device=reward.device)
+        return Windows(may_be_drawn.index_select(0, kinds), reward[:, 0].clone(), discounts.index_select(0, kinds), one)
     ended = (flags & ENDED) > 0
     valid = (flags & VALID) > 0
     terminated = (flags & TERMINATED) > 0
-    if reward.shape[1] == 1:
-        is_valid, steps = valid[:, 0], torch.ones_like(ended[:, 0], dtype=torch.int64)
-        if not knows_ends:
-            is_valid = is_valid & (terminated | ~ended)[:, 0]
-        return Windows(is_valid, reward[:, 0], gamma * (~terminated[:, 0]).to(torch.float32), steps)
     is_inside = (ended.cumsum(1) - ended.to(torch.int64)) == 0
     powers = gamma ** torch.arange(reward.shape[1], device=reward.device, dtype=torch.float32)
     is_valid = (valid | ~is_inside).all(1)
@@ -59,3 +61,13 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
     goes_on = ~(terminated & ended & is_inside).any(1)
     discount = gamma ** steps.to(torch.float32) * goes_on
     return Windows(is_valid, (reward * powers * is_inside).sum(1), discount, steps)
+
+
+@lru_cache
+def _of_one_step(gamma: float, knows_ends: bool, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Whether a window of one step may be drawn, and its discount, by the step's flags, `[8]` each."""
+    flags = torch.arange(8, device=device)
+    terminated, is_valid = (flags & TERMINATED) > 0, (flags & VALID) > 0
+    if not knows_ends:
+        is_valid &= terminated | ((flags & ENDED) == 0)
+    return is_valid, gamma * (~terminated).to(torch.float32)

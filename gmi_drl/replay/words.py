@@ -65,9 +65,9 @@ NO_TOKEN = "-" * 32
 """Kinds of messages.
 
 WELCOME: the tables of a server. ERROR: why a request failed. STEPS: rows follow, one frame a column, for the writer's
-open block. ITEMS: stretches of that block become items. ACK: so many have. SAMPLE, SAMPLES: a batch is wanted, and
-follows. LEASE, LEASED: a client in shared memory wants to write, and where. RELEASE: it has read. UPDATE, DELETE,
-RESET, INFO, CHECKPOINT: what tables do. DONE: the answer to these.
+open block. ITEMS: stretches of that block become items. ACK: so many of a request have, in all. SAMPLE, SAMPLES: a
+batch is wanted, and follows. LEASE, LEASED: a client in shared memory wants to write, and where. RELEASE: it has read.
+UPDATE, DELETE, RESET, INFO, CHECKPOINT: what tables do. DONE: the answer to these.
 """
 
 END_OF_EPISODE, IN_PLACE, NEXT_CALL = 1, 2, 4

@@ -222,6 +222,17 @@ class GMI_manager:
             raise UsageError("this layout has no channels: add `channels: {}` to it")
         return self.resources.channels, self.resources.mailboxes
 
+    @property
+    def stream_memory(self) -> tuple[int, Mailboxes]:
+        """The descriptor of the inference streams' memory, and the mailboxes by which its users notify each other.
+
+        Raises:
+            UsageError: if the layout has no streams.
+        """
+        if self.resources.streams is None or self.resources.mailboxes is None:
+            raise UsageError("this layout has no inference streams: add `streams: {}` to it")
+        return self.resources.streams, self.resources.mailboxes
+
     def report(self, row: dict[str, Any]) -> None:
         """Send a row of numbers (JSON) to the launcher, without ever waiting for it."""
         self.launcher.report(Report(row))

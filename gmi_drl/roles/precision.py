@@ -21,6 +21,15 @@ def set_precision(device: torch.device, *, tf32: bool) -> None:
         torch.set_float32_matmul_precision("high" if tf32 else "highest")
 
 
+def flush_denormals() -> None:
+    """Let the CPU of this process compute with 0 where a number is too small for full precision.
+
+    Units that never fire have gradients of 0. Adam's means of them shrink until they are such numbers, which take a
+    core twenty times as long: an update of DQN took twice its time.
+    """
+    torch.set_flush_denormal(True)
+
+
 def require_bf16(device: torch.device) -> None:
     """Refuse bfloat16 on a device that would emulate it.
 

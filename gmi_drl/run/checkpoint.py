@@ -59,12 +59,11 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path
     Raises:
         MachineError: if it cannot be written.
     """
-    from safetensors.torch import save
+    from gmi_drl.run.tensor_file import pieces_of
 
-    contiguous = {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}
     try:
         folder.mkdir(exist_ok=True)
-        write_atomically(folder / f"{name}.safetensors", save(contiguous))
+        write_atomically(folder / f"{name}.safetensors", pieces_of(tensors))
     except OSError as error:
         raise MachineError(f"{folder.parent.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
     return folder / f"{name}.safetensors"

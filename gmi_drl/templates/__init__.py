@@ -18,6 +18,7 @@ from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.tdg import TDG
 from gmi_drl.templates.tdg_ex import TDG_EX
 from gmi_drl.templates.template import Purpose, Template
+from gmi_drl.templates.workers import WORKERS
 
 __all__ = [
     "DECOUPLED",
@@ -26,6 +27,7 @@ __all__ = [
     "TDG",
     "TDG_EX",
     "TEMPLATES",
+    "WORKERS",
     "Decoupled",
     "Purpose",
     "Template",
@@ -41,7 +43,9 @@ __all__ = [
     "usual_gmis_per_gpu",
 ]
 
-TEMPLATES: Registry[Template] = Registry("template", "gmi_drl.templates", (TCG_EX, TCG, TDG_EX, TDG, DECOUPLED))
+TEMPLATES: Registry[Template] = Registry(
+    "template", "gmi_drl.templates", (TCG_EX, TCG, TDG_EX, TDG, DECOUPLED, WORKERS)
+)
 """Third parties add entries of their own by entry points: `NAME = "module:ENTRY"`, a `Template`."""
 
 

@@ -7,8 +7,9 @@ from math import ceil
 from gmi_drl.config.learners import LearnerEntry
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.node import Node
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import AnyCut
-from gmi_drl.layout.layout import Channels, Device, Layout
+from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.pools import pools_of
 from gmi_drl.templates.even import described, even_devices, more_gmis
@@ -86,7 +87,7 @@ class Decoupled(Template):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         if learner.trainer is None:
-            raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c")
+            raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c or ppo")
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
 
     def restartable(self, layout: Layout) -> frozenset[int]:

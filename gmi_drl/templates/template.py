@@ -9,8 +9,9 @@ from gmi_drl.config.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.backends import BACKENDS, PROCESS
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import AnyCut
-from gmi_drl.layout.layout import Channels, Device, GmiGroup, Layout, Projection
+from gmi_drl.layout.layout import Device, GmiGroup, Layout, Projection
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import IPC, NONE, usual_reduction
@@ -41,6 +42,7 @@ class Template(ABC):
             `profiler.measured_plan.plan_here`, and a `cluster` whose nodes are like this machine. None if one probe
             measures all GMIs.
         channels: The channels that carry experience to other GMIs; None if there are none.
+        has_streams: Whether its layouts may have inference streams and rings.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Template(ABC):
     usual_learner: str = OUR_PPO.name
     planner: str | None = None
     channels: Channels | None = None
+    has_streams: bool = False
 
     @abstractmethod
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
@@ -152,6 +155,10 @@ class Template(ABC):
         mistakes += self.role_mistakes(layout) or self.group_mistakes(layout)
         if self.channels is None and layout.channels is not None:
             mistakes.append(f"{self.name} has no channels, this layout has some: leave them out")
+        if not self.has_streams and layout.streams is not None:
+            mistakes.append(f"{self.name} has no streams, this layout has some: leave them out, or take workers")
+        if not self.has_streams and (rings := [gmi.id for gmi in layout.gmis if gmi.ring > 1]):
+            mistakes.append(f"{self.name} has no rings, GMIs {rings} have some: leave them out, or take workers")
         return mistakes
 
     def communication(

@@ -100,8 +100,12 @@ class NetworkSettings:
                 found.append(f"learner.obs_groups has {who}: it takes actor and critic")
             elif not seen or set(seen) - set(names):
                 found.append(f"learner.obs_groups.{who} is {', '.join(seen) or 'empty'}: there is {', '.join(names)}")
-        if self.share and self.seen(observation, ACTOR) != self.seen(observation, CRITIC):
-            found.append("learner.share needs equal groups of observations for actor and critic: leave it out")
+        ours, theirs = (self.seen(observation, who) for who in (ACTOR, CRITIC))
+        if self.share and ours != theirs:
+            sees = [
+                f"{who} sees {', '.join(part.name for part in of)}" for who, of in ((ACTOR, ours), (CRITIC, theirs))
+            ]
+            found.append(f"learner.share needs equal groups of observations, but {', '.join(sees)}: leave it out")
         for part in images:
             try:
                 conv_shapes(part, self.conv_of(part))

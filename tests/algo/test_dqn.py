@@ -25,8 +25,16 @@ def made(**settings):
 
 
 @pytest.mark.parametrize("double", [True, False])
-def test_updates_are_those_of_the_textbook(double):
-    settings = {"double": double, "target_every": 2, "reward_scale": 0.5, "max_grad_norm": 0.1, "learning_rate": 0.01}
+@pytest.mark.parametrize("dueling", [True, False])
+def test_updates_are_those_of_the_textbook(double, dueling):
+    settings = {
+        "double": double,
+        "dueling": dueling,
+        "target_every": 2,
+        "reward_scale": 0.5,
+        "max_grad_norm": 0.1,
+        "learning_rate": 0.01,
+    }
     agent, dqn = made(**settings)
     network = copy.deepcopy(agent.policy)
     target, adam = copy.deepcopy(network), torch.optim.Adam(network.parameters(), 0.01)
@@ -64,8 +72,9 @@ def test_the_share_of_random_actions_falls_evenly():
         assert agent.policy.exploration.item() == pytest.approx(share)
 
 
-def test_gradients_that_are_not_finite_change_nothing():
-    _, dqn = made()
+@pytest.mark.parametrize("dueling", [True, False])
+def test_gradients_that_are_not_finite_change_nothing(dueling):
+    _, dqn = made(dueling=dueling)
     before, batch = dqn.flat.vector.clone(), batch_of(CART.observation, CART.action, N)
     batch.fields["reward"][3] = torch.nan
     dqn.begin()

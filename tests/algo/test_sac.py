@@ -88,3 +88,16 @@ def test_a_learner_goes_on_from_its_state():
     second.update(batch)
     for name, tensor in first.state_dict().items():
         assert torch.equal(tensor, second.state_dict()[name]), name
+
+
+def test_nothing_moves_in_an_update_that_is_skipped():
+    _, sac = made(tau=0.5)
+    batch = batch_of(ANT.observation, ANT.action, N)
+    sac.update(batch)
+    before = {name: tensor.clone() for name, tensor in sac.state_dict().items()}
+    batch.fields["reward"][3] = torch.nan
+    sac.begin()
+    sac.update(batch)
+    assert sac.metrics()["skipped_updates"] == 1
+    for name, tensor in sac.state_dict().items():
+        assert torch.equal(tensor, before[name]), name

@@ -53,6 +53,10 @@ IDLE = {
     },
     "plan": {
         "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
+        "--set": [
+            ("--set task.stack=2", "ant has no task.stack (it takes none of the section `task`): leave it out"),
+            ("--set learner.gamma=0.9", "--set learner.gamma=0.9: a plan is for the usual settings, but for task.*"),
+        ],
         "--template": [
             ((*WHAT_IF, "--template", "serving"), "--template TCG: a profile measures training by GMIs that are alike"),
             (
@@ -125,6 +129,10 @@ IDLE = {
         "--format": [((*WHAT_IF, "--format", "env"), "--what-if: --format env is one layout")],
     },
     "profile": {
+        "--set": [
+            ("--set task.stack=2", "ant has no task.stack (it takes none of the section `task`): leave it out"),
+            ("--set learner.gamma=0.9", "--set learner.gamma=0.9: a plan is for the usual settings, but for task.*"),
+        ],
         "--env-arg": [("--env-arg a=1", "ant is a task of gmi-drl and takes no arguments")],
         "--simulator-python": [(PYTHON, "not for ant")],
     },
@@ -140,7 +148,8 @@ IDLE = {
         for name, value in {
             **{"task": "ant", "algo": "a3c", "seeds": "0", "set": "seed=3", "iterations": "1", "num-env": "8"},
             **{"gmis-per-gpu": "1", "config": "config.yaml", "rsl-rl-config": "agent.yaml", "command": "true"},
-            **{"at-once": "1", "stop-early": "", "sweep-dir": "new", "env-arg": "a=1"},
+            **{"at-once": "1", "stop-early": "", "sweep-dir": "new", "env-arg": "a=1", "search": "a=1..2"},
+            **{"trials": "3"},
         }.items()
     },
     "export": {"--simulator-python": [(("RUN", *PYTHON), "not for ant")]},
@@ -150,6 +159,7 @@ IDLE = {
         "--experience": [
             ("RUN --steps 1 --experience new --launcher ray", "GMIs of a cluster cannot write experience")
         ],
+        "--token-file": [("RUN --steps 1 --token-file layout.yaml", "--token-file is the token of the replay server")],
         "--apply-mig": [("RUN --steps 1 --apply-mig", "--apply-mig is for layouts cut by mig or mig-ci")],
         "--simulator-python": [(("RUN", "--steps", 1, *PYTHON), "not for ant")],
     },
@@ -187,7 +197,7 @@ ALWAYS = {
     "export": {"--to", "--output", "--format"},
     "compare": {"--format"},
     "report": {"--output", "--film"},
-    "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format"},
+    "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format", "--into"},
     "replay serve": {"--port", "--host", "--shards", "--checkpoints", "--restore", "--token-file"},
     "replay info": {"--token-file", "--format"},
     "replay checkpoint": {"--step", "--token-file"},
@@ -239,7 +249,7 @@ def leaves(commands, before=""):
             yield f"{before}{command.name}", command
 
 
-@pytest.mark.parametrize(("name", "command"), leaves(COMMANDS))
+@pytest.mark.parametrize(("name", "command"), list(leaves(COMMANDS)))
 def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}

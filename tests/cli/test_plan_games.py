@@ -1,7 +1,11 @@
 import pytest
 
+from gmi_drl.cli.layouts import make_layout
+from gmi_drl.config.task_section import TaskSettings
+from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
 from gmi_drl.layout.layout import Layout
+from gmi_drl.templates import TCG_EX
 
 
 def test_a_task_of_categories_is_measured_too(command_line, tmp_path):
@@ -19,3 +23,21 @@ def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(comma
     for task, each in (("atari:Pong", 8), ("pettingzoo:mpe2.simple_spread_v3", 258)):
         code, _, err = command_line("plan", "--task", task, "--budget", 0, "--gmis-per-gpu", 1)
         assert code == 0 and [gmi.num_env for gmi in load_yaml(Layout, tmp_path / "layout.yaml").gmis] == [each], err
+
+
+def test_this_machine_is_cut_for_a_task_as_it_will_be_played():
+    pytest.importorskip("mpe2", reason="mpe2 is not installed")
+    task, played = "pettingzoo:mpe2.simple_tag_v3", TaskSettings(pad=True)
+    assert make_layout(task, 4, 1, TCG_EX, played=played).num_env == 4
+    with pytest.raises(UsageError, match="its agents differ"):
+        make_layout(task, 4, 1, TCG_EX)
+
+
+def test_a_plan_measures_a_task_as_it_will_be_played(command_line, tmp_path):
+    pytest.importorskip("mpe2", reason="mpe2 is not installed")
+    which = ("--task", "pettingzoo:mpe2.simple_tag_v3", "--budget", 0, "--gmis-per-gpu", 1)
+    code, out, err = command_line("plan", *which, "--set", "task.pad=true", "--set", "task.state=false")
+    assert code == 0, err
+    assert "--set task.state=false --set task.pad=true" in " ".join(out.split())
+    code, _, err = command_line("plan", *which)
+    assert code == 2 and "--set task.pad=true" in err

@@ -15,6 +15,15 @@ from gmi_drl.launch.sweep.sweep_file import read_sweep
         (("--task", "antt"), "antt"),
         (("--seeds", "3-1"), "--seeds 3-1"),
         (("--command", "true", "--task", "ant"), "--task: is for trainings of ours"),
+        (("--trials", "3"), "--trials: is for --search"),
+        (("--search", "learner.gamma"), "expected KEY=LOW..HIGH"),
+        (("--search", "learner.gamma=0.9..7"), "learner.gamma"),
+        (("--search", "learner.gama=0.9..0.99"), "gama"),
+        (
+            ("--search", "learner.gamma=0.9..0.99", "--set", "learner.lam=0.9,0.95"),
+            "--set learner.lam: it has one value",
+        ),
+        (("--command", "true", "--search", "a=1..2"), "--search: is for trainings of ours"),
         (("--command", "'"), "--command: No closing quotation"),
         (("--resume", "here", "--seeds", "1"), "--seeds: a resumed sweep has its own"),
         (("--resume", "nowhere"), "no folder of a sweep"),
@@ -57,3 +66,14 @@ def test_files_of_options_are_copied_so_that_a_sweep_is_resumed_from_anywhere(co
     arguments = read_sweep(tmp_path / "sweep").arguments
     copy = Path(arguments[arguments.index("--config") + 1])
     assert copy == tmp_path / "sweep" / "config.yaml" and copy.read_text() == (tmp_path / "mine.yaml").read_text()
+
+
+def test_a_search_begins_with_one_combination_of_all_seeds(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(run_sweep, "run_sweep", lambda *arguments: True)
+    ranges = ("--search", "learner.learning_rate=1e-4..1e-2:log", "--search", "learner.epochs=2..5")
+    code, _, err = command_line("sweep", *ranges, "--seeds", "0-1", "--trials", 3, "--sweep-dir", "sweep")
+    assert code == 0 and "Sweep of 6 trials in sweep" in err, err
+    made = read_sweep(tmp_path / "sweep")
+    assert [trial.seed for trial in made.trials] == [0, 1] and made.search.combinations == 3
+    settings = made.trials[0].settings
+    assert 1e-4 <= float(settings["learner.learning_rate"]) <= 1e-2 and settings["learner.epochs"] in "2345"

@@ -1,5 +1,6 @@
 import pytest
 
+from gmi_drl.config import run_config
 from gmi_drl.config.run_config import RunConfig, acting_of, apply_settings, default_config
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import TASK_SPECS, TaskSpec
@@ -48,14 +49,25 @@ def test_wrong_settings_are_named(settings, message):
         apply_settings(RunConfig(), settings)
 
 
+NETWORK = {"class_name": "MLPModel", "distribution_cfg": {"class_name": "GaussianDistribution"}}
+RUNNER = {"num_steps_per_env": 4, "actor": NETWORK, "critic": NETWORK, "algorithm": {}}
+
+
 def test_rsl_rls_own_logger_and_our_writers_are_not_both_at_work():
-    network = {"class_name": "MLPModel", "distribution_cfg": {"class_name": "GaussianDistribution"}}
-    runner = {"num_steps_per_env": 4, "actor": network, "critic": network, "algorithm": {}, "logger": "wandb"}
-    logs = {"learner": {"kind": "rsl_rl", "runner": runner}}
+    logs = {"learner": {"kind": "rsl_rl", "runner": RUNNER | {"logger": "wandb"}}}
     assert apply_settings(RunConfig(), [], over=logs).learner.runner["logger"] == "wandb"
     with pytest.raises(UsageError, match=r"writers and learner.runner.logger would write the same"):
         apply_settings(RunConfig(), ["writers=[tensorboard]"], over=logs)
     assert apply_settings(RunConfig(), ["writers=[tensorboard]", "learner.runner.logger=null"], over=logs).writers
+
+
+def test_tensorboard_is_the_usual_writer_if_it_is_installed_and_the_learner_logs_nothing_itself(monkeypatch):
+    monkeypatch.setattr(run_config, "find_spec", lambda name: name == "tensorboard")
+    assert RunConfig().used_writers == ("tensorboard",) and RunConfig(writers=()).used_writers == ()
+    logs = RunConfig(learner={"kind": "rsl_rl", "runner": RUNNER | {"logger": "wandb"}})
+    assert logs.used_writers == ()
+    monkeypatch.setattr(run_config, "find_spec", lambda name: None)
+    assert RunConfig().used_writers == () and RunConfig(writers=("csv",)).used_writers == ("csv",)
 
 
 @pytest.mark.parametrize("kind", ["ppo", "a3c"])

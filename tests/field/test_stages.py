@@ -58,14 +58,14 @@ def test_what_takes_too_long_is_ended_with_all_that_it_has_started(output, tmp_p
         time.sleep(600)
     """)
     started = time.monotonic()
-    stages.run_all([stage(code, seconds=1)], output, 60)
+    stages.run_all([stage(code, seconds=5)], output, 60)
     assert time.monotonic() - started < 60
     assert rows(output)[0]["state"] == "too late"
     assert not is_alive(int((tmp_path / "pid").read_text()))
 
 
 def test_a_stage_that_the_end_of_the_call_cut_short_has_no_result(output):
-    stages.run_all([stage("import time; time.sleep(600)", seconds=1)], output, 1.5)
+    stages.run_all([stage("import time; time.sleep(600)", seconds=4)], output, 6)
     assert rows(output)[0]["state"] == "cut short"
     assert stages.results(output) == {}
 

@@ -8,8 +8,9 @@ from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch.drop_lost_nodes import what_is_left, without_node
 from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import GMI, Channels, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.templates import DECOUPLED, TDG_EX
 from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.workload import TASK_SPECS

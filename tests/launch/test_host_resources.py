@@ -5,7 +5,8 @@ from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
-from gmi_drl.layout.layout import GMI, Channels, Device, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 
 def over_two_nodes():

@@ -3,8 +3,6 @@
 import os
 import signal
 import tempfile
-import threading
-import time
 
 import pytest
 import torch
@@ -17,6 +15,7 @@ from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
 from gmi_drl.layout.cut import Cut
+from gmi_drl.roles.launcher.protocol import Ready, Report, Start
 from gmi_drl.roles.serving.player import Player, load_agent
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
@@ -50,7 +49,8 @@ def played(served_run, seed, stochastic):
 @two_cores
 @pytest.mark.parametrize("stochastic", [False, pytest.param(True, marks=pytest.mark.starts_gmis)])
 @pytest.mark.parametrize("gmis", [1, 2])
-def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, gmis, stochastic):
+def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, monkeypatch, gmis, stochastic):
+    said = heard_and_said(monkeypatch)
     served = serve(layout(gmis), served_run, steps=STEPS, seed=3, stochastic=stochastic)
     assert list(served.gmis) == list(range(gmis)) and (served.iteration, served.signal) == (2, None)
     for gmi_id, gmi in served.gmis.items():
@@ -59,21 +59,38 @@ def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, gmis, stoch
         assert gmi.return_sum == pytest.approx(sum(one.total for one in episodes))
         assert gmi.length_sum == sum(one.length for one in episodes)
         assert 0 < gmi.sim_s + gmi.act_s <= gmi.ended_s - gmi.started_s and gmi.steps_per_second > 0
-    begun = [gmi.started_s for gmi in served.gmis.values()]
-    assert max(begun) < min(gmi.ended_s for gmi in served.gmis.values()), "they serve side by side"
+    assert said[: 2 * gmis] == [Ready] * gmis + [Start] * gmis, "they serve side by side"
     assert 0 < served.steps_per_second <= 1.01 * sum(gmi.steps_per_second for gmi in served.gmis.values())
     assert not children_of(os.getpid())
 
 
+def heard_and_said(monkeypatch):
+    """The kinds of what GMIs tell their launcher and of what it tells them, as it comes."""
+    kinds, events, say = [], serving.GMIProcesses.events, serving.GMIProcesses.send
+
+    def hear(processes, **more):
+        for event in events(processes, **more):
+            if isinstance(event, serving.GMIMessage):
+                kinds.append(type(event.message))
+            yield event
+
+    monkeypatch.setattr(serving.GMIProcesses, "events", hear)
+    monkeypatch.setattr(
+        serving.GMIProcesses, "send", lambda processes, gmi, word: kinds.append(type(word)) or say(processes, gmi, word)
+    )
+    return kinds
+
+
 def test_a_signal_ends_it_with_what_was_done(served_run, monkeypatch):
-    say = serving.GMIProcesses.send
+    events, signalled = serving.GMIProcesses.events, []
 
-    def say_and_interrupt(processes, gmi_id, word):
-        say(processes, gmi_id, word)
-        if word == serving.Start():
-            threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
+    def interrupt_when_steps_are_told(processes, **more):
+        for event in events(processes, **more):
+            if isinstance(event, serving.GMIMessage) and isinstance(event.message, Report) and not signalled:
+                signalled.append(os.kill(os.getpid(), signal.SIGINT))
+            yield event
 
-    monkeypatch.setattr(serving.GMIProcesses, "send", say_and_interrupt)
+    monkeypatch.setattr(serving.GMIProcesses, "events", interrupt_when_steps_are_told)
     served = serve(layout(1), served_run, steps=10**8)
     assert served.signal is signal.SIGINT and 0 < served.gmis[0].steps < 10**8
     assert not children_of(os.getpid())

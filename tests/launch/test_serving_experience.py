@@ -4,8 +4,6 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
-import time
 
 import pytest
 import torch
@@ -77,14 +75,15 @@ def test_what_is_read_back_is_what_the_physics_does(served_run, tmp_path, stocha
 
 
 def test_ctrl_c_keeps_what_was_done(served_run, tmp_path, monkeypatch):
-    say = serving.GMIProcesses.send
+    events, signalled = serving.GMIProcesses.events, []
 
-    def say_and_interrupt(processes, gmi_id, word):
-        say(processes, gmi_id, word)
-        if word == serving.Start():
-            threading.Thread(target=lambda: (time.sleep(0.5), os.kill(os.getpid(), signal.SIGINT))).start()
+    def interrupt_after_a_shard(processes, **more):
+        for event in events(processes, **more):
+            if isinstance(event, serving.GMIMessage) and isinstance(event.message, serving.Wrote) and not signalled:
+                signalled.append(os.kill(os.getpid(), signal.SIGINT))
+            yield event
 
-    monkeypatch.setattr(serving.GMIProcesses, "send", say_and_interrupt)
+    monkeypatch.setattr(serving.GMIProcesses, "events", interrupt_after_a_shard)
     served = serve(layout(1), served_run, steps=10**6, experience=tmp_path / "experience")
     read = ExperienceDataset(tmp_path / "experience")
     assert served.signal is signal.SIGINT and read.index.state == "stopped"

@@ -15,7 +15,7 @@ from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.profiler import session as session_module
 from gmi_drl.profiler.session import Session
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.metrics import last_row
+from gmi_drl.run.metrics import read_metrics
 from gmi_drl.templates.tcg import SERVING
 from tests.gmi.nvml.fake import FakeGpu
 
@@ -45,7 +45,8 @@ def test_rows_and_what_is_served_tell_how_busy_the_gpus_were(busy_gpu, tmp_path)
 
     train(resolve(tiny_layout(1), config, folder), on_row=stop_when_told)
     assert seen[0]["devices"]["gpu0"]["sm_util"] == 37 and seen[0]["devices"]["gpu0"]["power_w"] > 0
-    assert last_row(folder.metrics_file)["devices"]["gpu0"]["sm_util"] == 37
+    kept = [row["devices"] for row in read_metrics(folder.metrics_file) if "devices" in row]
+    assert kept and kept[0]["gpu0"]["sm_util"] == 37
     gmi = GMI(id=0, roles=SERVING, num_env=8, cores=(0,))
     layout = Layout(task="ant", template="TCG", devices=(Device(kind="cpu", gmis=(gmi,)),))
     steps, end = 500, time.monotonic() + DEADLINE_S

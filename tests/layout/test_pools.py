@@ -4,7 +4,8 @@ from itertools import chain, count
 
 import pytest
 
-from gmi_drl.layout.layout import GMI, HOLISTIC, Channels, Device, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GMI, HOLISTIC, Device, Layout
 from gmi_drl.layout.pools import Pool, far_agents, pool_of, pools_of
 
 ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
@@ -56,4 +57,4 @@ def test_who_neither_sends_nor_is_sent_to_is_in_no_pool():
     assert far_agents(over(channels=False, a=[ACTS], b=[TRAINS])) == {}
     assert far_agents(over(a=[HOLISTIC], b=[HOLISTIC])) == {}
     with pytest.raises(KeyError, match="GMI 0 is in no pool"):
-        pool_of(over(a=[("simulator",)], b=[TRAINS]), 0)
+        pool_of(over(a=[("agent",)], b=[TRAINS]), 0)

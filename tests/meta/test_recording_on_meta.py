@@ -7,8 +7,8 @@ import torch
 from operation_counts import META, Counts, meta_device
 
 from gmi_drl.comm.channels import ChannelSizes
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import make_rollout_writer
 from gmi_drl.workload.spaces import continuous, vector
 

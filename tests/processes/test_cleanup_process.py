@@ -27,20 +27,20 @@ def test_it_is_connected_and_leads_a_session(tmp_path):
     with process, connection:
         connection.send(b"sent")
         assert connection.recv(100) == b"sent given  held"
-        assert process.wait(20) == 0 and log.read_text() == "True\n"
+        assert process.wait(60) == 0 and log.read_text() == "True\n"
     os.close(reading)
     os.close(writing)
 
 
 def test_it_sees_the_end_of_its_launcher_although_a_fork_keeps_the_connection():
-    waits = "import select, sys; select.select([int(sys.argv[1])], [], [], 60)"
+    waits = "import select, sys; select.select([int(sys.argv[1])], [], [], 600)"
     launcher = f"""
 import os, sys, time
 from gmi_drl.processes.cleanup import start_cleanup_process
 process, connection = start_cleanup_process([sys.executable, "-c", {waits!r}])
 fork = os.fork()
 if fork == 0:
-    time.sleep(60)
+    time.sleep(600)
 print(process.pid, fork, flush=True)
 sys.stdin.read()
 os._exit(0)
@@ -50,7 +50,7 @@ os._exit(0)
         pid, fork = map(int, launching.stdout.readline().split())
         process = os.pidfd_open(pid)
         assert not select.select([process], [], [], 0.2)[0]
-    assert select.select([process], [], [], 20)[0]
+    assert select.select([process], [], [], 60)[0]
     os.close(process)
     os.kill(fork, signal.SIGKILL)
 

@@ -58,7 +58,8 @@ def test_gmis_are_measured_capped_and_not_and_the_layout_says_which(install, mon
     assert {one.point.cut.way for one in plan.candidates if one.confirmed} == {"toy", "capped toy"}
     assert {gmi.share for gmi in plan.layout.gmis} == {0.5 if best.capped else None}
     other = "toy" if best.capped else "capped toy"
-    assert any(f"x the best by {other} (2 x 8 environments by {other}" in reason for reason in plan.layout.reasons)
+    # Its best may be one GMI with 16 environments: which cut is fastest differs from machine to machine.
+    assert any(f"x the best by {other} (" in reason for reason in plan.layout.reasons)
 
 
 class Pretended:

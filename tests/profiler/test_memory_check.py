@@ -11,8 +11,8 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Gpus, Node
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import Channels
 from gmi_drl.profiler import memory_check
 from gmi_drl.profiler.memory_check import require_room
 from gmi_drl.profiler.session import Session

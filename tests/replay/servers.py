@@ -1,5 +1,6 @@
 """Replay servers for tests, in this process."""
 
+import time
 from contextlib import contextmanager
 
 import torch
@@ -23,6 +24,18 @@ def served(*tables, **options):
     """A server of tables and a client of it."""
     with Server(tables, **options) as server, server.client() as client:
         yield server, client
+
+
+def servers_of(sampler, wanted, is_over=lambda: True):
+    """The servers whose batches come until some have come of all that are wanted, and it is over.
+
+    Which is first is left to chance.
+    """
+    came, deadline = set(), time.monotonic() + 60
+    while not (came >= wanted and is_over()):
+        assert time.monotonic() < deadline, came
+        came.add(next(sampler).server)
+    return came
 
 
 def steps(*numbers):

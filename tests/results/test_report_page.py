@@ -9,7 +9,8 @@ from conftest import tiny_config, tiny_layout
 from test_comparison import run_of, write_run
 
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
-from gmi_drl.results.report.charts import chart, nice_ticks, phase_bars, thinned
+from gmi_drl.results.report import charts
+from gmi_drl.results.report.charts import chart, nice_ticks, phase_bars, phase_timeline, thinned
 from gmi_drl.results.report.layout_drawing import MOST_GMIS, layout_drawing
 from gmi_drl.results.report.page import page
 
@@ -88,6 +89,25 @@ def test_phases_are_bars_of_one_scale():
     text = phase_bars({"GMI 0": {"sim_s": 0.01, "learn_s": 0.03}, "GMI 1": {"sim_s": 0.02}})
     assert text.count("<rect") == 8 and "GMI 0, learn: 30.0 ms" in text and "up to 40 ms" in text
     assert phase_bars({}) == "" and phase_bars({"GMI 0": {}}) == ""
+
+
+def near(corners, expected):
+    return all(corner == pytest.approx(place, abs=0.1) for corner, place in zip(corners, expected, strict=True))
+
+
+def test_shares_of_phases_are_areas_one_on_another():
+    # A quarter simulates and the rest learns, then half and half: the border goes from 25 % to 50 % of the height.
+    text = phase_timeline([(0, {"sim_s": 1, "learn_s": 3}), (5, {}), (100, {"sim_s": 2, "learn_s": 2})], "env steps")
+    areas = [
+        [tuple(map(float, corner.split(","))) for corner in found.split()]
+        for found in re.findall(r'polygon style="[^"]*" points="([^"]*)"', text)
+    ]
+    top, bottom = charts.TOP, charts.HEIGHT - charts.BOTTOM
+    left, right = charts.LEFT, charts.WIDTH - charts.RIGHT
+    border = [(left, bottom - (bottom - top) / 4), (right, bottom - (bottom - top) / 2)]
+    assert near(areas[0], [*border, (right, bottom), (left, bottom)])
+    assert near(areas[2], [(left, top), (right, top), *reversed(border)])
+    assert phase_timeline([(0, {"sim_s": 1})], "") == "" and phase_timeline([], "") == ""
 
 
 def test_a_layout_is_drawn_with_its_roles():

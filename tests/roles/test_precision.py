@@ -3,7 +3,7 @@ import torch
 
 from gmi_drl.errors import MachineError
 from gmi_drl.roles import precision
-from gmi_drl.roles.precision import set_precision
+from gmi_drl.roles.precision import flush_denormals, set_precision
 
 GPU = torch.device("cuda:0")
 
@@ -35,3 +35,13 @@ def test_bfloat16_is_refused_where_it_would_be_emulated(monkeypatch):
     monkeypatch.setattr(precision, "has_bf16", lambda: False)
     with pytest.raises(MachineError, match=r"learner.bf16: the device has no bfloat16 .*--set learner.bf16=false"):
         precision.require_bf16(torch.device("cpu"))
+
+
+def test_a_cpu_computes_with_0_in_place_of_denormal_numbers():
+    tiny = torch.tensor(1e-39)
+    try:
+        flush_denormals()
+        assert (tiny * 0.5) == 0
+    finally:
+        torch.set_flush_denormal(False)
+    assert (tiny * 0.5) > 0

@@ -38,6 +38,7 @@ def test_a_file_that_lost_its_name_is_not_there(folder, harm):
 
 
 def test_looks_are_rare(folder, monkeypatch):
+    monkeypatch.setattr(file_presence, "CHECK_S", 600.0)
     with closing(Presence(folder)) as home:
         folder.rmdir()
         home.check()  # it has looked just now

@@ -14,7 +14,7 @@ from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 from gmi_drl.tasks import TASKS, SimTask, make, make_sim
-from gmi_drl.tasks.terms import RewardTerms, replaced
+from gmi_drl.tasks.terms import RewardTerms, WorldReturns, replaced
 
 NUM_ENV, STEPS = 32, 60
 SPREADS = (0.0, 0.05, 0.5, 5.0)
@@ -104,7 +104,21 @@ def test_sums_leave_out_a_mask_and_means_have_names():
     terms = RewardTerms(("a", "b"), torch.device("cpu"))
     terms.add({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0, float("nan")])}, torch.tensor([False, True]))
     terms.add({"a": torch.tensor([1.0, 2.0]), "b": torch.tensor([5.0, 6.0])}, torch.zeros(2, dtype=torch.bool))
-    assert terms.means(terms.pop_sums().tolist(), 4) == {"a": 1.0, "b": 4.0}
+    assert terms.row(terms.pop_sums().tolist(), 4) == {"reward_terms": {"a": 1.0, "b": 4.0}}
+
+
+def test_worlds_tell_the_return_of_all_agents_and_of_one_of_each_kind():
+    returns = WorldReturns(["adversary_0", "agent_0", "agent_1"], torch.device("cpu"))
+    returns.add_worlds(torch.tensor([[1.0, 2.0, 4.0], [3.0, 0.0, 0.0]]))
+    sums = returns.pop_sums().tolist()
+    wanted = {"world": 5.0, "adversary": 2.0, "agent": 1.5}
+    assert returns.row(sums, 999) == {"world_returns": wanted}
+    assert RewardTerms(returns.names, torch.device("cpu")).row(sums, 999) == {"world_returns": wanted}
+    assert returns.row(returns.pop_sums().tolist(), 999) == {}  # no world has ended
+
+
+def test_alike_agents_tell_the_return_of_their_world_alone():
+    assert WorldReturns(["agent_0", "agent_1"], torch.device("cpu")).names == ("worlds", "world")
 
 
 def test_another_term_takes_the_place_of_all():

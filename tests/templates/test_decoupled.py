@@ -4,12 +4,13 @@ from itertools import count
 
 import pytest
 
-from gmi_drl.config.learners import OUR_PPO
+from gmi_drl.config.learners import LEARNERS, OUR_PPO
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, CpuDevices, Node
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import GMI, HOLISTIC, Channels, Device, GmiGroup, Layout
+from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
 from gmi_drl.layout.pools import Pool, pools_of
 from gmi_drl.templates import DECOUPLED, TCG_EX, Decoupled
 from gmi_drl.templates.over_nodes import OverNodes
@@ -79,7 +80,7 @@ def test_agents_on_cores_of_one_machine_are_succeeded_and_nobody_else():
 
 def test_a_learner_that_acts_where_it_learns_is_refused():
     with pytest.raises(UsageError, match="take --algo a3c"):
-        DECOUPLED.roles(DECOUPLED.lay_out(ANT, NODE, Cut(2, 64)), OUR_PPO)
+        DECOUPLED.roles(DECOUPLED.lay_out(ANT, NODE, Cut(2, 64)), LEARNERS.find("dqn"))
 
 
 def test_only_trainers_exchange_gradients():

@@ -14,8 +14,9 @@ from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.files import parse
 from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.hardware.speeds import GLOO, GPU_MEMORY, OF_CORES, Speed
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import Channels, Layout
+from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.mapping import even_mapping
 from gmi_drl.layout.reductions import MPR_GLOO, MPR_SHM
 from gmi_drl.roles.drl_role import DRL_role
@@ -33,7 +34,7 @@ ANT = TASK_SPECS["ant"]
 NODE = Node(name="n", cpus=CpuDevices(cores_each=4, count=2), cpu=Cpu(cores=8, memory_gib=8))
 ONLY_GLOO = {GLOO: Speed(round_s=1.0, bytes_per_second=1e9)}
 ONE_DEVICE = Node(name="n", cpu=Cpu(cores=2, memory_gib=8))
-FEWEST = {"TDG": 2, "TDG_EX": 3, "decoupled": 2}
+FEWEST = {"TDG": 2, "TDG_EX": 3, "decoupled": 2, "workers": 2}
 """GMIs that a device must have if it is the only one, where one is too few."""
 
 each_template = pytest.mark.parametrize(
@@ -153,7 +154,7 @@ def test_templates_of_gmis_that_are_alike_are_planned_by_the_same_search(templat
     assert learns == (template.purpose == "training")
 
 
-@pytest.mark.parametrize("template", [TEMPLATES.find(name) for name in TEMPLATES.names if name != "decoupled"])
+@pytest.mark.parametrize("template", [one for one in map(TEMPLATES.find, TEMPLATES.names) if one.channels is None])
 def test_channels_are_refused_where_nothing_goes_through_them(template):
     layout = template.lay_out(ANT, NODE, Cut(4, 64)).model_copy(update={"channels": Channels()})
     assert template.check(layout) == [f"{template.name} has no channels, this layout has some: leave them out"]
@@ -229,7 +230,7 @@ def test_purposes_name_the_usual_templates():
     [
         ("TCG_EXX", "there is no template 'TCG_EXX'; did you mean 'TCG_EX'?"),
         ("trainig", "there is no template 'trainig'; did you mean 'training'?"),
-        ("none", "there is no template 'none'; known: TCG_EX, TCG, TDG_EX, TDG, decoupled, training, serving"),
+        ("none", "there is no template 'none'; known: TCG_EX, TCG, TDG_EX, TDG, decoupled, workers, training, serving"),
     ],
 )
 def test_a_name_that_is_none_is_told_with_those_that_are(name, told):

@@ -64,7 +64,7 @@ def test_critic_and_actor_may_see_unlike_parts():
         (
             NetworkSettings((8,), share=True, groups={"actor": ("joints",)}),
             Observation((JOINTS, STATE)),
-            "equal",
+            "actor sees joints, critic sees joints, state",
         ),
     ],
 )

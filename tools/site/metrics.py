@@ -37,16 +37,26 @@ PHASE_MEANINGS = {"sim_s": "simulating", "act_s": "acting", "learn_s": "learning
 DECOUPLED = {
     "predictions_per_second": "Actions per second (the paper's PPS)",
     "training_samples_per_second": "Samples learnt from per second (TTOP)",
+    "training_frames_per_second": "The same by SRL's name, FPS: control steps that trainers consume",
     "lag_mean": "Versions that acting policies were behind, mean",
     "lag_max": "The same, most",
     "dropped": "Rollouts that were dropped, by cause",
     "wait_s": "Seconds that an agent waited for a place",
     "fetch_s": "Seconds of taking a version of the parameters",
     "publish_s": "Seconds of publishing one",
+    "rows": "Observations of a batch that is answered together, mean (template `workers`, as are those below)",
+    "rows_p95": "The same, 95th percentile",
+    "answer_p50_s": "Seconds from a request for actions to its answer, median of a rollout, mean over rollouts",
+    "answer_p99_s": "The same, 99th percentile",
 }
 NESTED = [
     ("`gmis.ID.PHASE`", "`GMI/ID/PHASE`", "Seconds of each phase of one GMI"),
     ("`reward_terms.NAME`", "`Reward/NAME`", "Mean of a term of the reward per step, with `reward_terms: true`"),
+    (
+        "`world_returns.NAME`",
+        "`GMI/world_returns/NAME`",
+        "Mean return of worlds of several agents that ended: of all agents, and of an agent of each kind",
+    ),
     ("`devices.gpu0.sm_util`", "`Device/gpu0/sm_util`", "Percent of the SMs that had work (Hopper and newer)"),
     ("`devices.gpu0.sm_occupancy`", "`Device/gpu0/sm_occupancy`", "Percent of the most warps that were on the SMs"),
     ("`devices.gpu0.dram_bandwidth`", "`Device/gpu0/dram_bandwidth`", "Percent of the memory's bandwidth"),

@@ -21,6 +21,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_learning,
     replay_rings,
     replay_server,
+    streams,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -62,6 +63,7 @@ from gmi_drl.benchmarks.measured import (
     RSL_RL,
     SEARCH,
     SERVING,
+    STREAMS,
     SUMS,
     TRAINING,
     V5_TASKS,
@@ -75,6 +77,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (ant_simulators, ant_simulators.CASES, (*OUR_TASKS, *V5_TASKS, *drivers("step_envpool"))),
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
+    (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),

@@ -16,6 +16,7 @@ from gmi_drl.cli.options import (
     env_arg_option,
     named_backend,
     simulator_option,
+    task_set_option,
     use_simulator,
 )
 from gmi_drl.cli.output import console, print_json, require_folder, say, write_file
@@ -40,6 +41,7 @@ LAYOUT = Path("layout.yaml")
 @click.command()
 @click.option("--task", metavar="NAME", default="ant", help=f"The task to plan for: {known_tasks()}.")
 @env_arg_option
+@task_set_option
 @click.option(
     "--template",
     metavar="NAME",
@@ -127,6 +129,7 @@ LAYOUT = Path("layout.yaml")
 def plan(
     task: str,
     env_arg: tuple[str, ...],
+    set: tuple[str, ...],
     template: str,
     backend: str | None,
     node: Path | None,
@@ -154,12 +157,14 @@ def plan(
     use_simulator(simulator_python, task)
     options = PlanOptions(
         task=with_arguments(task, env_arg),
+        settings=set,
         template=template_named(template),
         backend=backend,
         node=node,
         cluster=cluster,
         **others,
     )
+    options.played  # noqa: B018  refused before anything is measured
     if format in FORMATS:
         excluded = {
             "--explain": explain or None,
@@ -215,7 +220,8 @@ def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:
     if options.template.purpose != "training":
         return f"serve RUN {output} --steps 1000{by_ray}"
     is_usual = plan.learner in (None, options.template.usual_learner)
-    return f"train {output}{'' if is_usual else f' --algo {plan.learner}'}{by_ray}"
+    played = "".join(f" --set task.{name}={str(value).lower()}" for name, value in options.played.given().items())
+    return f"train {output}{'' if is_usual else f' --algo {plan.learner}'}{played}{by_ray}"
 
 
 @contextmanager

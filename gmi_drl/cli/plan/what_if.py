@@ -42,7 +42,7 @@ def show_what_if(options: PlanOptions, files: Sequence[Path], prices: "Prices | 
         raise UsageError(f"--what-if --template {options.template.name}: {known}: leave --template out")
     require_measurable(options)
     profile = profile_of(options)
-    spec = task_spec(options.task)
+    spec = task_spec(options.task, options.played)
     learner = default_config(spec, options.algo or profile.learner).learner
     nodes = [node_of(file) for file in files]
     cases = compare(

@@ -52,7 +52,7 @@ def _new_run(options: TrainOptions) -> "TrainingJob":
         spec = task_spec(task, early.task)
         config = apply_options(default_config(spec, kind), options)
         num_env = options.num_env or usual_num_env(spec)
-        chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner)
+        chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner, config.task)
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)
     usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"

@@ -80,7 +80,8 @@ if TYPE_CHECKING:
     "--logger",
     multiple=True,
     metavar="NAME",
-    help="Write metrics there, too: tensorboard, wandb, csv, one of another package, or none. Repeatable.",
+    help="Write metrics there, too: tensorboard, wandb, trackio, csv, one of another package, or none. Repeatable.  "
+    "[default: tensorboard, if it is installed]",
 )
 @launcher_option
 @apply_mig_option
@@ -94,7 +95,7 @@ def train(
     Ctrl-C saves a checkpoint and prints the command that resumes the run. To resize a run, resume it with another
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
     """
-    from gmi_drl.cli.live import TrainingView
+    from gmi_drl.cli.live import TrainingView, starting
     from gmi_drl.launch.launchers import supervisors_for
     from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.launch.training import train as launch
@@ -104,7 +105,8 @@ def train(
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
     options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
-    job, checkpoint = begin(options)
+    with starting(quiet=format == "json"):
+        job, checkpoint = begin(options)
     folder = job.folder
     with (
         supervisors_for(options.launcher, job.layout) as agents,

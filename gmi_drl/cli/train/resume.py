@@ -91,8 +91,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
-    if why := _why_empty(before, index, chosen):
-        say(f"{why}: the rings of replay begin empty")
+    if told := _rings_told(before, index, chosen):
+        say(told)
     return job, saved[-1]
 
 
@@ -163,15 +163,18 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     return f"The layout is not that of the checkpoint ({differs})"
 
 
-def _why_empty(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
-    """Why rings of replay cannot go on from a checkpoint; None if they can, or the learner has none."""
+def _rings_told(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
+    """How rings of replay go on otherwise than as they were; None if they go on so, or the learner has none."""
     from gmi_drl.config.learners import OffPolicyConfig
 
     if not isinstance(before.learner, OffPolicyConfig):
         return None
     if not before.learner.replay.saved:
-        return "The checkpoint holds none (learner.replay.saved: false)"
-    return None if layout.digest == index["layout"] else "The layout is not that of the checkpoint"
+        return "The checkpoint holds none (learner.replay.saved: false): the rings of replay begin empty"
+    if layout.digest == index["layout"]:
+        return None
+    how = "begin empty" if len(layout.nodes) > 1 else "are dealt out anew, by environments"
+    return f"The layout is not that of the checkpoint: the rings of replay {how}"
 
 
 def _resized(layout: "Layout", config: "RunConfig", total: int, options: TrainOptions) -> "Layout":
@@ -183,8 +186,8 @@ def _resized(layout: "Layout", config: "RunConfig", total: int, options: TrainOp
     if layout.channels is not None:
         remedy = f"make a layout with `gmi-drl plan --template {template.name}`, and resume the run on it"
         raise UsageError(f"--num-env, --gmis-per-gpu: the layout decides which GMIs act and which train: {remedy}")
-    count = len(make_layout(layout.task, 1, options.gmis_per_gpu, template).with_role("simulator"))
+    count = len(make_layout(layout.task, 1, options.gmis_per_gpu, template, played=config.task).with_role("simulator"))
     if options.num_env is None and total % count:
         raise UsageError(f"the run's {total} environments cannot be divided evenly among {count} GMIs")
     num_env, backend = options.num_env or total // count, options.backend or layout.backend
-    return make_layout(layout.task, num_env, options.gmis_per_gpu, template, backend, config.learner)
+    return make_layout(layout.task, num_env, options.gmis_per_gpu, template, backend, config.learner, config.task)

@@ -18,7 +18,7 @@ agent leases as far ahead as it can before each update:
     >>> import torch
     >>> from gmi_drl.errors import PeerSilentError
     >>> from gmi_drl.layout.experience import RolloutForm
-    >>> from gmi_drl.layout.layout import Channels
+    >>> from gmi_drl.layout.channels import Channels
     >>> from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
     >>> from gmi_drl.workload.spaces import continuous, vector
     >>> form = RolloutForm(horizon=2, num_env=1, observation=vector(3), action=continuous(1))
@@ -68,6 +68,7 @@ from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import ChannelMemory, create_memory
 from gmi_drl.comm.channels.dispenser import Place
 from gmi_drl.comm.channels.local_agent import LocalAgentEnd
+from gmi_drl.comm.channels.parameter_reader import ParameterReader
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer_end import Batch, TrainerEnd
 from gmi_drl.comm.membership import Keepalives
@@ -83,10 +84,12 @@ __all__ = [
     "AgentEnd",
     "Batch",
     "ChannelSizes",
+    "ParameterReader",
     "Place",
     "TrainerEnd",
     "create_memory",
     "join_as_agent",
+    "join_as_reader",
     "join_as_trainer",
     "obstacle",
     "packed_bytes",
@@ -129,6 +132,14 @@ def join_as_agent(
     opened = _opened(memory, mailboxes, gmi_id, sizes, hang_s, "agents")
     patience = (waits or waits_by_channels(len(sizes.trainers))).trainer
     return LocalAgentEnd(*opened, torch.device(device), predecessors, patience)
+
+
+def join_as_reader(
+    memory: int, mailboxes: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, waits: Waits | None = None
+) -> ParameterReader:
+    """Join the channels as one of the readers. For arguments and errors see `join_as_agent`."""
+    patience = (waits or waits_by_channels(len(sizes.trainers), are_served=True)).behind
+    return ParameterReader(*_opened(memory, mailboxes, gmi_id, sizes, hang_s, "readers"), patience)
 
 
 def join_as_trainer(
@@ -176,7 +187,7 @@ def _opened(
     members: tuple[int, ...] = getattr(sizes, part)
     if gmi_id not in members:
         raise UsageError(f"GMI {gmi_id} is not among the {part} of these channels: {members}")
-    if absent := [gmi for gmi in sizes.agents + sizes.trainers if gmi not in mailboxes.eventfds]:
+    if absent := [gmi for gmi in sizes.agents + sizes.trainers + sizes.readers if gmi not in mailboxes.eventfds]:
         raise UsageError(f"GMI {absent[0]} is not among the {len(mailboxes.eventfds)} GMIs that share mailboxes")
     notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
     try:

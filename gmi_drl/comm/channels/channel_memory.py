@@ -71,7 +71,7 @@ class ChannelMemory:
         maker = sizes.trainers[0]
         if notifier.own == maker:
             self._make(descriptor)
-            for peer in (*sizes.agents, *sizes.trainers[1:]):
+            for peer in (*sizes.agents, *sizes.trainers[1:], *sizes.readers):
                 notifier.notify(peer)
         else:
             notifier.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
@@ -118,7 +118,7 @@ class ChannelMemory:
         count = self.sizes.parameter_bytes
         buffers = [self._bytes(self._parameters_at + buffer * in_pages(count), count) for buffer in range(BUFFERS)]
         writer, *others = self.sizes.trainers
-        words, readers = self._run[_PARAMETERS:], (*self.sizes.agents, *others)
+        words, readers = self._run[_PARAMETERS:], (*self.sizes.agents, *others, *self.sizes.readers)
         return Parameters(words, buffers, writer, readers, notifier, patience, lambda: self.keepalives)
 
     def leases(self, lock: SharedLock) -> Leases:

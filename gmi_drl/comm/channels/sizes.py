@@ -7,9 +7,11 @@ from itertools import chain
 from typing import Any, Self
 
 from gmi_drl.errors import UsageError
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import Kind, RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.workload.spaces import action_of, observation_of, to_json
+
+_NUMBERS = ("rollouts", "agents", "trainers", "parameter_bytes", "direct", "readers")
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class ChannelSizes:
         parameter_bytes: Of the parameters that go back (`parameters.packed_bytes`).
         direct: For each trainer the agents that write into its memory on their GPU (`gpu_direct.py`); empty if all
             write into the host's.
+        readers: The ids of GMIs that only read the parameters: policy workers.
 
     Raises:
         UsageError: If a number is too small, a GMI is there twice, or `direct` is not of these agents and trainers.
@@ -38,12 +41,13 @@ class ChannelSizes:
     channels: Channels
     parameter_bytes: int
     direct: tuple[tuple[int, ...], ...] = ()
+    readers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if self.rollouts < 1 or not self.agents or not self.trainers or self.parameter_bytes < 1:
             numbers = f"not {self.rollouts}, {self.agents}, {self.trainers} and {self.parameter_bytes}"
             raise UsageError(f"channels need rollouts, agents, trainers and parameter_bytes, one at least, {numbers}")
-        ends = self.agents + self.trainers
+        ends = self.agents + self.trainers + self.readers
         if len(set(ends)) != len(ends):
             raise UsageError(f"channels join GMIs, each once: agents {self.agents} and trainers {self.trainers}")
         if len(self.direct) not in (0, len(self.trainers)) or not {*chain(*self.direct)} <= {*self.agents}:
@@ -109,7 +113,7 @@ class ChannelSizes:
     @cached_property
     def text(self) -> str:
         """The sizes as JSON; equal sizes have equal texts."""
-        parts = {name: getattr(self, name) for name in ("rollouts", "agents", "trainers", "parameter_bytes", "direct")}
+        parts = {name: getattr(self, name) for name in _NUMBERS}
         return json.dumps({**_form_json(self.form), **parts, **self.channels.model_dump()})
 
     @classmethod
@@ -123,9 +127,11 @@ class ChannelSizes:
             data = json.loads(text)
             form = _form_of({field.name: data.pop(field.name) for field in fields(RolloutForm)})
             channels = Channels(**{name: data.pop(name) for name in Channels.model_fields})
-            agents, trainers = tuple(data.pop("agents")), tuple(data.pop("trainers"))
+            agents, trainers, readers = (tuple(data.pop(name)) for name in ("agents", "trainers", "readers"))
             direct = tuple(map(tuple, data.pop("direct")))
-            return cls(form, agents=agents, trainers=trainers, channels=channels, direct=direct, **data)
+            return cls(
+                form, agents=agents, trainers=trainers, channels=channels, direct=direct, readers=readers, **data
+            )
         except (ValueError, KeyError, TypeError) as error:
             raise UsageError(f"this text has no channel sizes: {error!r}") from None
 

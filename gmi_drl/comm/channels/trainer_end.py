@@ -185,7 +185,10 @@ class TrainerEnd:
         owner = agent_of(self._leases.owner(self._rank, missing[0]))  # the agent that leased first is due first
         due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
         self._notifier.wait_for(
-            lambda: not self._process_events().isdisjoint(due) or self._memory.is_closed, due, "sent experience"
+            lambda: not self._process_events().isdisjoint(due) or self._memory.is_closed,
+            due,
+            "sent experience",
+            FIRST_HAND + bool(self._sizes.readers),  # an agent may wait for one of these
         )
 
     def _await_successor(self) -> None:

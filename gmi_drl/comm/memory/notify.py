@@ -70,9 +70,8 @@ class Notifier:
         """
         if is_done():
             return
-        waiting, most_s = WaitClock(), patience * self.hang_s
+        waiting, most_s, left_s = WaitClock(), patience * self.hang_s, patience * self.hang_s
         while True:
-            left_s = most_s - waiting.seconds
             lost = self._sleep(peers, min(max(left_s, 0.0), _NAP_S))
             if is_done():
                 return
@@ -85,6 +84,7 @@ class Notifier:
                 waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
                 text = f"{self._all_named(peers)} {here} has not {action} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
+            left_s = most_s - waiting.seconds
 
     def check(self, peer: int, action: str) -> None:
         """Raise `PeerDiedError` if a peer has ended, which then will never do `action`."""
@@ -110,13 +110,13 @@ class Notifier:
 
     def seen_ended(self, peers: Sequence[int]) -> list[int]:
         """The peers among these whose end this notifier has already seen, in any wait or poll."""
-        return [peer for peer in peers if peer in self._ended]
+        return [peer for peer in peers if peer in self._ended] if self._ended else []
 
     def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
         """Wait at most `most_s` seconds for the condition, whoever ends meanwhile. Returns whether it became true."""
         waiting = WaitClock()
         while not (done := is_done()) and waiting.look() < most_s:
-            self._sleep((), _NAP_S)
+            self._sleep((), min(most_s - waiting.seconds, _NAP_S))
         return done
 
     def watch_successor(self, peer: int) -> None:
@@ -154,7 +154,8 @@ class Notifier:
         Does not sleep if one of them has ended already.
         """
         for peer in peers:
-            self._watch(peer)
+            if peer not in self._watched:
+                self._watch(peer)
         for descriptor, _ in self._poll.poll(0 if self.seen_ended(peers) else math.ceil(1000 * seconds)):
             if descriptor == self._eventfds[self.own]:
                 with suppress(BlockingIOError):
@@ -167,7 +168,7 @@ class Notifier:
 
     def _watch(self, peer: int) -> None:
         """Watch the process of a peer, if it has come: its end then wakes this process."""
-        if peer in self._watched or not self._memory.pid(peer):
+        if not self._memory.pid(peer):
             return
         try:
             pidfd = os.pidfd_open(self._memory.pid(peer))

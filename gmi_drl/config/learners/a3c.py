@@ -1,6 +1,5 @@
 """The configuration of our A3C."""
 
-import math
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -17,7 +16,6 @@ from gmi_drl.config.learners.base import (
 from gmi_drl.config.learners.network import NetworkConfig, usual_network
 from gmi_drl.config.learners.ppo import ADAPTIVE
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
-from gmi_drl.layout.layout import Channels, Layout
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.network_sizes import activations_per_sample
 
@@ -108,30 +106,9 @@ class A3CConfig(NetworkConfig):
             )
         return cls(hidden=task.hidden, reward_scale=task.reward_scale, init_std=task.init_std)
 
-    def rollouts_of(self, agents: int, trainers: int) -> int:
-        """R for these numbers of agents and trainers."""
-        return self.rollouts or math.ceil(agents / trainers)
-
-    def environments_of(self, layout: Layout) -> int:
-        """See `LearnerConfig`: the environments of R rollouts."""
-        agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
-        return self.rollouts_of(len(agents), len(trainers)) * agents[0].num_env
-
-    def steps_of(self, layout: Layout) -> int:
-        """See `LearnerConfig`: each trainer learns from rollouts of its own."""
-        return len(layout.with_role("trainer")) * self.environments_of(layout) * self.horizon
-
-    def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
+    def rollouts_of(self, actors: int, trainers: int) -> int:
         """See `LearnerConfig`."""
-        if layout.channels is None:
-            return 0
-        agents, trainers = layout.with_role("agent"), layout.with_role("trainer")
-        rollouts = self.rollouts_of(len(agents), len(trainers))
-        return self.batches_bytes(task, layout.channels, rollouts, agents[0].num_env)
-
-    def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
-        """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
-        return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
+        return self.rollouts or super().rollouts_of(actors, trainers)
 
     @property
     def epochs(self) -> int:

@@ -1,6 +1,7 @@
 """The base class of learners' configurations, and the registry of learners."""
 
 import json
+import math
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from gmi_drl.config.settings import LIVE, RUN
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import FileModel
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Layout
 from gmi_drl.registry import Registry, class_at
@@ -94,17 +96,30 @@ class LearnerConfig(FileModel):
         """The key that makes the learner write metrics into the run folder itself; None if it does not."""
         return None
 
+    def rollouts_of(self, actors: int, trainers: int) -> int:
+        """R, the rollouts of actors on other GMIs that each of these trainers learns from in one update."""
+        return math.ceil(actors / trainers)
+
     def environments_of(self, layout: Layout) -> int:
         """Environments whose rollouts a GMI that trains learns from at once; the fewest, if GMIs differ."""
-        return min(gmi.num_env for gmi in layout.with_role("simulator"))
+        actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
+        if layout.channels is None:
+            return min(gmi.num_env for gmi in actors)
+        return self.rollouts_of(len(actors), len(trainers)) * actors[0].num_env
+
+    def mistakes_in(self, layout: Layout) -> list[str]:
+        """The mistakes that prevent learning on a layout, each in a sentence with its remedy."""
+        return []
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """The sizes of a rollout of `num_env` environments that report `num_terms` terms of the reward."""
         return RolloutForm(self.horizon, num_env, task.observation, task.action, num_terms)
 
     def steps_of(self, layout: Layout) -> int:
-        """Control steps of an iteration, over all environments."""
-        return self.horizon * layout.num_env
+        """Control steps of an iteration, over all environments; with channels, of the rollouts of all trainers."""
+        if layout.channels is None:
+            return self.horizon * layout.num_env
+        return len(layout.with_role("trainer")) * self.environments_of(layout) * self.horizon
 
     def units_of(self, num_env: int) -> int:
         """How many units the rollouts of `num_env` environments have, which mini-batches divide: transitions."""
@@ -117,7 +132,15 @@ class LearnerConfig(FileModel):
 
     def channels_bytes(self, layout: Layout, task: TaskSpec) -> int:
         """Bytes of a layout's channels for one trainer; 0 without channels."""
-        return 0
+        if layout.channels is None:
+            return 0
+        actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
+        rollouts = self.rollouts_of(len(actors), len(trainers))
+        return self.batches_bytes(task, layout.channels, rollouts, actors[0].num_env)
+
+    def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
+        """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
+        return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
 
     def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
         """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host."""
@@ -230,6 +253,7 @@ OUR_PPO = LearnerEntry(
     "gmi_drl.roles.training.holistic:Holistic",
     "gmi_drl.roles.probes.ppo_probe:PPOProbe",
     "gmi_drl.roles.probes.noise_probe:NoiseProbe",
+    trainer="gmi_drl.roles.workers.trainer:PPOTrainer",
     agent="gmi_drl.algo.agent:make_agent",
 )
 RSL_RL = LearnerEntry(

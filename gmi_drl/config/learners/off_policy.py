@@ -1,11 +1,13 @@
 """The settings of learners that act into a ring of replay and learn from it."""
 
+import math
 from collections.abc import Collection
 from typing import Annotated, Literal
 
 from gmi_drl.config.learners.base import FLOAT_BYTES, KEPT, LEARNER_COPIES, Count, Fraction, LearnerConfig, Positive
 from gmi_drl.config.settings import LEARNING_RATE, LIVE, NETWORKS, Setting
 from gmi_drl.files import FileModel
+from gmi_drl.layout.layout import Layout
 from gmi_drl.workload import AGREED, TaskSpec
 from gmi_drl.workload.network_sizes import Activation, NetworkSettings, activations_per_sample
 
@@ -69,7 +71,8 @@ class OffPolicyConfig(LearnerConfig):
     """Follows each hidden layer."""
 
     horizon: Annotated[Count, RING] = 32
-    """Control steps per environment before the updates of an iteration."""
+    """Control steps per environment before the updates of an iteration. A resumed run keeps it: the room of its ring
+    depends on it."""
 
     updates_per_step: Annotated[Positive, LIVE] = 1.0
     """Updates per control step of all environments. An iteration has this times `horizon`, rounded, at least one."""
@@ -109,6 +112,10 @@ class OffPolicyConfig(LearnerConfig):
         """See `LearnerConfig`."""
         return NetworkSettings(hidden=self.hidden, activation=self.activation)
 
+    def units_of(self, num_env: int) -> int:
+        """See `LearnerConfig`: each update draws its own batch, so there are never too few for the updates."""
+        return max(super().units_of(num_env), self.updates)
+
     def num_weights(self, task: TaskSpec) -> int:
         """Weights of all networks, without targets."""
         raise NotImplementedError
@@ -144,8 +151,6 @@ class OffPolicyConfig(LearnerConfig):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: sizes that do not go together."""
         replay, found = self.replay, list[str]()
-        if replay.min_size > replay.size:
-            found.append(f"learner.replay.min_size is {replay.min_size}, above its size {replay.size}: lower it")
         if replay.n_step > replay.size - 1:
             found.append(
                 f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
@@ -153,6 +158,15 @@ class OffPolicyConfig(LearnerConfig):
             )
         if replay.update_size is not None and replay.update_size > replay.size:
             found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
-        if self.batch > replay.size:
-            found.append(f"learner.batch is {self.batch}, above learner.replay.size {replay.size}: lower it")
+        return found
+
+    def mistakes_in(self, layout: Layout) -> list[str]:
+        """See `LearnerConfig`: a GMI's part of the least size, or of a batch, that its ring has no room for."""
+        found = list[str]()
+        for num_env in sorted({gmi.num_env for gmi in layout.with_role("simulator")}):
+            steps, part = self.ring_steps(num_env) * num_env, num_env / layout.num_env
+            for name, wanted in (("learner.replay.min_size", self.replay.min_size), ("learner.batch", self.batch)):
+                if (own := math.ceil(wanted * part)) > steps:
+                    of = f"a GMI with {num_env} of {layout.num_env} environments"
+                    found.append(f"{name} is {wanted}, of which {of} needs {own}, but its ring has {steps}: lower it")
         return found

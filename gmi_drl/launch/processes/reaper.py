@@ -48,6 +48,14 @@ class Reaper:
         """Kill this process group when the launcher dies."""
         self._watch(str(group))
 
+    def watch_own_group(self) -> None:
+        """In a forked child, before it runs another program: kill its process group when the launcher dies.
+
+        So there is no moment in which nobody would. It takes no lock, which another thread may have held at the fork;
+        the launcher calls `watch` after it, so that a reaper that replaces this one knows the group, too.
+        """
+        self._send(str(os.getpid()))
+
     def forget(self, group: int) -> None:
         """Do not kill this group any more: it has ended, and another one may get its number."""
         with self._lock:

@@ -11,8 +11,9 @@ from gmi_drl.errors import InUseError
 from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
+from gmi_drl.launch.sweep.search import with_next
 from gmi_drl.launch.sweep.slots import Slot
-from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
+from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
 from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, last_line, read_ended, write_ended
 
 LOOK_S = 1.0
@@ -65,30 +66,48 @@ class Queue:
             if self.sweep.command is not None:  # our trainings end what they have started themselves
                 self._reaper = life.enter_context(closing(Reaper()))
             life.callback(self._stop_all)
-            while (self.waiting or self.running) and self.request.signal is None:
+            while self._has_more() and self.request.signal is None:
                 self._fill()
                 self._wait()
                 self._collect()
                 self._stop_early()
-        return not self.waiting
+        return not self._has_more()
+
+    def _has_more(self) -> bool:
+        return bool(self.waiting or self.running) or len(self.sweep.trials) < self.sweep.total
 
     def _fill(self) -> None:
         """Start trials in slots that are free, here and for other programs."""
         if time.monotonic() < self._not_before:
             return
         for slot in self.slots:
-            if self.waiting and slot.number not in self.running and slot.is_free():
-                self._start(slot)
+            if slot.number not in self.running and slot.is_free():
+                self._ask()
+                if self.waiting:
+                    self._start(slot)
         if not self.running and not self._has_told:
             devices = ", ".join(device for slot in self.slots for device in slot.devices)
             self.tell(f"Waiting for {devices}: other runs use them (gmi-drl doctor names them)")
         self._has_told = not self.running
 
+    def _ask(self) -> None:
+        """Let the next combination of a search wait, if nothing else does."""
+        if not self.waiting and len(self.sweep.trials) < self.sweep.total:
+            known = len(self.sweep.trials)
+            self.sweep = with_next(self.folder, self.sweep)
+            write_sweep(self.folder, self.sweep)
+            self.waiting.extend(self.sweep.trials[known:])
+            if self.rule:
+                self.rule.sweep = self.sweep
+
     def _start(self, slot: Slot) -> None:
-        process = TrialProcess(self.folder, self.sweep, self.waiting.popleft(), slot)
+        trial = self.waiting.popleft()
+        if self._reaper is None:
+            self.running[slot.number] = TrialProcess(self.folder, self.sweep, trial, slot)
+            return
+        process = TrialProcess(self.folder, self.sweep, trial, slot, self._reaper.watch_own_group)
         self.running[slot.number] = process
-        if self._reaper is not None:
-            self._reaper.watch(process.leader.pid)
+        self._reaper.watch(process.leader.pid)
 
     def _drop(self, number: int) -> None:
         """Forget a process that has ended, with its group."""

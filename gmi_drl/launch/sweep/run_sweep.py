@@ -57,7 +57,8 @@ def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listen
     with locked_sweep(folder):
         if again := forget_failures(folder, sweep.trials):
             listener.tell(f"{counted(again, 'trial')} failed before: tried again")
-        if all(read_ended(folder, trial) is not None for trial in sweep.trials):
+        has_all = len(sweep.trials) == sweep.total
+        if has_all and all(read_ended(folder, trial) is not None for trial in sweep.trials):
             return True
         if sweep.at_once is None:
             sweep = _measured(folder, sweep, cores, gpus, request, listener)
@@ -74,7 +75,7 @@ def _measured(
     """The sweep with how many trials run at once."""
     devices = len(gpus) or len(cores)
     slots_for: Callable[[int], list[Slot]] = partial(make_slots, cores=cores, gpus=gpus)
-    usual = min(devices, len(sweep.trials))
+    usual = min(devices, sweep.total)
     is_busy = not all(slot.is_free() for slot in slots_for(devices))
     if sweep.command is not None or is_busy:
         reason = "other runs use this machine" if is_busy else "a program does not tell how fast it is"
@@ -82,7 +83,7 @@ def _measured(
         chosen = sweep.model_copy(update={"at_once": usual})
     else:
         listener.tell("Measuring how many trainings at once end soonest...")
-        numbers = candidates(len(sweep.trials), devices)
+        numbers = candidates(sweep.total, devices)
         load = CoreLoad(cores)
         speeds = measure(folder, sweep, numbers, slots_for, partial(_held, folder=folder), request, listener.tell)
         if request.signal is not None:
@@ -91,7 +92,7 @@ def _measured(
             named = f": {takers}" if (takers := load.takers()) else ""
             listener.tell(f"Other programs took {others:.0%} of the cores meanwhile{named}. No more than one per core.")
             speeds = {number: speed for number, speed in speeds.items() if number <= devices}
-        at_once = soonest(speeds, len(sweep.trials))
+        at_once = soonest(speeds, sweep.total)
         measured = {str(number): speed for number, speed in speeds.items()}
         chosen = sweep.model_copy(update={"at_once": at_once, "measured": measured})
     write_sweep(folder, chosen)

@@ -28,6 +28,49 @@ class Trial(FileModel):
     """What --set gives it, by key."""
 
 
+class Range(FileModel):
+    """The values of a setting that a search tries: numbers from `low` to `high`, or `choices`."""
+
+    low: float = 0.0
+    """The least."""
+
+    high: float = 0.0
+    """The most."""
+
+    is_whole: bool = False
+    """Whether all are whole numbers."""
+
+    log: bool = False
+    """Whether equal ratios, not equal differences, are as likely."""
+
+    choices: tuple[str, ...] = ()
+    """The values, if they are not numbers of a range."""
+
+    def value(self, text: str) -> str | float | int:
+        """The value that a --set has."""
+        return text if self.choices else int(text) if self.is_whole else float(text)
+
+    def text(self, value: str | float | int) -> str:
+        """How --set has it."""
+        return str(value) if self.choices else str(int(value)) if self.is_whole else f"{value:.6g}"
+
+
+class Search(FileModel):
+    """What a search tries, in place of all combinations."""
+
+    ranges: dict[str, Range]
+    """The values of each setting."""
+
+    fixed: dict[str, str]
+    """Settings that all trials have."""
+
+    seeds: tuple[int, ...]
+    """Of each combination."""
+
+    combinations: Annotated[int, Field(ge=1)]
+    """How many are tried."""
+
+
 class Sweep(FileModel):
     """A sweep (`sweep.json`)."""
 
@@ -51,6 +94,14 @@ class Sweep(FileModel):
 
     stop_early: bool = False
     """Whether trials below the median of the finished ones are stopped."""
+
+    search: Search | None = None
+    """What is searched. Then `trials` are those of the combinations that were tried so far."""
+
+    @property
+    def total(self) -> int:
+        """How many trials there are in the end."""
+        return len(self.trials) if self.search is None else self.search.combinations * len(self.search.seeds)
 
 
 def read_sweep(folder: Path) -> Sweep:

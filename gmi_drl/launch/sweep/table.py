@@ -21,6 +21,7 @@ class Line:
         done: How many trials have ended well.
         early: How many were stopped early.
         failed: How many have failed.
+        early_returns: Last returns of those that were stopped early, by seed.
         total: How many there are.
         best: Folder of the training with the best final return.
     """
@@ -30,6 +31,7 @@ class Line:
     done: int
     early: int
     failed: int
+    early_returns: dict[int, float]
     total: int
     best: str | None
 
@@ -56,15 +58,16 @@ def results(folder: Path, sweep: Sweep) -> list[Line]:
 def _line(folder: Path, trials: list[Trial], is_ours: bool) -> Line:
     ended = {trial.name: read_ended(folder, trial) for trial in trials}
     good = [trial for trial in trials if _is_good(ended[trial.name])]
-    returns = {trial.seed: value for trial in good if is_ours and (value := _final(folder, trial)) is not None}
+    stopped = [trial for trial in trials if (how := ended[trial.name]) is not None and how.early]
+    returns, early_returns = (_finals(folder, some) if is_ours else {} for some in (good, stopped))
     best = max(returns, key=lambda seed: returns[seed], default=None)
-    early = sum(outcome is not None and outcome.early for outcome in ended.values())
     return Line(
         settings=trials[0].settings,
         returns=returns,
         done=len(good),
-        early=early,
-        failed=sum(outcome is not None for outcome in ended.values()) - len(good) - early,
+        early=len(stopped),
+        failed=sum(outcome is not None for outcome in ended.values()) - len(good) - len(stopped),
+        early_returns=early_returns,
         total=len(trials),
         best=next((str(folder / trial.name) for trial in trials if trial.seed == best), None),
     )
@@ -72,6 +75,10 @@ def _line(folder: Path, trials: list[Trial], is_ours: bool) -> Line:
 
 def _is_good(ended: Ended | None) -> bool:
     return ended is not None and ended.exit_code == 0 and not ended.early
+
+
+def _finals(folder: Path, trials: list[Trial]) -> dict[int, float]:
+    return {trial.seed: value for trial in trials if (value := _final(folder, trial)) is not None}
 
 
 def _final(folder: Path, trial: Trial) -> float | None:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -51,9 +51,19 @@ class Ended:
 
 
 class TrialProcess:
-    """A trial that runs in a slot."""
+    """A trial that runs in a slot.
 
-    def __init__(self, folder: Path, sweep: Sweep, trial: Trial, slot: Slot) -> None:
+    Args:
+        folder: Of the sweep.
+        sweep: What it runs.
+        trial: One of its trials.
+        slot: Where.
+        on_fork: Called in the new process before it becomes the trial; it leads its group.
+    """
+
+    def __init__(
+        self, folder: Path, sweep: Sweep, trial: Trial, slot: Slot, on_fork: Callable[[], None] = lambda: None
+    ) -> None:
         self.folder, self.trial, self.slot = folder, trial, slot
         self.is_stopped_early = False
         self.started = time.monotonic()
@@ -61,17 +71,20 @@ class TrialProcess:
         try:
             log.parent.mkdir(exist_ok=True)
             with log.open("ab") as output:
-                self.leader = GroupLeader(self._start(command_of(folder, sweep, trial), output))
+                self.leader = GroupLeader(self._start(command_of(folder, sweep, trial), output, on_fork))
         except OSError as error:
             raise MachineError(f"{trial.name} cannot be started: {error.strerror or error}") from None
 
-    def _start(self, command: Sequence[str], output: BinaryIO) -> "subprocess.Popen[bytes]":
+    def _start(
+        self, command: Sequence[str], output: BinaryIO, on_fork: Callable[[], None]
+    ) -> "subprocess.Popen[bytes]":
         sweep_pid, cores = os.getpid(), self.slot.cores
 
         def prepare() -> None:
             _libc.prctl(SET_DEATH_SIGNAL, signal.SIGTERM)
             if os.getppid() != sweep_pid:
                 os._exit(1)
+            on_fork()
             bind(cores)
 
         return subprocess.Popen(

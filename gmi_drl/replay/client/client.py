@@ -87,14 +87,17 @@ class Client:
         distinct: bool = False,
         newer_than: int | None = None,
         timeout_s: float = WAIT_S,
+        flexible: bool = False,
     ) -> ServerBatch:
         """Sample `count` items, when the limiter allows all of them; as `Table.sample`.
+
+        With `flexible` it may be fewer, as many as the limiter allows, 1 at least.
 
         Raises:
             ReplayTimeoutError: if it did not in time, with what is missing.
             UsageError: if it never will.
         """
-        wish = Wish(table, count, columns, distinct, newer_than, False, timeout_s)
+        wish = Wish(table, count, columns, distinct, newer_than, flexible, timeout_s)
         server, pool = self._turn()
         with pool.call() as call:
             return sampled(call.connection, wish, server)
@@ -179,6 +182,7 @@ class Client:
         distinct: bool = False,
         timeout_s: float = WAIT_S,
         flexible: bool = False,
+        most: int | None = None,
     ) -> Sampler:
         """An iterator of batches of all servers.
 
@@ -191,6 +195,7 @@ class Client:
             distinct: As of `sample`.
             timeout_s: Seconds that a batch may wait for the limiter; then the iteration ends.
             flexible: Whether a batch may have fewer items, as many as the limiter allows.
+            most: Items in all, the last batch may have fewer; then the iteration ends. None for no limit.
 
         Raises:
             ServerLostError: if no server can be reached. Of several, those that cannot are left out, with a warning.
@@ -215,7 +220,7 @@ class Client:
                 raise self._none_left()
             for _, connection in connections:
                 wish.chosen(connection.table(table)[1])
-            return Sampler(connections, wish, max_in_flight)
+            return Sampler(connections, wish, max_in_flight, most)
         except BaseException:
             for _, connection in connections:
                 connection.close()

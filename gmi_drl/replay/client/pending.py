@@ -111,7 +111,7 @@ class Answers:
         self.failure: dict[str, object] | None = None
         self.end: dict[str, object] | None = None
         self.leased: int | None = None
-        self._counts: dict[int, int] = {}
+        self._counts: dict[int, tuple[int, int]] = {}  # of each request the items, and those that are in
 
     def place(self) -> int:
         """Where the next step goes."""
@@ -121,7 +121,7 @@ class Answers:
 
     def sent(self, request: int, count: int) -> None:
         """Items were sent."""
-        self._counts[request] = count
+        self._counts[request] = count, 0
         self.in_flight += count
 
     def handle(self, kind: int, message: bytes) -> None:
@@ -129,6 +129,12 @@ class Answers:
         if kind == ACK:
             word, _ = read(Number, message)
             request, done = word.request, word.number
+            count, before = self._counts.get(request, (done, 0))
+            if done < count:  # the others wait
+                self._counts[request] = count, done
+                self.in_flight -= done - before
+                self.acknowledged += done - before
+                return
         elif kind == LEASED:
             self.leased = read(Lease, message)[0].place
             return
@@ -140,7 +146,7 @@ class Answers:
             done, self.failure = told["done"], self.failure or told
         else:
             raise WordError(f"a writer got an answer of kind {kind}")
-        count = self._counts.pop(request, 0)
-        self.in_flight -= count
-        self.acknowledged += done
+        count, before = self._counts.pop(request, (0, 0))
+        self.in_flight -= count - before
+        self.acknowledged += done - before
         self.refused += count - done if count else 0

@@ -4,7 +4,7 @@ import time
 import warnings
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from select import POLLIN, POLLOUT, poll
 from typing import Self
 
@@ -30,13 +30,21 @@ class Sampler:
         wish: What each batch is.
         max_in_flight: Samples that each connection is asked for ahead; up to `wish.count` means that none is before the
             last batch is used.
+        most: Samples in all; then the iteration ends. None for no limit.
 
     Attributes:
         used: Samples that this iterator has returned.
     """
 
-    def __init__(self, connections: Sequence[tuple[int, ServerConnection]], wish: Wish, max_in_flight: int) -> None:
+    def __init__(
+        self,
+        connections: Sequence[tuple[int, ServerConnection]],
+        wish: Wish,
+        max_in_flight: int,
+        most: int | None = None,
+    ) -> None:
         self.used = self._asked_of_lost = 0
+        self._most = most
         self._wish, self._ahead = wish, max(1, max_in_flight // wish.count)
         self._lines = [_Line(server, connection, wish) for server, connection in connections]
         self._turn = 0
@@ -60,6 +68,9 @@ class Sampler:
         deadline = time.monotonic() + self._wish.timeout_s + ANSWER_S
         for line in self._lines:
             self._ask(line)
+        if not any(line.waiting or line.arrived for line in self._lines):  # there are as many as wanted
+            self._is_over = True
+            raise StopIteration
         while (ready := self._ready()) is None:
             self._poll(deadline)
         told = ready.arrived.popleft()
@@ -97,7 +108,10 @@ class Sampler:
     def _ask(self, line: "_Line") -> None:
         ahead = 1 if line.connection.memory is not None else self._ahead
         while len(line.waiting) + len(line.arrived) < ahead:
-            line.ask()
+            count = self._wish.count
+            if self._most is not None and (count := min(count, self._most - self.asked)) < 1:
+                return
+            line.ask(count)
 
     def _ready(self) -> "_Line | None":
         """A connection with a complete batch; they take turns."""
@@ -145,12 +159,13 @@ class _Line:
     connection: ServerConnection
     wish: Wish
     arrived: deque[ServerBatch | dict[str, object]] = field(default_factory=deque)  # the last one may lack rows
-    waiting: deque[int] = field(default_factory=deque)  # requests
+    waiting: deque[tuple[int, int]] = field(default_factory=deque)  # requests, and how many samples are wanted
     asked: int = 0
 
-    def ask(self) -> None:
-        self.waiting.append(self.wish.ask(self.connection))
-        self.asked += self.wish.count
+    def ask(self, count: int) -> None:
+        wish = self.wish if count == self.wish.count else replace(self.wish, count=count)
+        self.waiting.append((wish.ask(self.connection), count))
+        self.asked += count
 
     @property
     def is_ready(self) -> bool:
@@ -158,14 +173,15 @@ class _Line:
 
     def handle(self, kind: int, message: bytes) -> None:
         if kind == SAMPLES and self.waiting:
-            self.asked += read(Samples, message)[0].count - self.wish.count
+            request, count = self.waiting.popleft()
+            self.asked += read(Samples, message)[0].count - count
             try:
-                self.arrived.append(self.wish.receive(self.connection, message, self.waiting.popleft(), self.server))
+                self.arrived.append(self.wish.receive(self.connection, message, request, self.server))
             except LeaseLostError:
-                self.ask()
+                self.ask(count)
         elif kind == ERROR:
             answered, told = from_json(message)
-            check_request(answered, *self.waiting)
+            check_request(answered, *(request for request, _ in self.waiting))
             self.waiting.popleft()
             self.arrived.append(told)
         else:

@@ -71,6 +71,21 @@ class Writer:
         """Items that are in, for sure."""
         return self._answers.acknowledged
 
+    @property
+    def in_flight(self) -> int:
+        """Items that are sent and not acknowledged."""
+        return self._answers.in_flight
+
+    @property
+    def block_steps(self) -> int:
+        """Steps of a block of the storage."""
+        return self._storage.block_steps
+
+    @property
+    def room(self) -> int:
+        """Steps that fit in the open block."""
+        return self._storage.block_steps - self._rows
+
     def count_anew(self) -> None:
         """Count items from here on: what is told later is of these alone. None may be in flight."""
         self._answers = Answers()
@@ -151,8 +166,8 @@ class Writer:
             self._connection.framed.send_together([(STEPS, write(word))])
         self._length, self._episode = 0, self.step
 
-    def flush(self, timeout_s: float = WAIT_S) -> int:
-        """Send everything, and wait until all items are in. Returns how many of this writer are.
+    def flush(self, timeout_s: float = WAIT_S, left: int = 0) -> int:
+        """Send everything, and wait until all items are in, but `left`. Returns how many of this writer are.
 
         Raises:
             ReplayTimeoutError: if they are not in time; they may come in later. `done` says how many are in.
@@ -160,7 +175,7 @@ class Writer:
             GmiError: if the server refused some.
         """
         self.send()
-        self._wait(lambda: not self._answers.in_flight, timeout_s)
+        self._wait(lambda: self._answers.in_flight <= left, timeout_s)
         self._raise()
         return self.acknowledged
 

@@ -4,9 +4,11 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.replay.indices import index_of
 from gmi_drl.replay.selectors.base import Selector, too_few
 
 
@@ -29,12 +31,12 @@ class _InOrder(Selector):
             self._append_all(self._in_order())
         end = self._end + len(slots)
         self._order[self._end : end] = slots
-        self._places.index_copy_(0, slots, torch.arange(self._end, end))
+        self._places.numpy()[index_of(slots)] = np.arange(self._end, end)
         self._end, self._count = end, self._count + len(slots)
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
-        self._places.index_fill_(0, slots, -1)
+        self._places.numpy()[index_of(slots)] = -1
         self._count -= len(slots)
         if slots is self._selected:  # those in front
             self._first += len(slots)

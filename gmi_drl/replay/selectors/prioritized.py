@@ -60,7 +60,7 @@ class Prioritized(Selector):
             drawn = torch.randint(len(there), (count,), generator=generator)
             return there[drawn], torch.full((count,), 1 / len(there), dtype=torch.float64)
         slots = self._tree.draw(count, generator)
-        return slots, self._tree.leaves[slots] / self._tree.total
+        return slots, self._tree.leaves.index_select(0, slots).div_(self._tree.total)
 
     def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw without replacement: what was drawn has no weight for the rest of the draws."""

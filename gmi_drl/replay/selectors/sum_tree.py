@@ -1,7 +1,10 @@
 """A tree of sums, from which leaves are drawn in proportion to their weights, on any device."""
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from gmi_drl.replay.indices import index_of, runs
 
 ARITY = 32
 """Children of a node."""
@@ -35,7 +38,9 @@ class SumTree:
         self.levels = [torch.zeros(size, dtype=torch.float64, device=device) for size in sizes]
         self.leaves = self.levels[0]
         self._running = torch.zeros_like(self.levels[-1])
-        self._is_stale = False
+        self._zero = torch.zeros((), dtype=torch.float64, device=device)
+        self._below_total = torch.zeros_like(self._running[:1])
+        self._is_stale, self._is_on_cpu = False, self.leaves.device.type == "cpu"
 
     @property
     def total(self) -> Tensor:
@@ -44,19 +49,23 @@ class SumTree:
 
     def set(self, leaves: Tensor, weights: Tensor) -> None:
         """Give leaves `[n]` other weights `[n]`. Of a leaf that is there twice the last weight counts (on a CPU)."""
-        self.leaves[leaves] = weights
+        if self._is_on_cpu:
+            self.leaves.numpy()[index_of(leaves)] = weights.numpy()
+        else:
+            self.leaves[leaves] = weights
         self._is_stale = True
         nodes = leaves
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             nodes = nodes >> _BITS
-            if len(nodes) > ARITY and nodes.device.type == "cpu":  # of a GPU the number would have to be awaited
-                nodes = torch.unique_consecutive(nodes)
-            level[nodes] = below.view(-1, ARITY).index_select(0, nodes).sum(1)
+            if len(nodes) > ARITY and self._is_on_cpu:  # of a GPU the number would have to be awaited
+                nodes = torch.from_numpy(runs(nodes.numpy())[0])
+            level.index_copy_(0, nodes, below.view(-1, ARITY).index_select(0, nodes).sum(1))
 
     def running_sums(self) -> Tensor:
         """Of the highest level; the next call writes them over."""
-        if self._is_stale or self._running.device.type != "cpu":  # a CUDA graph must not keep that they were not stale
+        if self._is_stale or not self._is_on_cpu:  # a CUDA graph must not keep that they were not stale
             torch.cumsum(self.levels[-1], 0, out=self._running)
+            torch.nextafter(self._running[-1:], self._zero, out=self._below_total)
             self._is_stale = False
         return self._running
 
@@ -66,17 +75,18 @@ class SumTree:
         A leaf of weight 0 is never found, unless all are.
         """
         running = self.running_sums()
-        points = torch.minimum(points, running[-1:].nextafter(torch.zeros_like(running[:1])))
-        nodes = torch.searchsorted(running, points, right=True).clamp_(max=len(running) - 1)
-        before = running[nodes] - self.levels[-1][nodes]
+        points = torch.minimum(points, self._below_total)
+        nodes = _passed(running, points, self._is_on_cpu).clamp_(max=len(running) - 1)
+        before = running.index_select(0, nodes).sub_(self.levels[-1].index_select(0, nodes))
         for level in reversed(self.levels[:-1]):
             rows = level.view(-1, ARITY).index_select(0, nodes)
             sums = rows.cumsum(1)
-            most = sums[:, -1].nextafter(torch.zeros_like(points))  # sums of a node may have been rounded otherwise
+            most = sums[:, -1].nextafter(self._zero)  # sums of a node may have been rounded otherwise
             points = torch.minimum(points.sub_(before).clamp_(min=0), most)
             child = torch.searchsorted(sums, points[:, None], right=True).clamp_(max=ARITY - 1)
-            before = (sums.gather(1, child) - rows.gather(1, child))[:, 0]
-            nodes = (nodes << _BITS) + child[:, 0]
+            nodes = (nodes << _BITS).add_(child[:, 0])
+            if level is not self.leaves:
+                before = (sums.gather(1, child) - rows.gather(1, child))[:, 0]
         return nodes
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
@@ -95,3 +105,16 @@ class SumTree:
         for level in self.levels:
             level.zero_()
         self._is_stale = True
+
+
+def _passed(sums: Tensor, points: Tensor, is_on_cpu: bool) -> Tensor:
+    """How many of the ascending sums are not above each of the points.
+
+    On a CPU the points are sorted for it: neighbours take the same branches, which halves the time of 1,024.
+    """
+    if not is_on_cpu:
+        return torch.searchsorted(sums, points, right=True)
+    values = points.numpy()
+    order, found = values.argsort(), np.empty(len(values), dtype=np.int64)
+    found[order] = sums.numpy().searchsorted(values[order], "right")
+    return torch.from_numpy(found)

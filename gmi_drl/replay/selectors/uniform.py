@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.replay.indices import index_of
 from gmi_drl.replay.selectors.base import Selector, draw_distinct, too_few
 
 
@@ -21,20 +23,20 @@ class Uniform(Selector):
         """Append them."""
         end = self._count + len(slots)
         self._slots[self._count : end] = slots
-        self._places.index_copy_(0, slots, torch.arange(self._count, end))
+        self._places.numpy()[index_of(slots)] = np.arange(self._count, end)
         self._count = end
 
     def deleted(self, slots: Tensor) -> None:
         """Fill their places with the last ones."""
-        end = self._count - len(slots)
-        places = self._places.index_select(0, slots)
-        self._places.index_fill_(0, slots, -1)
+        end, listed, at, index = self._count - len(slots), self._slots.numpy(), self._places.numpy(), index_of(slots)
+        places = at[index].copy()
+        at[index] = -1
         holes = places[places < end]
         if len(holes):
-            last = self._slots[end : self._count]
-            moved = last[self._places.index_select(0, last) >= 0]
-            self._slots.index_copy_(0, holes, moved)
-            self._places.index_copy_(0, moved, holes)
+            last = listed[end : self._count]
+            moved = last[at[last] >= 0]
+            listed[holes] = moved
+            at[moved] = holes
         self._count = end
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

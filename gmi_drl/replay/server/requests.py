@@ -166,20 +166,27 @@ class ItemsRequest:
         self._connection, self._word, self._table = connection, word, table
 
     def attempt(self) -> bool:
-        """Insert what is allowed, and acknowledge all when all is in."""
+        """Insert what is allowed, and acknowledge what is in."""
+        before = self._left
         while self._left:
             if not self._table.limiter.can_insert(1):
-                return False
+                return self._tell_part(before)
             try:
                 self._insert(self._word.count - self._left)
             except ReplayTimeoutError as error:
                 self._left -= error.done
-                return False
+                return self._tell_part(before)
             except Exception as error:
                 self._connection.send_error(self._word.request, error, self._word.count - self._left)
                 return True
         self._connection.send(ACK, write(Number(self._word.request, self._word.count)))
         return True
+
+    def _tell_part(self, before: int) -> bool:
+        """Acknowledge those that are in, if there are more than before; the others wait."""
+        if self._left < before:
+            self._connection.send(ACK, write(Number(self._word.request, self._word.count - self._left)))
+        return False
 
     def _insert(self, done: int) -> None:
         """Insert as many items as go in together or not at all."""
@@ -212,22 +219,21 @@ class SampleRequest:
         self._columns = tuple(name for bit, name in enumerate(names) if word.columns >> bit & 1)
         if not self._columns or word.columns >> len(names):
             raise WordError(f"columns {word.columns:b} of {len(names)}")
-        largest = max(table.signature.row_bytes(name) for name in self._columns)
-        of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
-        most = min(SAMPLES_AT_ONCE, of_records, DATA_BYTES // (largest * table.storage.longest))
-        if not 1 <= word.count <= most:
+        self._row_bytes = max(table.signature.row_bytes(name) for name in self._columns)
+        self._of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
+        self._connection, self._word, self._table = connection, word, table
+        if word.count < 1 or (word.count > (most := self._most()) and not word.flags & FLEXIBLE):
             raise UsageError(f"table {table.name}: a batch has 1 to {most} items of this size, not {word.count}")
         self.deadline, self.tables = time.monotonic() + word.timeout_s, [table.name]
         if word.flags & PLACES:
             check_shared(connection, table.storage)
-        self._connection, self._word, self._table = connection, word, table
 
     def attempt(self) -> bool:
         """Sample, and send the batch."""
         table, word, count = self._table, self._word, self._word.count
         if word.flags & FLEXIBLE:
             with table.lock:
-                count = table.contents.samples_allowed(count)
+                count = table.contents.samples_allowed(min(count, self._most()))
             if not count:
                 return False
         newer_than = None if word.newer_than < 0 else word.newer_than
@@ -266,6 +272,11 @@ class SampleRequest:
     def why(self) -> str:
         """What the limiter waits for."""
         return why(self._table, self._word.count, "samples")
+
+    def _most(self) -> int:
+        """Items that a batch may have, if all are as long as the longest so far."""
+        longest = self._table.contents.longest
+        return max(1, min(SAMPLES_AT_ONCE, self._of_records, DATA_BYTES // (self._row_bytes * longest)))
 
     def _data(self, records: torch.Tensor) -> tuple[list[list[memoryview]], int, bool]:
         """The rows of the items, for each column in pieces, the longest item's steps, and whether it is no copy."""

@@ -58,12 +58,16 @@ class Storage:
         if steps < 1 or longest < 1:
             raise UsageError(f"a storage needs 1 step and items of 1 step at least, not {steps} and {longest}")
         self.signature, self.longest, self.device = signature, longest, torch.device(device)
-        block_steps = steps_of_block(signature, steps, longest, fewest_blocks, self.block_bytes)
-        count = -(-steps // block_steps)
-        self.blocks, self.steps = Blocks(count, block_steps), count * block_steps
+        self.blocks = self._divide(steps, fewest_blocks)
+        self.steps = self.blocks.count * self.blocks.block_steps
         self.bytes = self.steps * signature.step_bytes
         self.rows = Rows(signature, self._allocate())
         self.tables = self.pending = 0
+
+    def _divide(self, steps: int, fewest_blocks: int) -> Blocks:
+        """Blocks for so many steps at least."""
+        block_steps = steps_of_block(self.signature, steps, self.longest, fewest_blocks, self.block_bytes)
+        return Blocks(-(-steps // block_steps), block_steps)
 
     def _allocate(self) -> dict[str, Tensor]:
         """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
@@ -80,8 +84,12 @@ class Storage:
             first: Place of the first one.
             fields: `[n, *shape]` for each field that is written, on any device.
         """
+        arrays = self.rows.arrays
         for name, value in fields.items():
-            self.rows.fields[name][first : first + len(value)].copy_(value)
+            if name in arrays and value.device.type == "cpu":
+                arrays[name][first : first + len(value)] = value.numpy()
+            else:
+                self.rows.fields[name][first : first + len(value)].copy_(value)
 
     def copy(self, source: int, target: int, count: int) -> None:
         """Copy steps to another place."""

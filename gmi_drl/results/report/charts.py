@@ -71,6 +71,42 @@ def phase_bars(phases: Mapping[str, Mapping[str, float]]) -> str:
     )
 
 
+def phase_timeline(times: Sequence[tuple[float, Mapping[str, float]]], x_title: str) -> str:
+    """The shares of the phases during a run, as areas one on another; empty with fewer than two points.
+
+    Args:
+        times: A place on the x axis, and seconds of the phases by name.
+        x_title: Of the x axis.
+    """
+    each = max(1, math.ceil(len(times) / MOST_POINTS))
+    groups = [times[begin : begin + each] for begin in range(0, len(times), each)]
+    spent = [[sum(seconds.get(phase.name, 0.0) for _, seconds in group) for phase in PHASES] for group in groups]
+    known = [(group[-1][0], seconds) for group, seconds in zip(groups, spent, strict=True) if sum(seconds) > 0]
+    if len(known) < 2:
+        return ""
+    first, last = known[0][0], known[-1][0]
+    width, height = WIDTH - RIGHT - LEFT, HEIGHT - TOP - BOTTOM
+    places = [LEFT + _share(x, first, last) * width for x, _ in known]
+    below, areas = [0.0] * len(known), []
+    for number, phase in enumerate(PHASES):
+        above = [low + seconds[number] / sum(seconds) for low, (_, seconds) in zip(below, known, strict=True)]
+        edge = [*zip(places, above, strict=True), *reversed([*zip(places, below, strict=True)])]
+        corners = " ".join(f"{x:.1f},{TOP + (1 - share) * height:.1f}" for x, share in edge)
+        areas.append(
+            f'<polygon style="fill:var(--c{number})" points="{corners}"><title>{escape(phase.label)}</title></polygon>'
+        )
+        below = above
+    marked = [x for x in nice_ticks(first, last) if first <= x <= last]
+    labels = [_x_label(LEFT + _share(x, first, last) * width, x) for x in marked]
+    levels = [_level(TOP + (1 - share / 100) * height, share) for share in (0, 25, 50, 75, 100)]
+    title = "Phases during the run, % of an iteration"
+    return (
+        f'<figure><figcaption>{title}</figcaption><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
+        f'aria-label="{title}">{"".join([*areas, *levels, *labels])}</svg>'
+        f'{keys([phase.label for phase in PHASES])}<div class="soft">{escape(x_title)}</div></figure>'
+    )
+
+
 def keys(names: Sequence[str]) -> str:
     """Which colour is which."""
     spans = (

@@ -11,7 +11,7 @@ from gmi_drl import __version__
 from gmi_drl.files import dump_yaml
 from gmi_drl.results.comparison import Estimate, curve, final_return, steps_per_second
 from gmi_drl.results.report.assets import SCRIPT, STYLE
-from gmi_drl.results.report.charts import chart, phase_bars
+from gmi_drl.results.report.charts import chart, phase_bars, phase_timeline
 from gmi_drl.results.report.layout_drawing import layout_drawing
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.run_data import RunData, differences, groups_of
@@ -117,7 +117,8 @@ def _section(run: RunData) -> str:
     )
     return (
         f"<h2>{escape(str(run.path))}</h2>{_table([], facts)}"
-        f'<div class="charts">{layout_drawing(run.layout)}{phase_bars(_phases(run))}</div>'
+        f'<div class="charts">{layout_drawing(run.layout)}{phase_bars(_phases(run))}'
+        f"{phase_timeline([(row['env_steps'], row) for row in run.rows], 'env steps')}</div>"
         f"<p>These commands repeat it:</p><pre>{escape(repeat)}</pre>"
         f"{_details('config.yaml', dump_yaml(run.config))}{_details('layout.yaml', dump_yaml(run.layout))}"
         f"{_details('versions', chr(10).join(f'{name} {value}' for name, value in versions.items()))}"

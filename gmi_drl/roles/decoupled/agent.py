@@ -1,9 +1,10 @@
 """The agent of asynchronous training: simulator and policy on one GMI, without a learner (section 5.1)."""
 
 import time
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from torch import Tensor
 from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.channels import AgentEnd
-from gmi_drl.config.run_config import a3c_of
+from gmi_drl.config.run_config import acting_of
 from gmi_drl.layout.experience import FACTS
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, make_rollout_writer
@@ -42,7 +43,7 @@ class ExperienceAgent(DRL_role):
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
         send_task_info(self, task, trainers)
-        terms, learner, device = terms_of(task), a3c_of(config), self.mgr.device
+        terms, learner, device = terms_of(task), acting_of(config), self.mgr.device
         agent, vector = new_actor_critic(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
         evaluate = partial(agent.evaluate_actions, config=learner)
@@ -54,19 +55,38 @@ class ExperienceAgent(DRL_role):
             return {"rollouts": RolloutLoop(actor, follower, writer, end).run()}
 
 
+class RolloutPlayer(Protocol):
+    """Fills rollouts: `training.actor.Actor`, or a ring."""
+
+    def collect(self, slot: Slot, clock: PhaseClock, after_step: Callable[[int], None]) -> None:
+        """See `Actor.collect`."""
+
+    def facts(self) -> Mapping[str, float]:
+        """Facts about the last rollout besides those of the loop (`layout.experience.FACTS`)."""
+
+
+class Follower(Protocol):
+    """Decides by which version the next rollout is played."""
+
+    version: int | None
+
+    def update(self, end: AgentEnd) -> None:
+        """Take the newest version, after a place was leased."""
+
+
 class RolloutLoop:
     """Plays rollouts into leased slots, each with the newest policy.
 
     Args:
         actor: Plays.
-        follower: Updates the actor's agent.
+        follower: Sets the version that it plays by.
         writer: Writes rollouts into slots.
         end: Of the channels.
     """
 
-    def __init__(self, actor: Actor, follower: "PolicyFollower", writer: RolloutWriter, end: AgentEnd) -> None:
+    def __init__(self, actor: RolloutPlayer, follower: Follower, writer: RolloutWriter, end: AgentEnd) -> None:
         self.actor, self.follower, self.writer, self.end = actor, follower, writer, end
-        self.clock = PhaseClock(actor.task.device)
+        self.clock = PhaseClock(writer.rollout.obs.device)
         self._slot = Slot(writer.rollout, cuda_graphs=False)  # a writer may give its rollout other tensors
         self._sent, self._reported_wait_s, self._fetch_s = 0, 0.0, 0.0
 
@@ -93,8 +113,9 @@ class RolloutLoop:
             "act_s": phases[ACT.name],
             "wait_s": waited_s,
             "fetch_s": self._fetch_s,
+            **self.actor.facts(),
         }
-        return torch.tensor([float(facts[name]) for name in FACTS], dtype=torch.float64)
+        return torch.tensor([float(facts.get(name, 0.0)) for name in FACTS], dtype=torch.float64)
 
 
 class PolicyFollower:
@@ -106,7 +127,7 @@ class PolicyFollower:
     """
 
     def __init__(self, agent: Agent, vector: Tensor) -> None:
-        self._agent = agent
+        self.agent = agent
         self._statistics = torch.zeros_like(agent.normaliser.statistics)
         self.parameters = [vector, self._statistics]
         self.version: int | None = None
@@ -116,4 +137,4 @@ class PolicyFollower:
         if self.version is not None and end.parameters.newest_version() == self.version:
             return
         self.version = end.parameters.read_into(self.parameters)
-        self._agent.normaliser.load(self._statistics)
+        self.agent.normaliser.load(self._statistics)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
-from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.layout.backends import BACKENDS
 from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.layout.pools import Pool, pool_of
@@ -29,16 +29,17 @@ def channel_sizes(
     """
     layout = mgr.layout
     assert layout.channels is not None  # as its template has checked
-    agents, trainers, pool = layout.with_role("agent"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
-    form = a3c_of(config).rollout_form(spec, agents[0].num_env, num_terms)
+    agents, trainers, pool = layout.with_role("simulator"), layout.with_role("trainer"), pool_of(layout, mgr.gmi.id)
+    form = config.learner.rollout_form(spec, agents[0].num_env, num_terms)
     return ChannelSizes(
         form,
-        a3c_of(config).rollouts_of(len(agents), len(trainers)),
+        config.learner.rollouts_of(len(agents), len(trainers)),
         pool.agents,
         pool.trainers,
         layout.channels,
         packed_bytes(parameters),
         direct_agents(layout, pool),
+        pool.policy_workers,
     )
 
 

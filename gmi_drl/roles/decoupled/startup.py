@@ -16,11 +16,15 @@ from gmi_drl.workload import TaskSpec, spec_of
 
 
 def send_task_info(role: DRL_role, task: Task, trainers: TrainerConnection) -> None:
-    """Send all trainers of a pool the task's sizes and reward terms, once, from the pool's first agent."""
-    if role.GMI_id != pool_of(role.mgr.layout, role.GMI_id).agents[0] or role.mgr.predecessors:
+    """Send a pool's trainers and policy workers the task's sizes and reward terms, once, from its first agent."""
+    pool = pool_of(role.mgr.layout, role.GMI_id)
+    if role.GMI_id != pool.agents[0] or role.mgr.predecessors:
         return
     terms = terms_of(task)
-    trainers.broadcast(json.dumps({"spec": task.spec.to_json(), "terms": list(terms.names) if terms else []}))
+    text = json.dumps({"spec": task.spec.to_json(), "terms": list(terms.names) if terms else []})
+    trainers.broadcast(text)
+    for gmi_id in pool.policy_workers:
+        Peer(role.mgr, gmi_id).send(text)
 
 
 def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
@@ -31,11 +35,11 @@ def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
 
 
 def announce_memory(role: DRL_role) -> None:
-    """Tell all agents of this host, from the first trainer of a pool, that the channels have their memory."""
+    """Tell agents and policy workers of this host, from a pool's first trainer, that the channels have memory."""
     layout = role.mgr.layout
-    pool, remote = pool_of(layout, role.GMI_id), far_agents(layout)  # proxies of remote agents see the memory
+    pool, remote = pool_of(layout, role.GMI_id), far_agents(layout)  # whose proxies see it
     if role.GMI_id != pool.trainers[0]:
         return
-    for gmi_id in pool.agents:
+    for gmi_id in (*pool.agents, *pool.policy_workers):
         if gmi_id not in remote:
             Peer(role.mgr, gmi_id).send("room")

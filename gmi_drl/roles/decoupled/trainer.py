@@ -3,18 +3,20 @@
 from typing import Any
 
 from gmi_drl.comm.channels import join_as_trainer
-from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
+from gmi_drl.roles.decoupled.a3c_learner import A3CLearner, make_a3c
+from gmi_drl.roles.decoupled.channel_replica import ChannelLearner, ChannelReplica
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.startup import announce_memory, receive_task_info
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.holistic import Holistic
 from gmi_drl.tasks.terms import RewardTerms
+from gmi_drl.workload import TaskSpec
 
 
 class Trainer(Holistic):
     """Updates, reports and saves as a holistic GMI does, without environments of its own."""
 
-    replica: A3CReplica
+    replica: ChannelReplica
 
     def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
         """See `Holistic`. An iteration is one update of all trainers, which makes one version of the policy."""
@@ -29,14 +31,14 @@ class Trainer(Holistic):
         spec, names = receive_task_info(self)
         mgr, device = self.mgr, self.mgr.device
         self.terms = RewardTerms(names, device) if names else None
-        a3c = make_a3c(spec, self.config, self.reduction, device)
-        sizes = channel_sizes(mgr, self.config, spec, len(names), published_tensors(a3c))
-        agents = [gmi.id for gmi in mgr.layout.with_role("agent")]
+        learner = self.make_learner(spec, start)
+        sizes = channel_sizes(mgr, self.config, spec, len(names), learner.published)
+        agents = [gmi.id for gmi in mgr.layout.with_role("simulator")]
         end = join_as_trainer(
             *mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, device, mgr.agents_are_restarted, mgr.keepalives
         )
-        self.replica = A3CReplica(
-            a3c,
+        self.replica = ChannelReplica(
+            learner,
             end,
             UpdateExchange(self.reduction.group, agents),
             version=start,
@@ -44,3 +46,7 @@ class Trainer(Holistic):
             publishes=self.GMI_id == sizes.trainers[0],
         )
         announce_memory(self)
+
+    def make_learner(self, spec: TaskSpec, start: int) -> ChannelLearner:
+        """The learner for updates from `start` on, the same on all trainers."""
+        return A3CLearner(make_a3c(spec, self.config, self.reduction, self.mgr.device))

@@ -14,12 +14,11 @@ from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.channels.trainer_end import ENDED, death_of
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
-from gmi_drl.layout.experience import FACTS
-from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
-from gmi_drl.run.phases import ACT, SIMULATE
+from gmi_drl.layout.experience import ANSWERS, FACTS
+from gmi_drl.roles.training.iteration_stats import NO_MOMENTS, Decision, IterationStats, mean_and_std
 
-AGENTS_S = (SIMULATE.name, ACT.name, "wait_s", "fetch_s")
-"""Seconds that an agent reports with each rollout."""
+AGENTS_S = tuple(name for name in FACTS if name != "version")
+"""Numbers that an agent reports with each rollout, most of them seconds."""
 
 
 class TrainerReport(NamedTuple):
@@ -79,6 +78,7 @@ class UpdateExchange:
         version: int,
         dropped: Mapping[str, int],
         publish_s: float = 0.0,
+        advantages: Tensor = NO_MOMENTS,
     ) -> IterationStats:
         """Exchange. Waits for the device, once.
 
@@ -88,6 +88,7 @@ class UpdateExchange:
             version: Of the policy that learns from it.
             dropped: Rollouts that this trainer never got, since the run began, by cause (`TrainerEnd.dropped`).
             publish_s: Seconds that it took to publish that policy; 0 where another trainer did it.
+            advantages: Their count, mean and M2, float64 `[3]`; zeros if the learner does not need them.
 
         Raises:
             GmiError: if no transition of any trainer is valid.
@@ -99,16 +100,21 @@ class UpdateExchange:
             float(decision), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum())
         )
         on_host = torch.tensor([*report, *self._increases(dropped)], dtype=torch.float64)
-        on_device = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta)).cpu()
+        on_device = torch.cat(
+            (batch.valid.sum(dtype=torch.float64)[None], sums, delta, advantages.to(delta.device))
+        ).cpu()
         table = self.group.gather(torch.cat((on_host, on_device)))
-        lengths = [len(report), len(self._counters), 1, len(sums), len(delta)]
-        reports, drops, valid, all_sums, deltas = torch.split(table, lengths, dim=1)
+        lengths = [len(report), len(self._counters), 1, len(sums), len(delta), len(advantages)]
+        reports, drops, valid, all_sums, deltas, moments = torch.split(table, lengths, dim=1)
         if not valid.sum() > 0:
             raise GmiError(
                 "every environment of every GMI went wrong in all steps of a batch: the task or the policy is broken"
             )
         metrics = self._metrics([TrainerReport(*row) for row in reports.tolist()], self._by_cause(drops))
-        return IterationStats.from_sums(reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics)
+        mean, std = mean_and_std(moments)
+        return IterationStats.from_sums(
+            reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics, advantage_mean=mean, advantage_std=std
+        )
 
     def dropped_since(self, dropped: Mapping[str, int]) -> dict[str, int]:
         """Rollouts that all trainers have dropped since the last exchange, by cause. One more exchange, for the end."""
@@ -131,10 +137,12 @@ class UpdateExchange:
         return {
             "predictions_per_second": (samples + samples / rollouts * sum(dropped.values())) / since_s,
             "training_samples_per_second": samples / since_s,
+            "training_frames_per_second": samples / since_s,
             "lag_mean": sum(report.lags for report in reports) / rollouts,
             "lag_max": max(report.lag_max for report in reports),
             "dropped": dropped,
             "wait_s": self.agents_s["wait_s"],
             "fetch_s": self.agents_s["fetch_s"],
             "publish_s": max(report.publish_s for report in reports),
+            **{name: self.agents_s[name] for name in ANSWERS if self.agents_s["rows"]},
         }

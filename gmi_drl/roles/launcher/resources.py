@@ -16,11 +16,13 @@ class Resources:
         rendezvous: Of its groups, by the group's name.
         mailboxes: Of the GMIs of its host; None if no messages are sent.
         channels: Descriptor of the channels' memory (`comm.channels.create_memory`); None in a layout without channels.
+        streams: Descriptor of the memory of inference streams; None in a layout without them.
     """
 
     rendezvous: Mapping[str, Rendezvous] = field(default_factory=dict)
     mailboxes: Mailboxes | None = None
     channels: int | None = None
+    streams: int | None = None
 
     def with_descriptors(self, by: Mapping[int, int]) -> Self:
         """The same resources by other descriptors: `by` maps each descriptor of this object to the new one."""
@@ -28,26 +30,25 @@ class Resources:
             name: Rendezvous(**{what: by[one] for what, one in point.descriptors.items()})
             for name, point in self.rendezvous.items()
         }
-        mailboxes, channels = self.mailboxes, self.channels
+        mailboxes = self.mailboxes
         if mailboxes is not None:
             mailboxes = Mailboxes(by[mailboxes.memory], {gmi: by[one] for gmi, one in mailboxes.eventfds.items()})
-        return replace(
-            self, rendezvous=rendezvous, mailboxes=mailboxes, channels=None if channels is None else by[channels]
-        )
+        memories = {name: None if one is None else by[one] for name, one in self._memories.items()}
+        return replace(self, rendezvous=rendezvous, mailboxes=mailboxes, **memories)
 
     @property
     def descriptors(self) -> set[int]:
         """All descriptors that the GMI inherits."""
         descriptors = {one for point in self.rendezvous.values() for one in point.descriptors.values()}
         descriptors |= set(self.mailboxes.descriptors) if self.mailboxes else set()
-        return descriptors if self.channels is None else descriptors | {self.channels}
+        return descriptors | {one for one in self._memories.values() if one is not None}
 
     def to_order(self) -> dict[str, Any]:
         """The descriptors as JSON, for the order of a GMI."""
         rendezvous = {name: point.to_order() for name, point in self.rendezvous.items()}
         boxes = self.mailboxes
         mailboxes = {"memory": boxes.memory, "eventfds": list(boxes.eventfds.items())} if boxes else None
-        return {"rendezvous": rendezvous, "mailboxes": mailboxes, "channels": self.channels}
+        return {"rendezvous": rendezvous, "mailboxes": mailboxes, **self._memories}
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
@@ -55,4 +56,8 @@ class Resources:
         rendezvous = {name: Rendezvous.from_order(point) for name, point in order["rendezvous"].items()}
         boxes = order["mailboxes"]
         mailboxes = Mailboxes(boxes["memory"], dict(boxes["eventfds"])) if boxes else None
-        return cls(rendezvous, mailboxes, order["channels"])
+        return cls(rendezvous, mailboxes, order["channels"], order["streams"])
+
+    @property
+    def _memories(self) -> dict[str, int | None]:
+        return {"channels": self.channels, "streams": self.streams}

@@ -15,6 +15,7 @@ from torch import Tensor
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.cuda_graph import WARM_UP_CALLS
+from gmi_drl.roles.precision import flush_denormals
 from gmi_drl.roles.replay.actor import ReplayActor
 from gmi_drl.roles.replay.exchange import exchange
 from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
@@ -52,6 +53,7 @@ class ReplayReplica:
         device: torch.device,
         seed: int,
     ) -> None:
+        flush_denormals()
         self.config, self.off_policy, self.device, self.seed = config, off_policy_of(config), device, seed
         self.group_num_env = group_num_env
         batch = self._batch_of(num_env)

@@ -1,6 +1,6 @@
 """The part of a checkpoint that is a ring: tensors by name."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -36,3 +36,35 @@ def load_ring(ring: Ring, state: Mapping[str, Tensor], *, goes_on: bool) -> None
     ring.load_state_dict(nested(tensors | numbers))
     if not goes_on:
         ring.cut()
+
+
+def deal_anew(ring: Ring, parts: Iterable[Mapping[str, Tensor]], first: int) -> None:
+    """Begin with the steps that the rings of other GMIs had of as many environments, if those were saved.
+
+    Args:
+        ring: Of this GMI.
+        parts: The checkpoint's part of each of those GMIs, in order. They are read as far as needed.
+        first: Number of this GMI's first environment, of those of all GMIs.
+    """
+    found: list[dict[str, Tensor]] = []
+    begin, end = 0, first + ring.num_env
+    for part in parts:
+        num_env, rows = part["episode"].shape[1], with_prefix(f"{PART}.rows", part)
+        if not rows:
+            return
+        if own := range(max(first, begin), min(end, begin + num_env)):
+            written = int(part[f"{NUMBERS}.counts.written"])
+            chosen = slice(own.start - begin, own.stop - begin)
+            found.append({column: _in_order(words, num_env, written)[:, chosen] for column, words in rows.items()})
+        begin += num_env
+        if begin >= end:
+            break
+    steps = min(len(words) for columns in found for words in columns.values())
+    if steps:
+        ring.begin_with({name: torch.cat([each[name][-steps:] for each in found], 1) for name in found[0]})
+
+
+def _in_order(words: Tensor, num_env: int, written: int) -> Tensor:
+    """The rows of a ring as `[T, num_env, words]`, oldest first, of the `written` steps that it had in all."""
+    steps = len(words) // num_env
+    return words.view(steps, num_env, -1).roll(-(written % steps) if written > steps else 0, 0)

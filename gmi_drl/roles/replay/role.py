@@ -1,7 +1,12 @@
 """The role of learners from replay: simulator, agent, ring and trainer on one GMI."""
 
+from pathlib import Path
+from typing import Any
+
 from gmi_drl.roles.replay.replica import ReplayReplica
+from gmi_drl.roles.replay.ring_state import deal_anew
 from gmi_drl.roles.training.holistic import Holistic
+from gmi_drl.run.checkpoint import read_part
 from gmi_drl.tasks import Task
 
 
@@ -24,6 +29,17 @@ class Replaying(Holistic):
         )
         replica.attach_task(task, self.seed(start, "agent"))
         return replica
+
+    def restore(self, saved: Path, index: dict[str, Any]) -> None:
+        """See `Holistic`. On another layout of one host the rings of the checkpoint are dealt out anew."""
+        super().restore(saved, index)
+        layout = self.mgr.layout
+        if index["layout"] == layout.digest or len(layout.nodes) > 1:
+            return
+        numbers = sorted(int(name.removeprefix("gmi-")) for name in index["parts"] if name.startswith("gmi-"))
+        before = [gmi_id for gmi_id in self.group.members if gmi_id < self.GMI_id]
+        first = sum(self.num_env_of(layout.gmis[gmi_id]) for gmi_id in before)
+        deal_anew(self.replica.ring, (read_part(saved, f"gmi-{number}") for number in numbers), first)
 
     def growth_bytes(self) -> int:
         """See `Holistic`: the room that is left in the ring, if that is saved."""

@@ -102,6 +102,10 @@ class Actor:
         rollout.last_obs.copy_(self.task.obs)
         slot.run(self._evaluate)
 
+    def facts(self) -> dict[str, float]:
+        """Empty: nothing is to be told of its own actions."""
+        return {}
+
     def state_dict(self) -> dict[str, Tensor]:
         """Everything but the agent that the next rollout depends on: task, generator of the noise, running episodes."""
         own = {"episode": self.running_episodes, "generator": self.generator.get_state()}

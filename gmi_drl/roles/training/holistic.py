@@ -42,7 +42,7 @@ class Holistic(DRL_role):
         self._set_up(iteration)
         self._set_up_evaluation(iteration, index.get(BEST))
         if saved:
-            self.checkpointer.restore(self.replica, saved, index)
+            self.restore(saved, index)
         growth = self.growth_bytes()
         self.checkpointer.prove_disk(self.replica, iteration, self.env_steps, keep=resume is None, growth=growth)
         decision = Decision.GO_ON
@@ -78,6 +78,10 @@ class Holistic(DRL_role):
         task = open_task(self.mgr, self.config, self.mgr.gmi.num_env, task_seed)
         self.terms = terms_of(task)
         self.replica = self.make_replica(task, start)
+
+    def restore(self, saved: Path, index: dict[str, Any]) -> None:
+        """Continue from a checkpoint."""
+        self.checkpointer.restore(self.replica, saved, index)
 
     def seed(self, start: int, purpose: str) -> int:
         """This GMI's seed for a purpose ("task", "agent", "learner") in the iterations after `start`."""
@@ -173,6 +177,6 @@ class Holistic(DRL_role):
                 **metrics,
                 **stats.metrics,
                 **evaluated,
-                **({"reward_terms": self.terms.means(stats.term_sums, steps)} if self.terms else {}),
+                **(self.terms.row(stats.term_sums, steps) if self.terms else {}),
             }
         self.mgr.report(row)

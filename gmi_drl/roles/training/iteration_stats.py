@@ -14,6 +14,9 @@ from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 
+NO_MOMENTS = torch.zeros(3, dtype=torch.float64)
+"""Count, mean and M2 of no numbers."""
+
 
 class Decision(IntEnum):
     """Rank 0's decision for the whole group, in effect everywhere at the end of the same iteration."""
@@ -75,13 +78,20 @@ def exchange_stats(group: Group, decision: Decision, sums: Tensor, advantages: T
     table = group.gather(torch.cat((own_decision, torch.cat((sums, advantages, delta)).cpu())))
     lengths = [1, len(sums), len(advantages), len(delta)]
     decisions, all_sums, all_advantages, deltas = torch.split(table, lengths, dim=1)
-    moments = [row for row in all_advantages if row[0] > 0]
-    if not moments:
+    if not (all_advantages[:, 0] > 0).any():
         raise GmiError(
             "every environment of every GMI went wrong in all steps of an iteration: the task or the policy is broken"
         )
-    count, mean, m2 = reduce(merge_moments, moments).tolist()
-    std = math.sqrt(m2 / max(count - 1, 1))
+    mean, std = mean_and_std(all_advantages)
     return IterationStats.from_sums(
         decisions[0].item(), all_sums.sum(0), deltas, advantage_mean=mean, advantage_std=std
     )
+
+
+def mean_and_std(moments: Tensor) -> tuple[float, float]:
+    """Mean and standard deviation of numbers by their moments `[ranks, 3]`; 0 and 1 if there are none."""
+    rows = [row for row in moments if row[0] > 0]
+    if not rows:
+        return 0.0, 1.0
+    count, mean, m2 = reduce(merge_moments, rows).tolist()
+    return mean, math.sqrt(m2 / max(count - 1, 1))

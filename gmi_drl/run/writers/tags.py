@@ -43,6 +43,8 @@ def _tagged(row: Row) -> Iterator[tuple[str, object]]:
             yield _tag(name), value
     for name, value in row.get("reward_terms", {}).items():
         yield f"Reward/{name}", value
+    for name, value in row.get("world_returns", {}).items():
+        yield f"GMI/world_returns/{name}", value
     for device, values in row.get("devices", {}).items():
         for name, value in values.items():
             yield f"Device/{device}/{name}", value

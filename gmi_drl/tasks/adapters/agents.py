@@ -1,7 +1,7 @@
 """The agents of a world as rows: spaces of each, what all have in common, and padding where they differ."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -36,7 +36,7 @@ class AgentRows:
         task: The task's name, for messages.
         agents: The spaces of each, in order.
         settings: `agent_id` and `pad`.
-        state: How many numbers the state of the world has; 0 without one.
+        state: The part of the world's state; None without one.
 
     Attributes:
         observation: What each row sees.
@@ -46,7 +46,7 @@ class AgentRows:
         UsageError: There are no agents, or their spaces differ and are not padded, or cannot be.
     """
 
-    def __init__(self, task: str, agents: Sequence[AgentSpaces], settings: TaskSettings, state: int) -> None:
+    def __init__(self, task: str, agents: Sequence[AgentSpaces], settings: TaskSettings, state: Part | None) -> None:
         if not agents:
             raise UsageError(f"{task} has no agents: possible_agents is empty")
         self._agents = agents
@@ -59,7 +59,7 @@ class AgentRows:
         self.acts = max((one.acts for one in agents), key=lambda acts: acts.action.params)
         parts = [*self._common_parts()]
         parts += [Part(AGENT, (len(agents),))] if settings.agent_id else []
-        parts += [Part(STATE, (state,), critic_alone=True)] if state else []
+        parts += [replace(state, name=STATE, critic_alone=True)] if state else []
         self.observation = Observation(tuple(parts))
         if len({part.name for part in parts}) < len(parts):
             raise UsageError(f"{task}: its observations have a part named {AGENT} or {STATE} of their own")

@@ -19,6 +19,7 @@ from gmi_drl.tasks.adapters.agents import AgentRows, AgentSpaces
 from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
 from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.tasks.terms import WorldReturns
 
 INSTALL = "pip install 'gmi-drl[pettingzoo]'"
 
@@ -32,6 +33,9 @@ class ParallelTask(AdaptedTask):
         device: The device of the task's tensors.
         seed: Of the first reset; each world has the next one.
         settings: The section `task`.
+
+    Attributes:
+        reward_terms: Returns of worlds that have ended, by kind of agent.
 
     Raises:
         UsageError: See `AgentRows`, or a space is not supported.
@@ -58,10 +62,11 @@ class ParallelTask(AdaptedTask):
             )
             for one in self._ids
         ]
-        self._agents, self._has_state = agents, _has_state(worlds[0])
-        state = np.size(worlds[0].state()) if self._has_state else 0
-        self._rows = AgentRows(name, agents, settings, state)
+        self._agents, self._state = agents, _state_space(name, worlds[0], settings)
+        self._rows = AgentRows(name, agents, settings, self._state.observation.parts[0] if self._state else None)
         self._is_here = np.ones((len(worlds), len(agents)), np.bool_)
+        self._returns = np.zeros(self._is_here.shape, np.float32)
+        self.reward_terms = WorldReturns([str(one) for one in self._ids], self._device)
         spec = sized(
             name,
             self._rows.observation,
@@ -86,6 +91,7 @@ class ParallelTask(AdaptedTask):
         for number in range(len(self._worlds)):
             self._last[number] = self._reset(number)
         self._is_here[:] = True
+        self._returns[:] = 0
         return self._observations()
 
     def _simulate(self, action: Tensor) -> Outcome:
@@ -93,7 +99,10 @@ class ParallelTask(AdaptedTask):
         told = np.zeros((3, *was_here.shape), np.float32)  # rewards, terminated, truncated
         over = [number for number in range(len(self._worlds)) if self._step_world(number, chosen, told[:, number])]
         final_obs = seen = self._observations()
+        self._returns += told[0]
         if over:
+            self.reward_terms.add_worlds(torch.from_numpy(self._returns[over]))
+            self._returns[over] = 0
             for number in over:
                 self._last[number] = self._reset(number)
                 self._is_here[number] = True
@@ -132,9 +141,8 @@ class ParallelTask(AdaptedTask):
             nested: Any = concatenate(space, values, cast(Any, create_empty_array(space, len(values))))
             seen.append(agent.seen.tensor(nested, self._device))
         state = None
-        if self._has_state:
-            states = np.stack([np.ravel(world.state()) for world in self._worlds]).astype(np.float32)
-            state = torch.from_numpy(states).to(self._device)
+        if self._state:
+            state = self._state.tensor(np.stack([world.state() for world in self._worlds]), self._device)
         return self._rows.rows(seen, state)
 
     def _reset(self, number: int, **named: Any) -> Any:
@@ -214,13 +222,25 @@ def _make_world(name: str, module: Any, arguments: Mapping[str, Any]) -> Any:
     raise UsageError(f"{name}: the module has neither parallel_env nor env: name one as mpe2.simple_spread_v3")
 
 
-def _has_state(world: Any) -> bool:
-    """Whether a world tells its state; PettingZoo's own `state` raises NotImplementedError."""
+def _state_space(name: str, world: Any, settings: TaskSettings) -> ObservationSpace | None:
+    """The space of a world's state, by what it tells: an image, or numbers; None without one, or by `task.state`.
+
+    Raises:
+        UsageError: `task.state` is true, and the world has none.
+    """
+    from gymnasium.spaces import Box
+
+    if settings.state is False:
+        return None
     try:
-        world.state()
-    except Exception:  # any: then there is none
-        return False
-    return True
+        state = np.asarray(world.state())
+    except Exception as error:  # any: then there is none; PettingZoo's own `state` raises NotImplementedError
+        if settings.state:
+            raise UsageError(f"{name} has no state ({type(error).__name__}: {error}): leave task.state out") from error
+        return None
+    low, high = (0, 255) if state.dtype == np.uint8 else (-np.inf, np.inf)
+    dtype: Any = np.uint8 if state.dtype == np.uint8 else np.float32
+    return ObservationSpace(name, Box(low, high, state.shape, dtype), settings.channels)
 
 
 def _at(nested: Any, number: int) -> Any:

@@ -29,7 +29,7 @@ class Leaf:
     Args:
         path: The keys that lead to it; of a Tuple its places, as text.
         space: The space itself. Every library has its own classes, so they are told apart by name.
-        channels: Of an image, whether its `first` or `last` dimension is that of channels; None for the smaller one.
+        channels: Of an image, whether its `first` or `last` dimension is that of channels; None: see `_channels_first`.
     """
 
     path: tuple[str, ...]
@@ -81,7 +81,7 @@ class ObservationSpace:
     Args:
         task: The task's name, for messages.
         space: Of one environment.
-        channels: Whether the `first` or the `last` dimension of an image is that of channels; None for the smaller one.
+        channels: Whether the `first` or the `last` dimension of an image is that of channels; None: it is guessed.
 
     Raises:
         UsageError: A leaf is of a kind that is not supported; its path is named.
@@ -180,8 +180,14 @@ def _part(leaf: Leaf) -> Part:
 
 
 def _channels_first(leaf: Leaf) -> bool:
-    """Whether the first of an image's three dimensions is that of channels."""
-    return leaf.space.shape[0] <= leaf.space.shape[2] if leaf.channels is None else leaf.channels == "first"
+    """Whether the first of an image's three dimensions is that of channels.
+
+    If it is not said: of two equal neighbours, which are height and width, the other one; else the smaller one.
+    """
+    if leaf.channels is not None:
+        return leaf.channels == "first"
+    first, middle, last = leaf.space.shape
+    return bool(middle == last if (first == middle) != (middle == last) else first <= last)
 
 
 def _widths(space: Any) -> tuple[int, ...]:

@@ -39,7 +39,7 @@ def test_learning_is_measured_by_its_first_and_last_tenth():
     layout = learning_asynchronous.layout_of("ant", 4)
     sample = learning_asynchronous.learn(layout, SMALL, 2.0, iter([7]))
     rewards = sample.details["curves"][learning_asynchronous.REWARD]
-    assert sample.details["seed"] == 7 and sample.details["env_steps"] == len(rewards) * 4 * 8
+    assert sample.details["seed"] == 7 and sample.details["env_steps"] >= len(rewards) * 4 * 8 > 0
     assert min(rewards) <= sample.value <= max(rewards) and sample.details["lag_max"] <= 2
 
 

@@ -117,5 +117,5 @@ def test_loggers_are_the_writers_of_the_configuration():
     assert apply_options(named, given(logger=("none",))).writers == () and apply_options(named, given()).writers == (
         "csv",
     )
-    with pytest.raises(UsageError, match="there is no writer 'trackio'"):
-        apply_options(OURS, given(logger=("trackio",)))
+    with pytest.raises(UsageError, match="there is no writer 'mlflow'"):
+        apply_options(OURS, given(logger=("mlflow",)))

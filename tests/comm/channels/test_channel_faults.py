@@ -173,7 +173,7 @@ def test_an_agent_that_is_stopped_half_way_is_named_by_who_waits(far):
 
 def test_an_agent_that_is_stopped_is_named_while_another_still_sends():
     sizes = sizes_of(rollouts=2, agents=(2, 3), trainers=(0, 1), max_lag=1000)  # room for minutes
-    with started(sizes, hang_s=1.0, updates=10**6, stops=(2, 3), pause_s=0.05) as run:
+    with started(sizes, hang_s=5.0, updates=10**6, stops=(2, 3), pause_s=0.05) as run:
         said = [run.said(gmi)[-1] for gmi in sizes.trainers]
         error = next(error for error in said if isinstance(error, PeerSilentError))
         assert str(error).startswith(f"GMI 2 (process {run.processes[2].pid}) lives but has not sent experience")
@@ -182,7 +182,7 @@ def test_an_agent_that_is_stopped_is_named_while_another_still_sends():
 
 @pytest.mark.parametrize("far", [(), (1,)], ids=["near", "far"])
 def test_agents_give_up_a_trainer_that_is_stopped(far):
-    with started(sizes_of(agents=(1,), max_lag=1), hang_s=2.0, updates=10**6, far=far) as run:
+    with started(sizes_of(agents=(1,), max_lag=1), hang_s=5.0, updates=10**6, far=far) as run:
         while len(run.leases[1]) < 3:
             time.sleep(0.01)
         os.kill(run.processes[0].pid, signal.SIGSTOP)

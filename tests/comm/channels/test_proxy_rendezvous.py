@@ -14,7 +14,8 @@ from gmi_drl.comm.channels.proxy_rendezvous import (
 )
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
-from gmi_drl.layout.layout import GMI, Channels, Device, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GMI, Device, Layout
 
 ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
 

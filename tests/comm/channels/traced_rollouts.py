@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from gmi_drl.comm.channels import ChannelSizes, packed_bytes
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.workload.spaces import continuous, vector
 
 FORM = RolloutForm(horizon=3, num_env=2, observation=vector(5), action=continuous(2), num_terms=1)

@@ -7,8 +7,8 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]

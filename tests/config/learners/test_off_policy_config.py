@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from gmi_drl.algo.dqn import make_dqn_agent
 from gmi_drl.algo.sac import make_sac_agent
 from gmi_drl.config.learners import DQNConfig, SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
+from gmi_drl.launch.job import require_minibatches
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.workload import AGREED, TASK_SPECS
 from gmi_drl.workload.spaces import Action, Observation, Part, categorical, image, vector
@@ -29,9 +31,7 @@ GAME = replace(ANT, name="game", observation=image(3, 12, 12), action=categorica
         (SACConfig(), replace(ANT, observation=image(3, 12, 12)), "sac takes vectors.*--algo ppo"),
         (SACConfig(hidden=()), ANT, "needs a hidden layer"),
         (DQNConfig(features=8), CART, "features is for images"),
-        (SACConfig(replay=ReplaySettings(size=400, min_size=500)), ANT, "min_size is 500, above its size 400"),
         (SACConfig(replay=ReplaySettings(size=400, min_size=1, n_step=400)), ANT, "n_step is 400, but 400 steps"),
-        (SACConfig(batch=500, replay=ReplaySettings(size=400, min_size=1)), ANT, "batch is 500, above"),
         (
             SACConfig(replay=ReplaySettings(size=400, min_size=1, placement="device", update_size=500)),
             ANT,
@@ -42,6 +42,29 @@ GAME = replace(ANT, name="game", observation=image(3, 12, 12), action=categorica
 def test_what_cannot_be_is_told_with_the_numbers_and_the_remedy(config, task, words):
     (mistake,) = config.check(task, None)
     assert re.search(words, mistake)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "num_envs", "words"),
+    [
+        ({"min_size": 800}, [4, 4], None),
+        ({"min_size": 801}, [4, 4], "min_size is 801, of which a GMI with 4 of 8 environments needs 401, .* has 400"),
+        ({"min_size": 500}, [4], "min_size is 500, of which a GMI with 4 of 4 environments needs 500"),
+        ({"min_size": 1, "batch": 800}, [4, 4], None),
+        ({"min_size": 1, "batch": 500}, [4], "batch is 500"),
+    ],
+)
+def test_a_gmis_part_must_fit_its_ring(sizes, num_envs, words):
+    batch = sizes.pop("batch", 8)
+    config = SACConfig(batch=batch, horizon=4, replay=ReplaySettings(size=400, **sizes))
+    gmis = [SimpleNamespace(num_env=num_env) for num_env in num_envs]
+    found = config.mistakes_in(SimpleNamespace(num_env=sum(num_envs), with_role=lambda role: gmis))
+    assert (found == []) if words is None else re.search(words, *found)
+
+
+def test_there_may_be_more_updates_than_steps():
+    config = SACConfig(horizon=4, updates_per_step=20.0)
+    require_minibatches(config, 1)
 
 
 def test_tasks_that_they_take_have_no_mistakes():

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -22,10 +23,12 @@ def test_what_this_process_and_its_children_take_is_not_that_of_others(monkeypat
 
 def test_what_others_take_is_a_share_of_the_cores(monkeypatch):
     monkeypatch.setattr(core_load, "own_s", lambda: 0.0)
-    monkeypatch.setattr(core_load, "busy_s", lambda cores: time.monotonic() * len(cores) / 2)
+    now = [100.0]
+    monkeypatch.setattr(core_load, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(core_load, "busy_s", lambda cores: now[0] * len(cores) / 2)
     load = CoreLoad({0, 1, 2})
-    time.sleep(0.05)
-    assert load.others() == pytest.approx(0.5, abs=0.05)
+    now[0] += 3.0
+    assert load.others() == pytest.approx(0.5)
 
 
 def test_a_process_of_others_is_named(monkeypatch):

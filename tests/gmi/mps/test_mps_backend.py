@@ -51,8 +51,15 @@ def held(backend, one):
 @pytest.fixture
 def backend(fake_mps):
     found = MpsBackend()
-    found.patience = Patience(take_s=2.0, quit_s=1.0, leave_s=1.0, term_s=0.5)
+    found.patience = Patience(drain_s=60.0, take_s=60.0, quit_s=60.0, leave_s=60.0)  # each answer is a program's start
     return found
+
+
+@pytest.fixture
+def impatient(backend):
+    """For what never comes."""
+    backend.patience = Patience(take_s=2.0, quit_s=1.0, leave_s=1.0, term_s=0.5)
+    return backend
 
 
 def test_a_machine_that_has_mps_can_open_a_layout(backend):
@@ -146,12 +153,12 @@ def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps
     assert fake_mps.left() == []
 
 
-def test_a_daemon_that_does_not_answer_is_asked_once(backend, fake_mps):
+def test_a_daemon_that_does_not_answer_is_asked_once(impatient, fake_mps):
     fake_mps.habit("hangs_at_terminate_client")
     two = layout({}, {})
     with (
-        held(backend, two),
-        backend.cut(two) as instances,
+        held(impatient, two),
+        impatient.cut(two) as instances,
         client(instances, 0, "deaf") as first,
         client(instances, 1, "deaf") as second,
     ):
@@ -184,11 +191,11 @@ def test_clients_that_are_left_end_with_the_daemon(backend, fake_mps):
     assert fake_mps.left() == [] and not [line for line in fake_mps.log() if "harmed" in line]
 
 
-def test_a_daemon_that_does_not_quit_is_ended_by_its_pid(backend, fake_mps):
+def test_a_daemon_that_does_not_quit_is_ended_by_its_pid(impatient, fake_mps):
     fake_mps.habit("hangs_at_quit")
     fake_mps.habit("ignores_sigterm")
     one = layout()
-    with held(backend, one), backend.cut(one) as instances, client(instances):
+    with held(impatient, one), impatient.cut(one) as instances, client(instances):
         pass
     assert fake_mps.left() == [] and "daemon quit" not in fake_mps.log()
 

@@ -15,7 +15,7 @@ COUNT = count()
 
 
 def ip(*words, **more):
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=20, **more)
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=120, **more)
 
 
 def obstacle():

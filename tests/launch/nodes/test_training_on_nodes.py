@@ -48,7 +48,7 @@ def processes_of(path):
     return found
 
 
-def gone(pids, within_s=20.0):
+def gone(pids, within_s=60.0):
     deadline = time.monotonic() + within_s
     while any(psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE for pid in pids):
         if time.monotonic() > deadline:
@@ -100,18 +100,18 @@ class Watched(SubprocessSupervisors):
 @two_cores
 @pytest.mark.parametrize(("number", "said"), [(signal.SIGKILL, "has ended with code -9"), (signal.SIGSTOP, "silent")])
 def test_a_node_that_is_lost_is_named_and_nothing_is_left(tmp_path, number, said):
-    starter, told, of_b = Watched(), [], []
+    starter, told, of_b, lost_at = Watched(), [], [], []
 
     def lose(row):
         if not of_b:
+            lost_at.append(time.monotonic())
             agent = psutil.Process(starter.agents["b"].process.pid)
             of_b.extend(child.pid for child in agent.children(recursive=True))
             agent.send_signal(number)
 
-    began = time.monotonic()
     with pytest.raises(GmiError, match=rf"^GMI [23] \(process \d+, node b: .*{said}.*\) was lost with its node"):
         trained(tmp_path / "run", over("a", "b"), starter, config=ENDLESS, on_row=lose, on_warning=told.append)
-    assert time.monotonic() - began < 60 and len(of_b) >= 2
+    assert time.monotonic() - lost_at[0] < 60 and len(of_b) >= 2
     assert gone(of_b), "the GMIs of a lost node end"
     if number == signal.SIGSTOP:
         assert told and "node b has been silent for" in told[0]

@@ -1,5 +1,7 @@
 """Trainings over two hosts with addresses of their own."""
 
+import os
+import signal
 import socket
 import time
 from pathlib import Path
@@ -36,11 +38,18 @@ def test_gradients_go_between_hosts_and_all_learn_the_same(tmp_path):
 
 
 def test_a_link_that_is_down_for_five_seconds_is_survived(tmp_path):
-    told, rows = [], []
+    told, rows, last = [], [], []
     with two_hosts() as hosts:
-        more = {"on_row": hosts.cutting("b", 5, rows), "on_warning": told.append}
-        _, outcome = trained(tmp_path / "run", over("a", "b"), hosts, config=config(iterations=20), **more)
-    assert outcome.state == "done" and len(rows) == 20
+        cut = hosts.cutting("b", 5, rows)
+
+        def on_row(row):  # it ends when it has gone on
+            cut(row)
+            if told and not last:
+                last.append(os.kill(os.getpid(), signal.SIGTERM))
+
+        more = {"on_row": on_row, "on_warning": told.append}
+        _, outcome = trained(tmp_path / "run", over("a", "b"), hosts, config=config(iterations=10**6), **more)
+    assert (outcome.state, outcome.signal) == ("stopped", signal.SIGTERM)
     assert any("node b has been silent for" in line for line in told)
 
 

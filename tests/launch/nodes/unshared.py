@@ -30,7 +30,7 @@ def obstacle():
     """Why that cannot be done here; None if it can."""
     if shutil.which("unshare") is None or os.geteuid() != 0:
         return "needs root and unshare for mount namespaces"
-    made = subprocess.run(["unshare", "--mount", "sh", "-c", HIDE, "/mnt", "true"], capture_output=True, timeout=20)
+    made = subprocess.run(["unshare", "--mount", "sh", "-c", HIDE, "/mnt", "true"], capture_output=True, timeout=120)
     return f"no mount namespaces here: {made.stderr.decode().strip()}" if made.returncode else None
 
 

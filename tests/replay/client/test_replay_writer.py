@@ -1,6 +1,7 @@
 """A writer tells what is in and what is not, at each call after its connection has ended, and of each call alone."""
 
 import pytest
+import torch
 
 from gmi_drl.replay import Fifo, Queue, ReplayTimeoutError
 from gmi_drl.replay.client.connection import ServerLostError
@@ -54,3 +55,13 @@ def test_an_insert_that_is_late_tells_what_is_in_of_this_call_alone():
         with pytest.raises(ReplayTimeoutError, match=words) as late:
             client.insert(steps(3), {"numbers": 1.0}, timeout_s=0.05)
         assert late.value.done == 0
+
+
+def test_items_that_are_in_are_acknowledged_while_the_others_of_their_message_wait():
+    queue = long_table(sampler=Fifo(), limiter=Queue(2), max_times_sampled=1)
+    with served(queue) as (_, client), client.writer("numbers") as writer:
+        assert writer.room == 0 and writer.block_steps == 256
+        writer.create_items("numbers", torch.arange(4) + writer.append(steps(1, 2, 3, 4)))
+        assert writer.flush(60, left=2) == 2 and writer.in_flight == 2 and writer.room == 252
+        assert client.sample("numbers", 3, flexible=True).fields["number"].flatten().tolist() == [1, 2]
+        assert writer.flush(60) == 4 and writer.in_flight == 0

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gmi_drl.layout.layout import GMI, Channels, Device, Layout
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.layout.pools import pools_of
 from gmi_drl.roles.decoupled.channel_setup import direct_agents
 

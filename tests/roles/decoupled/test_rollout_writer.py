@@ -9,8 +9,8 @@ import torch
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import NUM_FACTS, RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.decoupled.rollout_writer import InPlaceWriter, StepWriter, WholeWriter, make_rollout_writer
 from gmi_drl.workload.spaces import categorical, continuous, image, vector
 

@@ -47,12 +47,12 @@ def test_two_gmis_learn_alike_and_go_on_bit_identically(tmp_path):
 
 
 @pytest.mark.parametrize("saved", [True, False])
-def test_a_resumed_run_says_whether_rings_are_empty(saved):
-    from gmi_drl.cli.train.resume import _why_empty
+def test_a_resumed_run_says_how_rings_go_on(saved):
+    from gmi_drl.cli.train.resume import _rings_told
 
     replay = REPLAY.model_copy(update={"saved": saved})
     config, layout = tiny_config(learner=SMALL.model_copy(update={"replay": replay})), tiny_layout()
-    why = _why_empty(config, {"layout": layout.digest}, layout)
-    assert why == (None if saved else "The checkpoint holds none (learner.replay.saved: false)")
-    assert _why_empty(config, {"layout": "another"}, layout) is not None
-    assert _why_empty(tiny_config(), {"layout": "another"}, layout) is None
+    same, other = (_rings_told(config, {"layout": digest}, layout) for digest in (layout.digest, "another"))
+    assert (same is None) if saved else same.startswith("The checkpoint holds none")
+    assert other.endswith("are dealt out anew, by environments" if saved else "begin empty")
+    assert _rings_told(tiny_config(), {"layout": "another"}, layout) is None

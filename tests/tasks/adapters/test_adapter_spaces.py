@@ -114,3 +114,12 @@ def test_random_nested_spaces_are_learnt_from(number):
     for _ in range(3):
         replica.iterate(lambda: Decision.GO_ON)
     assert all(np.isfinite(value) for value in replica.metrics().values()) and task.spec.action != categorical()
+
+
+@pytest.mark.parametrize(
+    ("shape", "channels"),
+    [((8, 8, 20), 20), ((4, 84, 84), 4), ((84, 84, 3), 3), ((20, 8, 8), 20), ((210, 160, 3), 3), ((3, 96, 64), 3)],
+)
+def test_channels_are_beside_two_equal_dimensions_or_the_fewest(shape, channels):
+    seen = ObservationSpace("toy", spaces.Box(0, 255, shape, np.uint8))
+    assert seen.observation.parts[0].shape[0] == channels

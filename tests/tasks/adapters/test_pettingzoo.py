@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import torch
-from toy_worlds import Late, Leaving, MaskedLeaving
+from toy_worlds import Late, Leaving, MaskedLeaving, Pictured
 
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import RunConfig, default_config
@@ -13,7 +13,7 @@ from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import check_task, make
 from gmi_drl.tasks.adapters.pettingzoo import ParallelTask
 from gmi_drl.workload.observations import parts_of
-from gmi_drl.workload.spaces import categorical
+from gmi_drl.workload.spaces import Part, categorical
 
 pytest.importorskip("gymnasium")
 
@@ -31,6 +31,21 @@ def test_agents_are_rows_world_by_world_and_the_critic_alone_sees_the_state():
     network = default_config(task.spec).learner.network
     seen = [[part.name for part in network.seen(task.spec.observation, who)] for who in ("actor", "critic")]
     assert seen == [["policy", "agent"], ["policy", "agent", "state"]]
+
+
+def test_a_state_that_is_an_image_stays_one():
+    task = ParallelTask([Pictured()], "toy")
+    task.step(torch.zeros(2, 1))
+    state = parts_of(task.obs, task.spec.observation)["state"]
+    assert (state.dtype, state.shape) == (torch.uint8, (2, 7, 5, 5)) and (state == 201).all()
+    assert task.spec.observation.parts[-1] == Part("state", (7, 5, 5), "image", critic_alone=True)
+
+
+def test_a_state_is_left_out_or_asked_for():
+    assert [part.name for part in worlds(settings=TaskSettings(state=False)).spec.observation.parts] == ["policy"]
+    assert worlds(settings=TaskSettings(state=True)).spec.observation.parts[-1].name == "state"
+    with pytest.raises(UsageError, match=r"toy has no state \(NotImplementedError: \): leave task\.state out"):
+        worlds(settings=TaskSettings(state=True), has_state=False)
 
 
 def test_rows_of_agents_that_have_left_are_not_valid_until_the_world_begins_anew():
@@ -59,7 +74,9 @@ def test_a_policy_learns_from_all_agents():
     replica = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     replica.attach_task(task, seed=1)
     for _ in range(3):
-        replica.iterate(lambda: Decision.GO_ON)
+        stats = replica.iterate(lambda: Decision.GO_ON)
+    assert stats.term_sums[0] == 4  # worlds of four steps that ended within eight
+    assert stats.term_sums[1] == stats.return_sum
     assert all(np.isfinite(value) for value in replica.metrics().values())
 
 

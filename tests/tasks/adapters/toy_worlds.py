@@ -65,6 +65,13 @@ class MaskedLeaving(Leaving):
         return {"observation": super()._obs(agent), "action_mask": np.full(3, not has_left, np.int8)}
 
 
+class Pictured(Leaving):
+    """Its state is an image of 5 x 5 with 7 channels."""
+
+    def state(self):
+        return np.full((5, 5, 7), self.steps + 200, np.uint8)
+
+
 class Late(Leaving):
     """Its last agent comes later."""
 

@@ -14,7 +14,8 @@ from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
-    from gmi_drl.layout.layout import Channels, Layout
+    from gmi_drl.layout.channels import Channels
+    from gmi_drl.layout.layout import Layout
 
 CORES = 2
 WARM_UP_S, QUICK_WARM_UP_S = 4.0, 1.0

@@ -25,8 +25,8 @@ from gmi_drl.comm.channels import (
 )
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.errors import GmiError
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import Kind, RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.main import die_with
 
 ROLLOUTS = 2

@@ -22,7 +22,7 @@ SECONDS, QUICK_SECONDS = 12.0, 1.0
 
 def layouts(node: "Node", num_env: int) -> "Mapping[str, Layout]":
     """Both sides, with `num_env` environments of each agent, under MPS if it is available."""
-    from gmi_drl.layout.layout import Channels
+    from gmi_drl.layout.channels import Channels
     from gmi_drl.templates import Decoupled
 
     gmis, way = min(GMIS, most_gmis(node)), MPS if MPS in ways() else PLAIN

@@ -70,17 +70,18 @@ def table_call(what: str, count: int, items: int) -> Callable[[], object]:
     filling, new = ({name: torch.rand(n, *shape) for name, shape in sizes.items()} for n in (ADDED, count))
     for _ in range(items // ADDED):
         keys = table.insert(stream.append(filling), 1, torch.rand(ADDED))
-    keys, priorities = table.sample(count).keys, torch.rand(count)
+    drawn, priorities = table.sample(count), torch.rand(count)
+    keys = drawn.keys
 
     def per_step() -> None:
-        batch = table.sample(count)
+        batch = table.sample(count, out=drawn)
         batch.weights(BETA)
         table.update(batch.keys, priorities)
 
     calls: dict[str, Callable[[], object]] = {
         "per_step": per_step,
-        "uniform": lambda: table.sample(count),
-        "prioritized": lambda: table.sample(count).weights(BETA),
+        "uniform": lambda: table.sample(count, out=drawn),
+        "prioritized": lambda: table.sample(count, out=drawn).weights(BETA),
         "add": lambda: table.insert(stream.append(new), 1, 1.0),
         "add_prioritized": lambda: table.insert(stream.append(new), 1, 1.0),
         "update": lambda: table.update(keys, priorities),

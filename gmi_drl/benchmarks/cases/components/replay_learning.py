@@ -31,9 +31,11 @@ def make_learner(batch: int) -> "DQN":
 
     from gmi_drl.algo.dqn import DQN, make_dqn_agent
     from gmi_drl.config.learners import DQNConfig
+    from gmi_drl.roles.precision import flush_denormals
     from gmi_drl.workload import TASK_SPECS
     from gmi_drl.workload.spaces import categorical, vector
 
+    flush_denormals()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     spec = replace(TASK_SPECS["ant"], name="table-1", observation=vector(OBS), action=categorical(ACTIONS))
     config = DQNConfig(hidden=(128,))

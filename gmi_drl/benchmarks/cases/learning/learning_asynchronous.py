@@ -43,7 +43,7 @@ def by_lag() -> "Trained":
     Two agents collect more than one trainer takes, so all buffers fill, and the lag becomes as large as it may.
     """
     from gmi_drl.config.run_config import default_config
-    from gmi_drl.layout.layout import Channels
+    from gmi_drl.layout.channels import Channels
     from gmi_drl.workload import TASK_SPECS
 
     a3c, usual = default_config(TASK_SPECS[TASK], "a3c"), Channels().max_lag

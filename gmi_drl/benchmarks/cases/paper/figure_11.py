@@ -41,7 +41,7 @@ def through_queue(num_env: int, seconds: float, warm_up_s: float) -> Sample:
     """The baseline, in processes of its own: predictions per second, all of which are learnt from."""
     from gmi_drl.benchmarks.cases.paper.figure_11_queue import Order
     from gmi_drl.gmi.claims import claim
-    from gmi_drl.layout.layout import Channels
+    from gmi_drl.layout.channels import Channels
 
     agent_core, trainer_core = (physical[0] for physical in this_node().cpu.physical[:2])
     order = Order(TASK, num_env, seconds, warm_up_s, Channels().max_lag, agent_core, trainer_core)

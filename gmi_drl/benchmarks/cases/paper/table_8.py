@@ -17,7 +17,7 @@ def opener(task: str) -> Callable[[bool], AbstractContextManager[Sides]]:
     @contextmanager
     def open_sides(quick: bool) -> Iterator[Sides]:
         from gmi_drl.config.run_config import default_config
-        from gmi_drl.layout.layout import Channels
+        from gmi_drl.layout.channels import Channels
         from gmi_drl.workload import TASK_SPECS
 
         num_env, seconds = (QUICK_NUM_ENV, QUICK_SECONDS) if quick else (NUM_ENV, SECONDS)

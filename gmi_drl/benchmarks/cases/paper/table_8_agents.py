@@ -19,8 +19,8 @@ from gmi_drl.benchmarks.case import Sample
 from gmi_drl.benchmarks.cases.components.channel_ends import made_rollout, send
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.layout.layout import Channels
 from gmi_drl.roles.main import die_with
 
 HANG_S = 60.0

@@ -1,9 +1,9 @@
 """DQN on CartPole and SAC on HalfCheetah against Stable-Baselines3: steps per second, and returns after all steps."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -39,6 +39,7 @@ class Duel:
         quick_steps: The same of a guard.
         starts: Steps before the first update.
         updates: Per step of an environment, on both sides.
+        replay: More of our `learner.replay`.
     """
 
     algo: str
@@ -47,6 +48,7 @@ class Duel:
     quick_steps: int
     starts: int
     updates: float
+    replay: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, steps: int, seed: int) -> "RunConfig":
         """Our run."""
@@ -55,7 +57,7 @@ class Duel:
 
         config = default_config(task_spec(self.task), self.algo)
         learner: Any = config.learner
-        replay = learner.replay.model_copy(update={"min_size": min(self.starts, steps // 2)})
+        replay = learner.replay.model_copy(update={"min_size": min(self.starts, steps // 2), **self.replay})
         changed = {"updates_per_step": self.updates * NUM_ENV, "replay": replay}
         iterations = math.ceil(steps / (NUM_ENV * learner.horizon))
         more = {"seed": seed, "iterations": iterations, "eval_every": max(1, iterations // EVALUATIONS)}

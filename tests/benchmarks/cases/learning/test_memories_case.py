@@ -17,4 +17,4 @@ def test_sides_differ_in_their_memory_alone():
     plain = configs["none"].model_dump()
     for memory in ("gru", "lstm"):
         differs = {name for name, value in configs[memory].model_dump().items() if value != plain[name]}
-        assert configs[memory].memory == memory and differs == {"memory", "memory_size"}
+        assert configs[memory].memory == memory and differs == {"memory", "memory_size", "sequence"}

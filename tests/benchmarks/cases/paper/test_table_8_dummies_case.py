@@ -1,4 +1,5 @@
 import os
+import time
 
 import pytest
 from conftest import children_of, two_cores
@@ -28,9 +29,13 @@ def test_both_modes_send_the_same_in_messages_of_their_own(monkeypatch):
 @pytest.mark.parametrize(("predictions", "samples"), [(400.0, None), (None, 400.0), (800.0, 400.0)])
 def test_dummies_are_never_faster_than_what_they_stand_for(predictions, samples):
     rates = Rates(2, RolloutForm(2, 10, vector(3), continuous(1)), predictions, samples, 5)
+    began = time.perf_counter()
     dummies = Dummies(rates, "MCC", allowed_cores()[1])
     try:
-        assert 0 < dummies.measure(0.3, 0.3).value <= 401
+        updates = dummies.learn(0.6)
+        # From the very start: what was buffered before a later one would make up for a pause.
+        assert 0 < updates * rates.samples_of_update / (time.perf_counter() - began) <= 400
+        assert dummies.measure(0.0, 0.1).value > 0
     finally:
         dummies.close()
 

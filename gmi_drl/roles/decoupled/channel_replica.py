@@ -2,7 +2,7 @@
 
 take      R rollouts of agents on other GMIs, in the order of their leases            comm/channels
 exchange  one gather between the trainers: sums, deltas and rank 0's decision         roles/decoupled/update_stats.py
-learn     slices: gradient -> sum over the trainers -> Adam                           algo/a3c.py
+learn     mini-batches: gradient -> sum over the trainers -> Adam                     algo/a3c.py, algo/ppo.py
 publish   the new version, then the slots of the batch are free again                 comm/channels
 end       after the last update: close the channels                                   comm/channels
 """
@@ -11,48 +11,59 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.a3c import A3C
-from gmi_drl.algo.agent import Agent, make_agent
+from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.comm.channels import TrainerEnd
-from gmi_drl.comm.reduction import Reduction
-from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
-from gmi_drl.workload import TaskSpec
 
 
-def make_a3c(spec: TaskSpec, config: RunConfig, reduction: Reduction, device: torch.device) -> A3C:
-    """The learner, the same on all trainers of a reduction."""
-    agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
-    return A3C(
-        agent.policy,
-        agent.normaliser,
-        a3c_of(config),
-        sample_share=1 / reduction.group.size,
-        reduce=reduction.reduce,
-        make_bucket=reduction.bucket,
-        cuda_graphs=config.cuda_graphs,
-    )
+class ChannelLearner(Protocol):
+    """What a replica needs of a learner, the same on all trainers."""
+
+    agent: Agent
+    device: torch.device
+
+    @property
+    def published(self) -> list[Tensor]:
+        """The tensors that those who act get: the parameters, and the normaliser's statistics."""
+
+    def take(self, batch: ExperienceBatch) -> Tensor:
+        """Take the batch of the next update, which stays until it is done.
+
+        Returns:
+            Count, mean and M2 of its advantages, float64 `[3]`; zeros if they are not known before the update.
+        """
+
+    def learn(self, stats: IterationStats) -> None:
+        """Learn from the batch, gradients summed over the trainers, then merge the normaliser's deltas."""
+
+    def metrics(self) -> dict[str, float]:
+        """See `Replica`."""
+
+    def set_learning_rate(self, rate: float) -> None:
+        """See `Replica`."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `Replica.learner_state`."""
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
 
 
-def published_tensors(a3c: A3C) -> list[Tensor]:
-    """The tensors that agents get from a trainer: the parameters, and the normaliser's statistics."""
-    return [a3c.flat.vector, a3c.normaliser.statistics]
-
-
-class A3CReplica:
+class ChannelReplica:
     """A `Replica` that learns from the experience in channels, together with the other trainers.
 
     Args:
-        a3c: The learner, the same on all trainers.
+        learner: The same on all trainers.
         end: This trainer's end of the channels.
         exchange: With the other trainers.
         version: Of the policy at the start.
@@ -61,11 +72,18 @@ class A3CReplica:
     """
 
     def __init__(
-        self, a3c: A3C, end: TrainerEnd, exchange: UpdateExchange, *, version: int, last: int, publishes: bool
+        self,
+        learner: ChannelLearner,
+        end: TrainerEnd,
+        exchange: UpdateExchange,
+        *,
+        version: int,
+        last: int,
+        publishes: bool,
     ) -> None:
-        self.a3c, self.end, self.group = a3c, end, exchange.group
+        self.learner, self.end, self.group = learner, end, exchange.group
         self._exchange, self._publishes, self._last = exchange, publishes, last
-        self.clock = PhaseClock(a3c.flat.vector.device)
+        self.clock = PhaseClock(learner.device)
         self.version, self._published = version, -1
         self.sync_s = 0.0
         self._publish_s = 0.0
@@ -76,9 +94,11 @@ class A3CReplica:
         self.clock.start()
         waited_s = self.end.wait_s + self.group.wait_s
         batch = ExperienceBatch(**self.end.take().views)
-        stats = self._exchange.exchange(decide(), batch, self.version, self.end.dropped, self._publish_s)
-        self.a3c.update(batch)
-        self.a3c.normaliser.merge(stats.deltas)
+        advantages = self.learner.take(batch)
+        stats = self._exchange.exchange(
+            decide(), batch, self.version, self.end.dropped, self._publish_s, advantages=advantages
+        )
+        self.learner.learn(stats)
         self.clock.mark("learn_s")
         self.version += 1
         self.publish()
@@ -96,24 +116,23 @@ class A3CReplica:
 
     def metrics(self) -> dict[str, float]:
         """See `Replica`."""
-        return self.a3c.metrics()
+        return self.learner.metrics()
 
     def set_learning_rate(self, rate: float) -> None:
         """See `Replica`."""
-        self.a3c.learning_rate.fill_(rate)
+        self.learner.set_learning_rate(rate)
 
     def policy(self) -> Act:
         """See `Replica`."""
-        return act_of(Agent(self.a3c.policy, self.a3c.normaliser))
+        return act_of(self.learner.agent)
 
     def learner_state(self) -> dict[str, Tensor]:
         """See `Replica`."""
-        return {**self.a3c.state_dict(), "normaliser": self.a3c.normaliser.statistics}
+        return self.learner.state_dict()
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """See `Replica`."""
-        self.a3c.normaliser.load(state["normaliser"])
-        self.a3c.load_state_dict(state)
+        self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
         """Empty: a trainer has no environments, and those of agents begin anew."""
@@ -126,7 +145,7 @@ class A3CReplica:
         """Publish the current version, unless that is done. All trainers have the same, so one of a pool does it."""
         if self._publishes and self._published != self.version:
             began_s = time.perf_counter()
-            self.end.parameters.publish(self.version, published_tensors(self.a3c))
+            self.end.parameters.publish(self.version, self.learner.published)
             self._published, self._publish_s = self.version, time.perf_counter() - began_s
 
     def _end(self, stats: IterationStats) -> IterationStats:

@@ -11,9 +11,10 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import RolloutForm
-from gmi_drl.layout.layout import Channels
-from gmi_drl.roles.decoupled.a3c_replica import A3CReplica, make_a3c, published_tensors
+from gmi_drl.roles.decoupled.a3c_learner import A3CLearner, make_a3c
+from gmi_drl.roles.decoupled.channel_replica import ChannelReplica
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.probes.trainer_probe import random_experience
 from gmi_drl.roles.training.iteration_stats import Decision
@@ -28,12 +29,12 @@ FORM = RolloutForm(2, 3, ANT.observation, ANT.action)
 @pytest.fixture
 def run():
     """A replica, and the agent's end of its channels."""
-    a3c = make_a3c(ANT, CONFIG, NoReduction(), CPU)
-    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(published_tensors(a3c)))
+    a3c = A3CLearner(make_a3c(ANT, CONFIG, NoReduction(), CPU))
+    sizes = ChannelSizes(FORM, 1, (0,), (1,), Channels(max_lag=1), packed_bytes(a3c.published))
     mailboxes, memory = create_mailboxes(range(2)), create_memory()
     end = join_as_trainer(memory, mailboxes, 1, sizes, 5.0)
     agent = join_as_agent(memory, mailboxes, 0, sizes, 5.0)
-    replica = A3CReplica(a3c, end, UpdateExchange(NoReduction().group, (0,)), version=0, last=2, publishes=True)
+    replica = ChannelReplica(a3c, end, UpdateExchange(NoReduction().group, (0,)), version=0, last=2, publishes=True)
     yield replica, agent
     agent.close()
     end.close()

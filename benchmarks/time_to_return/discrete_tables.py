@@ -1,0 +1,100 @@
+"""The tables of `discrete_tasks.py tell`: returns, CPU seconds to the threshold, and steps per CPU second."""
+
+import random
+from collections.abc import Callable, Sequence
+from statistics import median, quantiles
+from typing import Any
+
+from discrete_tasks import OURS, SIDES, SPEED_TASKS, TASKS, runs
+
+LATE = 0.1
+"""The last part of the steps, whose episodes count."""
+RECENT = 20
+"""Episodes, at least, whose mean return must reach a threshold."""
+WARM_UP = 5
+"""Updates of a measured speed that do not count."""
+RESAMPLES = 5_000
+
+
+def tell() -> None:
+    """Print both tables."""
+    print(
+        f"{'learn':15} {'side':17} {'late returns of all seeds':36} {'median':>7} {'quartile':>9} "
+        f"{'ratio of ours, 95 %':21} CPU s to the threshold"
+    )
+    for task in TASKS:
+        for side in SIDES:
+            if of := [run for run in runs("learn") if (run["task"], run["side"]) == (task, side)]:
+                print(f"{task:15} {side:17} {_learnt(task, of)}")
+    print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
+    for task in SPEED_TASKS:
+        for side in SIDES:
+            if of := [run for run in runs("speed") if (run["task"], run["side"]) == (task, side)]:
+                speeds = [speed_of(run) for run in of]
+                ours = [speed_of(run) for run in runs("speed") if (run["task"], run["side"]) == (task, OURS)]
+                print(f"{task:15} {side:17} {_listed(speeds):36} {median(speeds):7.0f}   {_ratio(ours, speeds)}")
+
+
+def _learnt(task: str, of: Sequence[dict[str, Any]]) -> str:
+    """The columns of one side."""
+    late = [late_return(run) for run in of]
+    ours = [late_return(run) for run in runs("learn") if (run["task"], run["side"]) == (task, OURS)]
+    seconds = [cpu_s_to(run, TASKS[task].threshold) for run in of]
+    reached = _listed([at for at in seconds if at is not None])
+    missed = f", {seconds.count(None)} not reached" if None in seconds else ""
+    return f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {_ratio(ours, late):21} {reached}{missed}"
+
+
+def _listed(values: Sequence[float]) -> str:
+    return " ".join(f"{value:.0f}" for value in values)
+
+
+def _lower(values: Sequence[float]) -> float:
+    """The lower quartile."""
+    return quantiles(values, n=4)[0] if len(values) > 1 else values[0]
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The ratio of medians with its interval; nothing of a side with itself, of few seeds, or of negative returns."""
+    if ours == theirs or min(len(ours), len(theirs)) < 2 or min(*ours, *theirs) <= 0:
+        return ""
+    low, high = interval(ours, theirs)
+    return f"{median(ours) / median(theirs):.2f} ({low:.2f}-{high:.2f})"
+
+
+def late_return(run: dict[str, Any]) -> float:
+    """The mean return of the episodes that ended in the last tenth of the steps."""
+    late = [of for of in run["updates"] if of[0] > (1 - LATE) * run["env_steps"]]
+    return sum(total for *_, total in late) / max(1, sum(count for _, _, count, _ in late))
+
+
+def recent(run: dict[str, Any]) -> list[float | None]:
+    """At each update the mean return of the last episodes, `RECENT` or more; None before there are as many."""
+    means, window = list[float | None](), list[tuple[int, float]]()
+    for _, _, episodes, total in run["updates"]:
+        window.append((episodes, total))
+        while sum(count for count, _ in window[1:]) >= RECENT:
+            window.pop(0)
+        count = sum(count for count, _ in window)
+        means.append(sum(of for _, of in window) / count if count >= RECENT else None)
+    return means
+
+
+def cpu_s_to(run: dict[str, Any], threshold: float) -> float | None:
+    """CPU seconds until the mean of the last episodes reaches the threshold; None if it never does."""
+    reached = zip(run["updates"], recent(run), strict=True)
+    return next((float(cpu_s) for (_, cpu_s, *_), mean in reached if mean is not None and mean >= threshold), None)
+
+
+def speed_of(run: dict[str, Any]) -> float:
+    """Environment steps per CPU second, without the first updates."""
+    first, last = run["updates"][WARM_UP - 1], run["updates"][-1]
+    return float((last[0] - first[0]) / (last[1] - first[1]))
+
+
+def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the ratio of medians by the percentile bootstrap; both sides are resampled independently."""
+    generator = random.Random(0)
+    drawn: Callable[[Sequence[float]], float] = lambda of: median(generator.choices(of, k=len(of)))  # noqa: E731
+    cuts = quantiles([drawn(ours) / drawn(theirs) for _ in range(RESAMPLES)], n=40)
+    return cuts[0], cuts[-1]

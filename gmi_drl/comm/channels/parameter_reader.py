@@ -1,0 +1,33 @@
+"""The end of a policy worker: it reads the parameters that trainers publish, and sends no experience."""
+
+from gmi_drl.comm.channels.channel_memory import ChannelMemory
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.shared_lock import SharedLock
+
+
+class ParameterReader:
+    """Reads the newest parameters.
+
+    Args:
+        memory: Of the channels.
+        lock: Of the memory; it is not needed.
+        notifier: Of this GMI.
+        patience: How many times `hang_s` the first version is waited for.
+
+    Attributes:
+        parameters: The newest ones.
+    """
+
+    def __init__(self, memory: ChannelMemory, lock: SharedLock, notifier: Notifier, patience: int) -> None:
+        lock.close()
+        self._memory, self._notifier = memory, notifier
+        self.parameters = memory.parameters(notifier, patience)
+
+    @property
+    def keepalives(self) -> object:
+        """A value that changes whenever a trainer sends a keepalive."""
+        return self._memory.keepalives
+
+    def close(self) -> None:
+        """Stop watching the trainers."""
+        self._notifier.close()

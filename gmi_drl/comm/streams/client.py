@@ -1,0 +1,125 @@
+"""The client's end of an inference stream: an actor posts observations, goes on, and later takes actions."""
+
+import time
+from typing import NamedTuple
+
+from torch import Tensor
+
+from gmi_drl.comm.memory.fence import order_loads, publish
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.streams.slots import (
+    ANSWER_NS,
+    ANSWER_ROWS,
+    ANSWER_VERSION,
+    ANSWERED,
+    HAS_LEFT,
+    POSTED,
+    POSTED_NS,
+    PROCESSES,
+    SLOT_WORDS,
+    VERSION,
+    WHAT,
+    StreamMemory,
+)
+from gmi_drl.errors import UsageError
+
+
+class Answer(NamedTuple):
+    """An answer, which stays in its slot until the member's next request.
+
+    Attributes:
+        version: Of the policy that gave it.
+        rows: Of the batch that it was given in.
+        took_s: Seconds from the request to the answer.
+        tensors: By name.
+    """
+
+    version: int
+    rows: int
+    took_s: float
+    tensors: dict[str, Tensor]
+
+
+class StreamClient:
+    """Posts requests and takes answers, one under way for each member. One thread uses it.
+
+    Args:
+        memory: Of the stream.
+        notifier: Of this GMI.
+        spin_s: Seconds of looking for an answer before it sleeps; 0 unless client and server have cores of their own.
+        predecessors: How many processes were this client before, and have ended.
+
+    Attributes:
+        wait_s: Seconds waited so far for answers.
+    """
+
+    def __init__(self, memory: StreamMemory, notifier: Notifier, spin_s: float = 0.0, predecessors: int = 0) -> None:
+        sizes = memory.sizes
+        self.sizes, self.wait_s = sizes, 0.0
+        self._memory, self._words, self._notifier, self._spin_s = memory, memory.words, notifier, spin_s
+        self._server = sizes.server_of(notifier.own)
+        slots = sizes.slots_of(notifier.own)
+        self._lines = [slot * SLOT_WORDS for slot in slots]
+        self.requests = [memory.request(slot) for slot in slots]
+        """For each member the tensors of its request, to be written before it is posted."""
+        self._answers = [memory.answer(slot) for slot in slots]
+        self._posted = [self._words[line + POSTED] for line in self._lines]
+        self._is_open = [False] * len(slots)
+        self._words[self._lines[0] + PROCESSES] = predecessors + 1
+        notifier.notify(self._server)  # it may wait for this client
+
+    def post(self, member: int, what: int = 0, version: int = 0) -> None:
+        """Post the request in `requests[member]`.
+
+        Args:
+            member: Of the ring.
+            what: What is asked, which client and server agree on.
+            version: The answer is by this version of the policy or a later one.
+
+        Raises:
+            UsageError: If the answer to its last request was not taken.
+        """
+        if self._is_open[member]:
+            raise UsageError(f"member {member} has a request under way: take its answer before the next is posted")
+        words, line = self._words, self._lines[member]
+        words[line + WHAT], words[line + VERSION], words[line + POSTED_NS] = what, version, time.monotonic_ns()
+        self._posted[member] += 1
+        self._is_open[member] = True
+        publish(words, line + POSTED, self._posted[member])
+        self._notifier.notify(self._server)
+
+    def take(self, member: int) -> Answer:
+        """Wait for the answer to a member's request.
+
+        Raises:
+            UsageError: If it has none under way.
+            PeerDiedError: If the server has ended.
+            PeerSilentError: If it has not answered within `hang_s`.
+        """
+        if not self._is_open[member]:
+            raise UsageError(f"member {member} has no request under way: post one first")
+        words, place, number = self._words, self._lines[member] + ANSWERED, self._posted[member]
+        if words[place] != number:
+            began = time.perf_counter()
+            if not self._look(place, number):
+                self._notifier.wait(lambda: words[place] == number, self._server, "answered a request")
+            self.wait_s += time.perf_counter() - began
+        order_loads()
+        self._is_open[member] = False
+        line = self._lines[member]
+        took_s = (words[line + ANSWER_NS] - words[line + POSTED_NS]) * 1e-9
+        return Answer(words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], took_s, self._answers[member])
+
+    def close(self) -> None:
+        """Leave: the server expects no more requests."""
+        publish(self._words, self._lines[0] + HAS_LEFT, 1)
+        self._notifier.notify(self._server)
+        self._notifier.close()
+
+    def _look(self, place: int, number: int) -> bool:
+        """Look for the answer for `spin_s`. Returns whether it is there."""
+        words, until = self._words, time.perf_counter() + self._spin_s
+        while self._spin_s and time.perf_counter() < until:
+            if words[place] == number:
+                return True
+        return False

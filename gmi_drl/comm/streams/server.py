@@ -1,0 +1,217 @@
+"""The server's end of an inference stream: a policy worker answers many clients in batches."""
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
+
+import numpy as np
+from torch import Tensor
+
+from gmi_drl.comm.memory.fence import fence, order_loads
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.streams.batching import requests_due
+from gmi_drl.comm.streams.slots import (
+    ANSWER_NS,
+    ANSWER_ROWS,
+    ANSWER_VERSION,
+    ANSWERED,
+    HAS_LEFT,
+    POSTED,
+    PROCESSES,
+    SLOT_WORDS,
+    VERSION,
+    WHAT,
+    StreamMemory,
+)
+from gmi_drl.errors import PeerDiedError, PeerSilentError
+
+_MANY = 32  # slots beyond which numpy is faster than a loop
+_LEAST_SLEEP_S = 1e-3  # what poll can sleep
+
+
+class StreamServer:
+    """Answers the requests of its clients, of which each member has one under way. One thread uses it.
+
+    Args:
+        memory: Of the stream.
+        notifier: Of this GMI.
+        wait_s: The most that a request waits for others of its batch. Below a millisecond this process does not sleep.
+        most_rows: The most rows of a batch; None: no limit.
+        spin_s: Seconds of looking for requests before it sleeps; 0 unless clients and server have cores of their own.
+        patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
+        progress: A wait for requests starts again whenever this value changes.
+        awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
+
+    Attributes:
+        wait_s: Seconds waited so far for requests.
+    """
+
+    def __init__(
+        self,
+        memory: StreamMemory,
+        notifier: Notifier,
+        *,
+        wait_s: float,
+        most_rows: int | None = None,
+        spin_s: float = 0.0,
+        patience: float = 1,
+        progress: Callable[[], object] = lambda: 0,
+        awaits_successors: bool = False,
+    ) -> None:
+        self.sizes, self.wait_s = memory.sizes, 0.0
+        self._words, self._notifier = memory.words, notifier
+        self._most_wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
+        self._awaits_successors = awaits_successors
+        self._most = None if most_rows is None else max(1, most_rows // self.sizes.rows)
+        self._clients = list(self.sizes.clients_of(notifier.own))
+        slots = list(chain.from_iterable(map(self.sizes.slots_of, self._clients)))
+        self._lines = [slot * SLOT_WORDS for slot in slots]
+        self._owners = [client for client in self._clients for _ in range(self.sizes.members)]
+        self._numbers = [(slot, self._lines[slot] + POSTED, self._lines[slot] + ANSWERED) for slot in range(len(slots))]
+        self._taken: dict[int, int] = {}  # the numbers of the last batch's requests, by slot
+        self._table = memory.table[slots[0] : slots[-1] + 1]  # a server's slots are consecutive
+        self._turn = 0
+        self.requests: list[dict[str, Tensor]] = [memory.request(slot) for slot in slots]
+        """The tensors of each slot's request. Slots of a server count from 0."""
+        self.answers: list[dict[str, Tensor]] = [memory.answer(slot) for slot in slots]
+        self._processes = [self._word(client, PROCESSES) for client in range(len(self._clients))]
+        self._ended: set[int] = set()
+        self._living = list(self._clients)
+        """The clients, by id, that may still post."""
+
+    def next_batch(self) -> Sequence[int]:
+        """Wait for requests. Returns the slots of the next batch, to be answered before the next call.
+
+        Returns:
+            Nothing when all clients have left.
+
+        Raises:
+            PeerDiedError: If a client has ended before it left, and none is left or awaited.
+            PeerSilentError: If none of them has posted a request for some times `hang_s`, or no successor has come.
+        """
+        began = time.perf_counter()
+        while True:
+            if waiting := self._waiting():
+                due = self._collect(waiting)
+                order_loads()
+                self._turn = due[-1] + 1
+                self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
+                self.wait_s += time.perf_counter() - began
+                return due
+            if self._living:
+                self._await_request()
+            elif self._ended:
+                self._await_successor()
+            else:
+                return ()
+
+    def what(self, slot: int) -> int:
+        """What a slot's request asks."""
+        return int(self._words[self._lines[slot] + WHAT])
+
+    def version_wanted(self, slots: Sequence[int]) -> int:
+        """The version of the policy by which these requests can be answered at the earliest."""
+        return max(self._words[self._lines[slot] + VERSION] for slot in slots)
+
+    def answer(self, version: int) -> None:
+        """Announce what was written into the `answers` of the last batch.
+
+        Args:
+            version: Of the policy that gave them.
+        """
+        words, now, rows = self._words, time.monotonic_ns(), len(self._taken) * self.sizes.rows
+        for slot in self._taken:
+            line = self._lines[slot]
+            words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], words[line + ANSWER_NS] = version, rows, now
+        fence()
+        for slot, number in self._taken.items():
+            words[self._lines[slot] + ANSWERED] = number
+        for client in dict.fromkeys(self._owners[slot] for slot in self._taken):
+            self._notifier.notify(client)
+
+    def close(self) -> None:
+        """Stop watching the clients."""
+        self._notifier.close()
+
+    def _waiting(self) -> list[int]:
+        """Slots with open requests; first those that come after the slots of the last batch."""
+        if len(self._numbers) > _MANY:
+            slots: list[int] = np.flatnonzero(self._table[:, POSTED] != self._table[:, ANSWERED]).tolist()
+        else:
+            words = self._words
+            slots = [slot for slot, posted, answered in self._numbers if words[posted] != words[answered]]
+        if not self._turn or not slots or slots[0] >= self._turn:
+            return slots
+        later = [slot for slot in slots if slot >= self._turn]
+        return later + slots[: len(slots) - len(later)]
+
+    def _collect(self, waiting: Sequence[int]) -> Sequence[int]:
+        """Wait until a batch with these requests is due. Returns its slots."""
+        if len(waiting) == len(self._numbers) and self._most is None:
+            return waiting
+        began, waited_s = time.perf_counter(), 0.0
+        while not (due := self._due(waiting, waited_s)):
+            left_s = self._most_wait_s - waited_s
+            if left_s >= _LEAST_SLEEP_S:
+                self._notifier.wait_at_most(partial(self._has_more, len(waiting)), left_s)
+            waiting, waited_s = self._waiting(), time.perf_counter() - began
+        return due
+
+    def _due(self, waiting: Sequence[int], waited_s: float) -> Sequence[int]:
+        return requests_due(
+            waiting,
+            members=self.sizes.members,
+            living=len(self._living),
+            most=self._most,
+            waited_s=waited_s,
+            wait_s=self._most_wait_s,
+        )
+
+    def _has_more(self, count: int) -> bool:
+        """Whether more than `count` requests are open, or fewer clients can post than before."""
+        return len(self._waiting()) > count or self._has_news()
+
+    def _await_request(self) -> None:
+        until = time.perf_counter() + self._spin_s
+        while self._spin_s and time.perf_counter() < until:
+            if self._waiting():
+                return
+        self._notifier.wait_for(
+            lambda: bool(self._waiting()) or self._has_news(),
+            self._living,
+            "posted a request",
+            self._patience,
+            self._progress,
+        )
+
+    def _has_news(self) -> bool:
+        """Note which clients have left, ended or been succeeded. Returns whether those that may post have changed."""
+        self._ended.update(self._notifier.seen_ended(self._living))
+        for number, client in enumerate(self._clients):
+            if (processes := self._word(number, PROCESSES)) != self._processes[number]:
+                self._processes[number] = processes
+                if processes > 1:
+                    self._notifier.watch_successor(client)
+                    self._ended.discard(client)
+        before, self._living = (
+            self._living,
+            [
+                client
+                for number, client in enumerate(self._clients)
+                if client not in self._ended and not self._word(number, HAS_LEFT)
+            ],
+        )
+        return self._living != before
+
+    def _await_successor(self) -> None:
+        lost = ", ".join(f"GMI {client}" for client in sorted(self._ended))
+        text = f"all actors of GMI {self._notifier.own} have left or ended ({lost})"
+        if not self._awaits_successors:
+            raise PeerDiedError(f"{text}: their logs say why")
+        hang_s = self._notifier.hang_s
+        if not self._notifier.wait_at_most(self._has_news, hang_s):
+            raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")
+
+    def _word(self, client: int, word: int) -> int:
+        return int(self._words[self._lines[client * self.sizes.members] + word])

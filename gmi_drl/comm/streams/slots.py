@@ -1,0 +1,126 @@
+"""The memory of an inference stream: a slot for each client and member of its ring, and the words of all slots.
+
+After the header, in whole pages: two lines of words for each slot, the first written by its client, the second by its
+server; then the slots, each with the tensors of a request and of its answer. A client writes a request and then counts
+it; the server writes the answer and then notes which request it answers. So a client or a server may be succeeded by
+another process at any time: a request that is not answered is answered by the next one, and an answer to a request of
+an ended client is seen by nobody.
+"""
+
+import fcntl
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, in_pages
+from gmi_drl.comm.streams.sizes import StreamSizes
+from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.layout.experience import Kind
+
+POSTED, WHAT, VERSION, POSTED_NS, PROCESSES, HAS_LEFT = range(6)
+"""Words of the client: how many requests were posted; what is asked; by which version of the policy at least; the time
+(`time.monotonic_ns`); of its first slot also which process of the client this is, from 1, and whether it has left."""
+
+ANSWERED, ANSWER_VERSION, ANSWER_ROWS, ANSWER_NS = (LINE_BYTES // 8 + word for word in range(4))
+"""Words of the server: which request was answered; by which version; how many rows the batch had; the time."""
+
+SLOT_WORDS = 2 * LINE_BYTES // 8
+
+_HEADER = struct.Struct("8sq")  # magic, the length of the sizes that follow as JSON
+_MAGIC = b"gmi-str1"
+_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+class StreamMemory:
+    """The memory of a stream, mapped in this process. The first server sizes and seals it; the others wait for that.
+
+    Args:
+        descriptor: Of `memory.segment.create_empty`; the caller closes it after the last use of this object.
+        sizes: Of all that lies in it.
+        notifier: Of this GMI.
+
+    Attributes:
+        words: Those of all slots, `[slots * SLOT_WORDS]`.
+        table: The same words as `[slots, SLOT_WORDS]`, to look at all slots at once.
+
+    Raises:
+        UsageError: If the descriptor is something else, or the memory was made for other sizes.
+        MachineError: If there is not enough memory.
+        PeerDiedError: If the first server ended before it had made it.
+        PeerSilentError: If it has not made it within `hang_s`.
+    """
+
+    def __init__(self, descriptor: int, sizes: StreamSizes, notifier: Notifier) -> None:
+        self.sizes = sizes
+        self._words_at = in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._slots_at = self._words_at + in_pages(8 * SLOT_WORDS * sizes.slots)
+        self.nbytes = self._slots_at + sizes.slots * sizes.slot_bytes
+        maker, *others = sizes.servers
+        if notifier.own == maker and not _is_made(descriptor):
+            self._make(descriptor)
+            for peer in (*others, *sizes.all_clients):
+                notifier.notify(peer)
+        else:
+            notifier.wait(lambda: _is_made(descriptor), maker, "made the memory of the stream")
+            self._check(descriptor)
+        self._memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        words = memoryview(self._memory)[self._words_at : self._words_at + 8 * SLOT_WORDS * sizes.slots]
+        self.words = words.cast("q")
+        self.table = np.frombuffer(words, dtype=np.int64).reshape(sizes.slots, SLOT_WORDS)
+
+    @property
+    def slots(self) -> Tensor:
+        """All slots, uint8: whole pages, which CUDA can register."""
+        count = self.sizes.slots * self.sizes.slot_bytes
+        return torch.frombuffer(self._memory, dtype=torch.uint8, count=count, offset=self._slots_at)
+
+    def request(self, slot: int) -> dict[str, Tensor]:
+        """The tensors of a slot's request, by name."""
+        return self._views(slot, self.sizes.request, self.sizes.offsets)
+
+    def answer(self, slot: int) -> dict[str, Tensor]:
+        """The tensors of a slot's answer, by name."""
+        return self._views(slot, self.sizes.answer, self.sizes.offsets[len(self.sizes.request) :])
+
+    def _views(self, slot: int, kinds: Sequence[Kind], offsets: Sequence[int]) -> dict[str, Tensor]:
+        start = self._slots_at + slot * self.sizes.slot_bytes
+        return {
+            kind.name: torch.frombuffer(self._memory, dtype=torch.uint8, count=kind.nbytes, offset=start + offset)
+            .view(getattr(torch, kind.dtype))
+            .view(kind.shape)
+            for kind, offset in zip(kinds, offsets, strict=False)
+        }
+
+    def _make(self, descriptor: int) -> None:
+        remedy = "use fewer actors, environments or members of rings"
+        text = self.sizes.text.encode()
+        try:
+            if os.fstat(descriptor).st_size:
+                raise UsageError(f"descriptor {descriptor} is not the empty memory of a stream")
+            allocate(descriptor, 0, self.nbytes, "inference streams", remedy)
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
+            os.pwrite(descriptor, text, _HEADER.size)
+            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: a process that sees it sees all
+        except OSError as error:
+            raise MachineError(f"no memory for inference streams: {error.strerror}: {remedy}") from error
+
+    def _check(self, descriptor: int) -> None:
+        _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
+        if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
+            raise UsageError(f"the stream's memory was made for other sizes than this GMI's: {difference}")
+
+
+def _is_made(descriptor: int) -> bool:
+    try:
+        magic = os.pread(descriptor, len(_MAGIC), 0)
+    except OSError as error:
+        raise UsageError(f"descriptor {descriptor} is not the memory of a stream: {error.strerror}") from error
+    if magic.strip(b"\0") not in (b"", _MAGIC):
+        raise UsageError(f"descriptor {descriptor} is not the memory of a stream")
+    return magic == _MAGIC

@@ -1,0 +1,40 @@
+"""The sections of a layout that join roles on different GMIs: `channels` and `streams`."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gmi_drl.files import FileModel
+
+
+class Channels(FileModel):
+    """The channels that carry experience from agents to trainers on other GMIs (paper section 4.2)."""
+
+    mode: Literal["MCC", "UCC"] = "MCC"
+    """`MCC`: a channel for each kind of experience, whose steps are collected until they fill a transfer. `UCC`, the
+    paper's baseline: every tensor is sent by itself, on one queue, when it is made."""
+
+    max_lag: Annotated[int, Field(ge=0)] = 2
+    """How many versions the acting policy may be behind the learning one. It sets the number of rollouts that channels
+    hold; an agent waits if there is no room."""
+
+    transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
+    """Bytes of one kind of experience that are sent at once."""
+
+    on_gpu: bool = True
+    """Whether agents on the GPU of a trainer write into the trainer's memory there, if the backend lets them map it
+    (CUDA IPC); else experience goes through the host."""
+
+
+class Streams(FileModel):
+    """The streams that carry observations from actors to policy workers, and actions back (SRL, section 2.2.3)."""
+
+    wait_ms: Annotated[float, Field(ge=0)] = 1.0
+    """The most milliseconds that a request waits for others of its batch; whole ones count, or none."""
+
+    most_rows: Annotated[int, Field(ge=1)] | None = None
+    """The most observations of a batch; None: those of all requests that wait."""
+
+    spin_us: Annotated[float, Field(ge=0)] = 50.0
+    """Microseconds of looking for a request or an answer before a process sleeps. With `share_cores` none are spent:
+    the peer needs the core."""

@@ -1,0 +1,272 @@
+"""A client of a replay server with the interface of Reverb's (Reverb, section 3.8)."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from gmi_drl.replay.client.client import Client as OurClient
+from gmi_drl.replay.client.connection import ServerLostError
+from gmi_drl.replay.client.sampler import Sampler
+from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.reverb.errors import DeadlineExceededError, in_their_words
+from gmi_drl.replay.reverb.infos import TableInfo, info_of
+from gmi_drl.replay.reverb.nest import Nest, unflatten_as
+from gmi_drl.replay.reverb.patterns import Config
+from gmi_drl.replay.reverb.samples import ReplaySample, items_of
+from gmi_drl.replay.reverb.stream import CellStream
+from gmi_drl.replay.reverb.structured_writer import StructuredWriter
+from gmi_drl.replay.reverb.trajectory_writer import TrajectoryWriter
+from gmi_drl.replay.reverb.writer import Writer
+from gmi_drl.replay.words import LONGEST_WAIT_S
+
+TOKEN_VARIABLE = "GMI_DRL_REPLAY_TOKEN"
+RETRY_S = 0.1
+MOST_AHEAD = 64
+"""Samples that `Client.sample` asks for at once."""
+
+
+class Client:
+    """Calls the tables of a server, which need not run yet: calls wait for it. Several threads may call at once.
+
+    Args:
+        server_address: `host:port`.
+        token: Of the server; None for what `GMI_DRL_REPLAY_TOKEN` says, if it is set.
+    """
+
+    def __init__(self, server_address: str, *, token: str | None = None) -> None:
+        self._server_address, self._token = server_address, token
+        self._ours = OurClient(server_address, token or os.environ.get(TOKEN_VARIABLE), shared=False)
+        self._signatures: dict[str, Nest] = {}
+        self._limited = set[str]()  # tables whose items go with a sample
+        self._streams: list[CellStream] = []
+        self._lock, self._pid = threading.Lock(), os.getpid()
+
+    def __reduce__(self) -> Any:
+        return _made, (self._server_address, self._token)
+
+    def __repr__(self) -> str:
+        return f"Client, server_address={self._server_address}"
+
+    @property
+    def server_address(self) -> str:
+        """As given."""
+        return self._server_address
+
+    def insert(self, data: Nest, priorities: Mapping[str, float]) -> None:
+        """Insert an item of one step into each of these tables. When it returns, it is in.
+
+        Raises:
+            ValueError: if there is no table, or the server refuses it.
+        """
+        if not priorities:
+            raise ValueError("priorities must contain at least one item")
+        with self.writer(max_sequence_length=1) as writer:
+            writer.append(data)
+            for table, priority in priorities.items():
+                writer.create_item(table, num_timesteps=1, priority=priority)
+
+    def writer(
+        self,
+        max_sequence_length: int,
+        delta_encoded: bool = False,
+        chunk_length: int | None = None,
+        max_in_flight_items: int | None = 25,
+    ) -> Writer:
+        """A writer whose items are the last steps.
+
+        Args:
+            max_sequence_length: Steps of the longest item.
+            delta_encoded: Has no effect: arrays are stored as they are.
+            chunk_length: Has no effect, for the same reason.
+            max_in_flight_items: Items that are sent and not acknowledged, at most; None for no limit.
+
+        Raises:
+            ValueError: if a number is out of range.
+        """
+        if max_sequence_length < 1:
+            raise ValueError(f"max_sequence_length ({max_sequence_length}) must be a positive integer")
+        if chunk_length is not None and not 1 <= chunk_length <= max_sequence_length:
+            text = f"a positive integer le to max_sequence_length ({max_sequence_length})"
+            raise ValueError(f"chunk_length ({chunk_length}) must be {text}")
+        if max_in_flight_items is not None and max_in_flight_items < 1:
+            raise ValueError(f"max_in_flight_items ({max_in_flight_items}) must be a positive integer")
+        return Writer(self, max_sequence_length, max_in_flight_items)
+
+    def trajectory_writer(self, num_keep_alive_refs: int, *, validate_items: bool = True) -> TrajectoryWriter:
+        """A writer of trajectories.
+
+        Args:
+            num_keep_alive_refs: Steps that its history has.
+            validate_items: Whether items are compared with the signature of their table before they are sent.
+
+        Raises:
+            ValueError: if the number is below 1.
+        """
+        if num_keep_alive_refs < 1:
+            raise ValueError(f"num_keep_alive_refs ({num_keep_alive_refs}) must be a positive integer")
+        return TrajectoryWriter(self, num_keep_alive_refs, validate_items)
+
+    def structured_writer(self, configs: Sequence[Config]) -> StructuredWriter:
+        """A writer that makes items by patterns.
+
+        Raises:
+            ValueError: if there is no config, or one is invalid.
+        """
+        if not configs:
+            raise ValueError("At least one config must be provided.")
+        return StructuredWriter(self, configs)
+
+    def sample(
+        self,
+        table: str,
+        num_samples: int = 1,
+        *,
+        emit_timesteps: bool = True,
+        unpack_as_table_signature: bool = False,
+    ) -> Iterator[Any]:
+        """Sample items, when they are requested. Waits for the limiter.
+
+        Of a table without `max_times_sampled` up to as many are asked for ahead as were taken before, so that a long
+        iteration needs few calls.
+
+        Args:
+            table: By name.
+            num_samples: Items.
+            emit_timesteps: Whether an item is a list of `ReplaySample`, one for each step; else it is one of all.
+            unpack_as_table_signature: Whether data has the structure of the table's signature, if there is one.
+
+        Raises:
+            RuntimeError: if there is no such table.
+            ValueError: if columns have different lengths, so that there are no steps.
+        """
+        if num_samples < 1:
+            raise ValueError(f"num_samples ({num_samples}) must be a positive integer")
+        signature = self.signature(table) if unpack_as_table_signature else None
+        self._await_server()
+        done = 0
+        while done < num_samples:
+            count = 1 if table in self._limited else min(max(1, done), num_samples - done, MOST_AHEAD)
+            with in_their_words(RuntimeError):
+                batch = self._ours.sample(table, count, timeout_s=LONGEST_WAIT_S, flexible=True)
+            done += len(batch.records)
+            for info, columns in items_of(batch):
+                if not emit_timesteps:
+                    yield ReplaySample(info, columns if signature is None else unflatten_as(signature, columns))
+                    continue
+                if len({len(column) if column.ndim else -1 for column in columns}) != 1 or not columns[0].ndim:
+                    raise ValueError("Can't split non timestep trajectory into timesteps.")
+                steps = [[column[step] for column in columns] for step in range(len(columns[0]))]
+                yield [
+                    ReplaySample(info, step if signature is None else unflatten_as(signature, step)) for step in steps
+                ]
+
+    def mutate_priorities(
+        self, table: str, updates: Mapping[int, float] | None = None, deletes: Sequence[int] | None = None
+    ) -> None:
+        """Delete items, then give others new priorities. Unknown keys are ignored.
+
+        Raises:
+            ValueError: if there is no such table, or a priority is negative or no number.
+        """
+        self._await_server()
+        with in_their_words():
+            if deletes:
+                self._ours.delete(table, torch.tensor([int(key) for key in deletes]))
+            if updates:
+                keys, priorities = [int(key) for key in updates], [float(one) for one in updates.values()]
+                self._ours.update(table, torch.tensor(keys), torch.tensor(priorities, dtype=torch.float64))
+
+    def reset(self, table: str) -> None:
+        """Delete all items of a table, and set its counts to 0."""
+        self._await_server()
+        with in_their_words():
+            self._ours.reset(table)
+
+    def server_info(self, timeout: float | None = None) -> dict[str, TableInfo]:
+        """What all tables are at, by name.
+
+        Args:
+            timeout: Seconds to wait; None to wait for a server as long as it takes.
+
+        Raises:
+            DeadlineExceededError: if it takes longer.
+        """
+        told = self._told(timeout)
+        infos = {name: info_of(name, table) for name, table in told["tables"].items()}
+        self._signatures = self._signatures or {name: info.signature for name, info in infos.items()}
+        self._limited = {name for name, info in infos.items() if info.max_times_sampled}
+        return infos
+
+    def checkpoint(self) -> str:
+        """Let the server write a checkpoint. Returns its folder when it is on the disk."""
+        self._await_server()
+        with in_their_words():
+            return self._ours.checkpoint(int(time.time() * 1000))[0]
+
+    def signature(self, table: str) -> Nest:
+        """The signature of a table; None if it has none.
+
+        Raises:
+            ValueError: if there is no such table.
+        """
+        if table not in self._signatures:
+            self._signatures = {}
+            self.server_info()
+        if table not in self._signatures:
+            names = ", ".join(self._signatures)
+            raise ValueError(f'Could not find table "{table}". The following tables exists: {names}.')
+        return self._signatures[table]
+
+    def sampler(self, table: str, size: int, **options: Any) -> Sampler:
+        """A sampler of ours, when there is a server; the options are those of `gmi_drl.replay.Client.sampler`."""
+        self._await_server()
+        with in_their_words(RuntimeError):
+            return self._ours.sampler(table, size, **options)
+
+    def take_stream(self) -> CellStream:
+        """A stream for a writer, which gives it back."""
+        self._own()
+        with self._lock:
+            if self._streams:
+                return self._streams.pop()
+        self._await_server()
+        with in_their_words():
+            writer = self._ours.writer(next(iter(self._signatures)), timeout_s=LONGEST_WAIT_S)
+        return CellStream(writer)
+
+    def give_stream(self, stream: CellStream) -> None:
+        """Take a stream back, to go on in its open block."""
+        self._own()
+        if stream.rest():
+            with self._lock:
+                self._streams.append(stream)
+
+    def _own(self) -> None:
+        if self._pid != os.getpid():  # in a fork: streams are its parent's
+            self._streams, self._lock, self._pid = [], threading.Lock(), os.getpid()
+
+    def _await_server(self) -> None:
+        """Wait until there is a server, before the first call."""
+        if not self._signatures:
+            self.server_info()
+
+    def _told(self, timeout_s: float | None) -> dict[str, Any]:
+        """What the server tells, when there is one."""
+        deadline = time.monotonic() + (LONGEST_WAIT_S if timeout_s is None else timeout_s)
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return self._ours.info(max(0.1, min(left, 60.0)))[0]
+            except (ServerLostError, ReplayTimeoutError) as error:
+                if left <= 0:
+                    text = f"ServerInfo call did not complete within provided timeout of {timeout_s}s"
+                    raise DeadlineExceededError(f"{text}: {error}") from None
+            time.sleep(RETRY_S)
+
+
+def _made(address: str, token: str | None) -> Client:
+    return Client(address, token=token)

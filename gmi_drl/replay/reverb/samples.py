@@ -1,0 +1,108 @@
+"""What the clients of Reverb's interface get: items with what the table says of them."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gmi_drl.replay.client.samples import ServerBatch
+from gmi_drl.replay.reverb.layout import CELL_BYTES, arrays_of, description_of
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class SampleInfo(NamedTuple):
+    """What a table says of a sampled item.
+
+    Args:
+        key: For `mutate_priorities`.
+        probability: With which it was selected.
+        table_size: Items that were there, before it was removed.
+        priority: When it was sampled.
+        times_sampled: With this time.
+    """
+
+    key: Any
+    probability: Any
+    table_size: Any
+    priority: Any
+    times_sampled: Any
+
+    @classmethod
+    def zeros(cls) -> "SampleInfo":
+        """All numbers 0."""
+        return cls(0, 0.0, 0, 0.0, 0)
+
+
+class ReplaySample(NamedTuple):
+    """A sampled item, or a step of one.
+
+    Args:
+        info: Of the item.
+        data: Its columns: a list, or a nest where the structure is known.
+    """
+
+    info: SampleInfo
+    data: Any
+
+
+def items_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array]]]:
+    """The items of a batch, one by one, each with its columns."""
+    rows, size = _bytes(batch), batch.table_size
+    lengths = (batch.lengths["cell"] * CELL_BYTES).tolist()
+    told = zip(
+        batch.keys.tolist(),
+        batch.probabilities.tolist(),
+        batch.priorities.tolist(),
+        batch.times_sampled.tolist(),
+        strict=True,
+    )
+    for number, (key, probability, priority, times) in enumerate(told):
+        columns = [column[0] for column in arrays_of(rows[number : number + 1, : lengths[number]])]
+        yield SampleInfo(key, probability, size, priority, times), columns
+
+
+def columns_of(batch: ServerBatch) -> list[Array]:
+    """The columns of all items at once, `[B, T, *shape]`.
+
+    Raises:
+        ValueError: if shapes or types differ, with both.
+    """
+    rows, lengths = _bytes(batch), batch.lengths["cell"] * CELL_BYTES
+    size = int(lengths[0])
+    ends = rows[:, max(0, size - 4 * CELL_BYTES) : size]
+    text = description_of(rows[0], size)
+    if bool((lengths == size).all()) and _end_alike(rows, ends, text, size):
+        return arrays_of(rows[:, :size])
+    every = [columns for _, columns in items_of(batch)]
+    stacked = []
+    for number, column in enumerate(zip(*every, strict=len({len(one) for one in every}) == 1)):
+        kinds = sorted({f"{array.dtype}{list(array.shape)}" for array in column})
+        if len(kinds) != 1:
+            raise ValueError(f"items of a batch differ in column {number}: {', '.join(kinds)}: take batches of 1")
+        stacked.append(np.stack(column))
+    return stacked
+
+
+def infos_of(batch: ServerBatch) -> SampleInfo:
+    """What the table says of all items, arrays `[B]`."""
+    count = len(batch.keys)
+    return SampleInfo(
+        batch.keys.numpy().view(np.uint64),
+        batch.probabilities.numpy(),
+        np.full(count, batch.table_size, dtype=np.int64),
+        batch.priorities.numpy(),
+        batch.times_sampled.numpy().astype(np.int32),
+    )
+
+
+def _bytes(batch: ServerBatch) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """The items as bytes `[B, bytes]`."""
+    words = batch.rows.words["cell"].numpy()
+    return words.reshape(len(words), -1).view(np.uint8)
+
+
+def _end_alike(rows: Array, ends: Array, text: bytes, size: int) -> bool:
+    """Whether all items end with the same description."""
+    wanted = np.frombuffer(text, dtype=np.uint8)
+    return bool((rows[:, size - len(text) : size] == wanted).all())

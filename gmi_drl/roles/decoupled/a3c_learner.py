@@ -1,0 +1,70 @@
+"""A3C as a trainer with channels uses it."""
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.a3c import A3C
+from gmi_drl.algo.agent import Agent, make_agent
+from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.roles.training.iteration_stats import NO_MOMENTS, IterationStats
+from gmi_drl.workload import TaskSpec
+
+
+def make_a3c(spec: TaskSpec, config: RunConfig, reduction: Reduction, device: torch.device) -> A3C:
+    """The learner, the same on all trainers of a reduction."""
+    agent = make_agent(spec, a3c_of(config), device, seed=config.seed)
+    return A3C(
+        agent.policy,
+        agent.normaliser,
+        a3c_of(config),
+        sample_share=1 / reduction.group.size,
+        reduce=reduction.reduce,
+        make_bucket=reduction.bucket,
+        cuda_graphs=config.cuda_graphs,
+    )
+
+
+class A3CLearner:
+    """See `channel_replica.ChannelLearner`: it needs no advantages before an update.
+
+    Args:
+        a3c: The same on all trainers.
+    """
+
+    def __init__(self, a3c: A3C) -> None:
+        self.a3c, self.agent = a3c, Agent(a3c.policy, a3c.normaliser)
+        self.device = a3c.flat.vector.device
+
+    @property
+    def published(self) -> list[Tensor]:
+        """See `ChannelLearner`."""
+        return [self.a3c.flat.vector, self.a3c.normaliser.statistics]
+
+    def take(self, batch: ExperienceBatch) -> Tensor:
+        """See `ChannelLearner`: nothing is known of advantages yet."""
+        self._batch = batch
+        return NO_MOMENTS
+
+    def learn(self, stats: IterationStats) -> None:
+        """See `ChannelLearner`."""
+        self.a3c.update(self._batch)
+        self.a3c.normaliser.merge(stats.deltas)
+
+    def metrics(self) -> dict[str, float]:
+        """See `Replica`."""
+        return self.a3c.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """See `Replica`."""
+        self.a3c.learning_rate.fill_(rate)
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """See `Replica.learner_state`."""
+        return {**self.a3c.state_dict(), "normaliser": self.a3c.normaliser.statistics}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Continue from `state_dict`."""
+        self.a3c.normaliser.load(state["normaliser"])
+        self.a3c.load_state_dict(state)

@@ -1,0 +1,80 @@
+"""The policy of a policy worker: one copy answers while a thread reads the newest version into another.
+
+So no request waits for a copy, unless it asks for a version that is not here yet.
+"""
+
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import torch
+
+from gmi_drl.algo.agent import Agent
+from gmi_drl.comm.channels import ParameterReader
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.roles.serving.player import new_actor_critic
+from gmi_drl.workload import TaskSpec
+
+
+class PolicyCopy:
+    """An agent, and its version.
+
+    Args:
+        spec: The task's sizes.
+        config: Of the run.
+        device: Of the agent.
+    """
+
+    def __init__(self, spec: TaskSpec, config: RunConfig, device: torch.device) -> None:
+        self.agent, vector = new_actor_critic(spec, config, device)
+        self._statistics = torch.zeros_like(self.agent.normaliser.statistics)
+        self.tensors = [vector, self._statistics]
+        self.version: int | None = None
+
+    def read(self, reader: ParameterReader) -> None:
+        """Read the newest version. Waits for the first."""
+        self.version = reader.parameters.read_into(self.tensors)
+        self.agent.normaliser.load(self._statistics)
+
+
+class NewestPolicy:
+    """Two copies of a policy in turn.
+
+    Args:
+        copies: Two.
+        reader: Of the parameters.
+    """
+
+    def __init__(self, copies: tuple[PolicyCopy, PolicyCopy], reader: ParameterReader) -> None:
+        self._now, self._next = copies
+        self._reader = reader
+        self._thread = ThreadPoolExecutor(1, "newest-policy")
+        self._reading: Future[None] | None = None
+
+    def at_least(self, version: int) -> tuple[Agent, int]:
+        """The agent by the newest version that is here, and that version; it waits until that is `version`.
+
+        Raises:
+            PeerDiedError: If the trainers have ended before they published a first version.
+            PeerSilentError: If they have not published it for some times `hang_s`.
+        """
+        if self._now.version is None:
+            self._now.read(self._reader)
+        if self._reading is not None and self._reading.done():
+            self._swap()
+        if self._reading is None and self._reader.parameters.newest_version() != self._now.version:
+            self._reading = self._thread.submit(self._next.read, self._reader)
+        while self._now.version is None or self._now.version < version:
+            if self._reading is None:
+                self._reading = self._thread.submit(self._next.read, self._reader)
+            self._swap()
+        return self._now.agent, self._now.version
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        self._thread.shutdown()
+
+    def _swap(self) -> None:
+        """Answer by the other copy from now on, when it is read."""
+        assert self._reading is not None
+        self._reading.result()
+        self._reading = None
+        self._now, self._next = self._next, self._now

@@ -1,0 +1,59 @@
+"""The policy worker: it answers the requests of many actors in batches (SRL, section 2.2.1)."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
+
+from gmi_drl.comm.channels import join_as_reader
+from gmi_drl.comm.streams import StreamServer
+from gmi_drl.layout.pools import pool_of
+from gmi_drl.layout.waits import LOADING_S
+from gmi_drl.roles.decoupled.channel_setup import channel_sizes
+from gmi_drl.roles.decoupled.startup import receive_task_info
+from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.peer import Peer
+from gmi_drl.roles.workers.forward import Forward
+from gmi_drl.roles.workers.newest_policy import NewestPolicy, PolicyCopy
+from gmi_drl.roles.workers.stream_setup import open_server, stream_sizes
+
+
+class PolicyWorker(DRL_role):
+    """Acts for the actors that it serves, by the newest version of the policy, until all have left."""
+
+    def GMI_run(self, resume: str | None = None) -> dict[str, Any]:
+        """Answer. Returns how many requests and batches there were.
+
+        Args:
+            resume: Not needed: the trainers publish the version that they go on from.
+        """
+        mgr, config, device = self.mgr, self.mgr.configure(), self.mgr.device
+        spec, names = receive_task_info(self)
+        copies = PolicyCopy(spec, config, device), PolicyCopy(spec, config, device)
+        sizes = channel_sizes(mgr, config, spec, len(names), copies[0].tensors)
+        Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
+        with (
+            closing(join_as_reader(*mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, mgr.waits)) as reader,
+            closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives)) as server,
+            closing(NewestPolicy(copies, reader)) as policy,
+        ):
+            return serve(server, policy, Forward(device))
+
+
+def serve(server: StreamServer, policy: NewestPolicy, forward: Forward) -> dict[str, Any]:
+    """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
+    requests = batches = 0
+    while batch := server.next_batch():
+        agent, version = policy.at_least(server.version_wanted(batch))
+        for what, slots in _by_question(server, batch).items():
+            forward(agent, what, [server.requests[slot] for slot in slots], [server.answers[slot] for slot in slots])
+        server.answer(version)
+        requests, batches = requests + len(batch), batches + 1
+    return {"requests": requests, "batches": batches}
+
+
+def _by_question(server: StreamServer, batch: Sequence[int]) -> dict[int, list[int]]:
+    """The slots of a batch by what they ask."""
+    slots: dict[int, list[int]] = {}
+    for slot in batch:
+        slots.setdefault(server.what(slot), []).append(slot)
+    return slots

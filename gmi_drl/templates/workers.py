@@ -1,0 +1,135 @@
+"""Workers, the template of SRL: actors, policies and trainers on GMIs of their own (arXiv 2306.16688, section 2)."""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from math import ceil
+
+from gmi_drl.config.learners import LearnerEntry
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.hardware.node import Node
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.cut import AnyCut
+from gmi_drl.layout.layout import GMI, Device, Layout, Role
+from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.servers import actors_without_agent, policy_workers
+from gmi_drl.templates.even import described, even_devices, more_gmis
+from gmi_drl.templates.tcg import SERVING
+from gmi_drl.templates.tcg_ex import TCG_EX
+from gmi_drl.templates.template import Purpose, Template
+from gmi_drl.units import counted
+
+ACTOR = "gmi_drl.roles.workers.actor:ActorWorker"
+POLICY = "gmi_drl.roles.workers.policy:PolicyWorker"
+
+_KINDS: tuple[tuple[Role, ...], ...] = (("simulator",), SERVING, ("agent",), ("trainer",))
+
+
+class Workers(Template):
+    """See `Template`. An even cut has inline inference: the last GMI trains, the others simulate and act.
+
+    A layout file may have any number of each kind: actors `simulator, agent` or `simulator`, whose actions come from
+    policy workers, `agent`, by `streams`; and trainers, `trainer`.
+    """
+
+    name = "workers"
+    what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
+    purpose: Purpose = "training"
+    channels = Channels()
+    has_streams = True
+
+    def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
+        """See `Template`: at least one GMI must act."""
+        if node.num_gpus:
+            remedy = "write a layout with actors on a cpu device (docs/guides/workers.md)"
+            raise NoFeasiblePlanError(f"{self.name} simulates on cores, and {node.name} would be cut by GPUs: {remedy}")
+        even = even_devices(node, cut, SERVING)
+        count = sum(len(device.gmis) for device in even)
+        if count < 2:
+            needs = f"{self.name} needs 2 GMIs at least, of which one acts, not {counted(count, 'GMI')}"
+            raise NoFeasiblePlanError(f"{needs}: {more_gmis(self.name, ceil(2 / len(even)))}")
+        *others, last = even
+        trainer = last.gmis[-1].model_copy(update={"roles": ("trainer",), "num_env": 0})
+        gmis = (*last.gmis[:-1], trainer)
+        return (*others, last.model_copy(update={"gmis": gmis}))
+
+    def trainers_of(self, mapping: MappingList) -> MappingList:
+        """See `Template`: the last GMI."""
+        last = list(chain.from_iterable(mapping))[-1]
+        return [[gmi for gmi in device if gmi == last] for device in mapping]
+
+    def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
+        """See `Template`, with the number of actors."""
+        actors = sum(len(device.gmis) for device in devices) - 1
+        sides = f"{counted(actors, 'actor')} with inline inference and 1 trainer"
+        return [f"{described(devices, cut, node)}: {sides}", f"{self.name}: {self.what}"]
+
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`."""
+        actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
+        mistakes = []
+        if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS]:
+            kinds = "; ".join(", ".join(kind) for kind in _KINDS)
+            mistakes.append(f"{self.name} has GMIs of these roles alone: {kinds}: see GMIs {others}")
+        if not actors or not trainers:
+            mistakes.append(f"{self.name} needs an actor and a trainer at least")
+        for field in ("num_env", "ring"):
+            values = {gmi.id: getattr(gmi, field) for gmi in actors}
+            if len(set(values.values())) > 1:
+                mistakes.append(f"{self.name} needs the same {field} on all actors, this layout has {values}")
+        if uneven := {gmi.id: (gmi.num_env, gmi.ring) for gmi in actors if gmi.num_env % gmi.ring}:
+            mistakes.append(f"ring must divide num_env: see GMIs with (num_env, ring) {uneven}")
+        if on_gpu := [gmi.id for gmi in actors if layout.device_of(gmi.id).kind == "gpu"]:
+            mistakes.append(f"{self.name} simulates on cores: put actors on a cpu device: see GMIs {on_gpu}")
+        if len(layout.nodes) > 1:
+            mistakes.append(f"{self.name} runs on one machine, this layout has {len(layout.nodes)}")
+        return mistakes
+
+    def check(self, layout: Layout) -> list[str]:
+        """See `Template`: there must also be channels, and streams exactly where actors have no agent."""
+        mistakes = super().check(layout)
+        if layout.channels is None:
+            mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
+        return mistakes + self._stream_mistakes(layout)
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
+        trainer = learner.trainer
+        if trainer is None:
+            raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
+        by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
+        return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis}
+
+    def restartable(self, layout: Layout) -> frozenset[int]:
+        """See `Template`: actors. A request that its ended process has left is answered to nobody."""
+        return frozenset(gmi.id for gmi in layout.with_role("simulator"))
+
+    def _stream_mistakes(self, layout: Layout) -> list[str]:
+        askers, agents = actors_without_agent(layout), [gmi for gmi in layout.gmis if gmi.roles == ("agent",)]
+        settings = layout.streams
+        if not layout.with_role("simulator"):
+            return []  # which is told
+        if settings is None and (askers or agents):
+            concerned = sorted(_ids([*askers, *agents]))
+            return [f"actors without an agent and policy workers need `streams: {{}}`: see GMIs {concerned}"]
+        if settings is None:
+            return []
+        servers = policy_workers(layout)
+        if not askers and not servers:
+            return ["streams join actors without an agent to policy workers, this layout has neither: leave them out"]
+        if not servers:
+            return [f"actors {_ids(askers)} have no agent, and no policy worker (`roles: [agent]`) to ask"]
+        mistakes = []
+        if len(askers) < len(servers):
+            count = f"{counted(len(askers), 'actor')} without an agent for {counted(len(servers), 'policy worker')}"
+            mistakes.append(f"each policy worker needs an actor without an agent, there are {count}: use fewer")
+        rows = max((gmi.num_env // gmi.ring for gmi in askers), default=0)
+        if settings.most_rows is not None and settings.most_rows < rows:
+            mistakes.append(f"streams.most_rows is {settings.most_rows}, and one request has {rows}: raise it, or ring")
+        return mistakes
+
+
+def _ids(gmis: Sequence[GMI]) -> list[int]:
+    return [gmi.id for gmi in gmis]
+
+
+WORKERS = Workers()

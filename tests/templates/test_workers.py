@@ -1,0 +1,85 @@
+"""Layouts of actor, policy and trainer workers, and what is refused before anything starts."""
+
+import pytest
+
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.errors import NoFeasiblePlanError, UsageError
+from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.layout.channels import Channels, Streams
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.waits import waits_of
+from gmi_drl.templates import TDG, WORKERS, template_for
+from gmi_drl.workload import TASK_SPECS
+
+ASKS, ACTS, SERVES, TRAINS = ("simulator",), ("simulator", "agent"), ("agent",), ("trainer",)
+STREAMS, CHANNELS = Streams(), Channels()
+
+
+def layout_of(*roles, streams=STREAMS, channels=CHANNELS, kind="cpu", **actor):
+    """A GMI for each of the roles; `actor` has fields of those that simulate, a list for one value each."""
+    gmis = []
+    for number, some in enumerate(roles):
+        given = {name: value[number] if isinstance(value, list) else value for name, value in actor.items()}
+        fields = {"num_env": 4} | given if "simulator" in some else {}
+        gmis.append(GMI(id=number, roles=some, cores=(number,), **fields))
+    trainers = tuple(gmi.id for gmi in gmis if "trainer" in gmi.roles)
+    groups = {"trainers": GmiGroup(members=trainers)} if trainers else {}
+    device = Device(kind=kind, gmis=tuple(gmis))
+    return Layout(task="ant", template="workers", devices=(device,), groups=groups, channels=channels, streams=streams)
+
+
+def test_an_even_cut_acts_inline_and_trains_on_the_last_gmi():
+    node = Node(name="four", cpu=Cpu(cores=4, memory_gib=8))
+    layout = WORKERS.lay_out(TASK_SPECS["ant"], node, Cut(4, 8))
+    assert [gmi.roles for gmi in layout.gmis] == [ACTS, ACTS, ACTS, TRAINS]
+    assert template_for(layout, "training") is WORKERS
+    assert layout.groups["trainers"].members == (3,)
+    with pytest.raises(NoFeasiblePlanError, match="needs 2 GMIs"):
+        WORKERS.lay_out(TASK_SPECS["ant"], node, Cut(1, 8))
+
+
+def test_roles_are_by_what_a_gmi_does_first():
+    layout = layout_of(ASKS, ACTS, SERVES, TRAINS)
+    assert WORKERS.check(layout) == []
+    kinds = [role.rpartition(":")[2] for role in WORKERS.roles(layout, LEARNERS.find("ppo")).values()]
+    assert kinds == ["ActorWorker", "ActorWorker", "PolicyWorker", "PPOTrainer"]
+    assert WORKERS.restartable(layout) == {0, 1}
+    with pytest.raises(UsageError, match="dqn learns where it acts"):
+        WORKERS.roles(layout, LEARNERS.find("dqn"))
+
+
+@pytest.mark.parametrize(
+    ("layout", "mistake"),
+    [
+        (layout_of(ASKS, TRAINS), r"have no agent, and no policy worker"),
+        (layout_of(ASKS, SERVES, TRAINS, streams=None), r"need `streams: \{\}`: see GMIs \[0, 1\]"),
+        (layout_of(ACTS, TRAINS), "streams join actors without an agent"),
+        (layout_of(ACTS, TRAINS, streams=None, channels=None), "needs `channels"),
+        (layout_of(ASKS, SERVES, SERVES, TRAINS), "1 actor without an agent for 2 policy workers"),
+        (layout_of(ASKS, SERVES), "an actor and a trainer at least"),
+        (layout_of(SERVES, TRAINS), "an actor and a trainer at least"),
+        (layout_of(ASKS, SERVES, ("agent", "trainer")), r"see GMIs \[2\]"),
+        (layout_of(ASKS, SERVES, TRAINS, num_env=6, ring=4), "ring must divide num_env"),
+        (layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0]), "the same num_env"),
+        (layout_of(ASKS, ASKS, SERVES, TRAINS, ring=[1, 2, 0, 0]), "the same ring"),
+        (layout_of(ASKS, SERVES, TRAINS, streams=Streams(most_rows=3)), "most_rows is 3, and one request has 4"),
+        (layout_of(ASKS, SERVES, TRAINS, kind="gpu"), "put actors on a cpu device"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_refused(layout, mistake):
+    with pytest.raises(UsageError, match=mistake):
+        template_for(layout, "training")
+
+
+def test_streams_and_rings_of_other_templates_are_refused():
+    layout = layout_of(ACTS, ring=2)
+    mistakes = TDG.check(layout)
+    assert any("TDG has no streams" in one for one in mistakes) and any("has no rings" in one for one in mistakes)
+
+
+def test_who_waits_for_a_policy_worker_is_waited_for_longer():
+    inline, served = waits_of(layout_of(ACTS, TRAINS, streams=None)), waits_of(layout_of(ASKS, SERVES, TRAINS))
+    assert (inline.experience, inline.trainer) == (1, 2)
+    assert (served.experience, served.trainer, served.behind) == (2, 3, 4)
