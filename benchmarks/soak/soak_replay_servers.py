@@ -1,6 +1,6 @@
 """Soak: replay servers and clients that are killed and stopped at random, again and again.
 
-    python benchmarks/soak/soak_replay.py --faults 1000
+    python benchmarks/soak/soak_replay_servers.py --faults 1000
 
 Three servers, six clients that insert and sample, over TCP and in shared memory. After each fault every client has to
 go on. Each row tells who wrote it and when: an item that mixes two writes ends the soak. A server that was killed
