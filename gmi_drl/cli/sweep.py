@@ -147,8 +147,8 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
 
 def _search(options: dict[str, Any], values: dict[str, list[str]], seeds: list[int]) -> "Search | None":
     """What --search and --trials ask for; None without --search."""
-    from gmi_drl.launch.sweep.search import read_ranges
-    from gmi_drl.launch.sweep.sweep_file import Search
+    from gmi_drl.launch.sweep.search import count_of, read_ranges
+    from gmi_drl.launch.sweep.sweep_file import MOST_TRIALS, Search
 
     if not options["search"]:
         if options["trials"] is not None:
@@ -159,7 +159,13 @@ def _search(options: dict[str, Any], values: dict[str, list[str]], seeds: list[i
         if key in ranges or len(several) > 1:
             raise UsageError(f"--set {key}: it has one value beside --search: name its values with --search {key}=...")
     fixed = {key: value for key, (value,) in values.items()}
-    return Search(ranges=ranges, fixed=fixed, seeds=tuple(seeds), combinations=options["trials"] or COMBINATIONS)
+    possible = count_of(ranges)
+    combinations = options["trials"] or int(min(COMBINATIONS, possible))
+    if combinations > possible:
+        raise UsageError(f"--trials {combinations}: --search has {possible:.0f} combinations: give that or less")
+    if combinations * len(seeds) > MOST_TRIALS:
+        raise UsageError(f"{combinations} combinations x {len(seeds)} seeds: at most {MOST_TRIALS} trials")
+    return Search(ranges=ranges, fixed=fixed, seeds=tuple(seeds), combinations=combinations)
 
 
 def _arguments(options: dict[str, Any]) -> tuple[str, ...]:

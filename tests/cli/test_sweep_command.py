@@ -17,6 +17,8 @@ from gmi_drl.launch.sweep.sweep_file import read_sweep
         (("--command", "true", "--task", "ant"), "--task: is for trainings of ours"),
         (("--trials", "3"), "--trials: is for --search"),
         (("--search", "learner.gamma"), "expected KEY=LOW..HIGH"),
+        (("--search", "learner.epochs=2..4", "--trials", "4"), "--trials 4: --search has 3 combinations"),
+        (("--search", "learner.gamma=0.9..0.99", "--trials", "9999"), "at most 10000 trials"),
         (("--search", "learner.gamma=0.9..7"), "learner.gamma"),
         (("--search", "learner.gama=0.9..0.99"), "gama"),
         (

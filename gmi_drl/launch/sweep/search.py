@@ -4,6 +4,7 @@ The study is made anew for each suggestion, from `sweep.json` and the ends of it
 sweep needs.
 """
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
 NUMBER = r"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?"
+WHOLE = re.compile(r"[-+]?\d+")
 RANGE = re.compile(rf"\s*({NUMBER})\s*\.\.\s*({NUMBER})\s*(:log)?\s*")
+
+MOST_ASKED = 200
+"""How often Optuna is asked until it suggests a combination that was not tried."""
 
 
 def read_ranges(texts: Sequence[str]) -> dict[str, Range]:
@@ -43,11 +48,14 @@ def read_ranges(texts: Sequence[str]) -> dict[str, Range]:
 
 
 def _range(text: str, low: str, high: str, log: str | None) -> Range:
+    if not all(math.isfinite(float(one)) for one in (low, high)):
+        raise UsageError(f"--search {text}: the numbers have to be finite")
     if float(low) >= float(high):
         raise UsageError(f"--search {text}: the first number has to be less than the second")
     if log and float(low) <= 0:
         raise UsageError(f"--search {text}: a logarithmic range begins above 0")
-    return Range(low=float(low), high=float(high), is_whole=low.isdecimal() and high.isdecimal(), log=bool(log))
+    is_whole = all(WHOLE.fullmatch(one) for one in (low, high))
+    return Range(low=float(low), high=float(high), is_whole=is_whole, log=bool(log))
 
 
 def extremes(ranges: Mapping[str, Range]) -> list[dict[str, str]]:
@@ -56,6 +64,11 @@ def extremes(ranges: Mapping[str, Range]) -> list[dict[str, str]]:
         {key: one.text(one.choices[end] if one.choices else (one.low, one.high)[end]) for key, one in ranges.items()}
         for end in (0, -1)
     ]
+
+
+def count_of(ranges: Mapping[str, Range]) -> float:
+    """How many combinations there are."""
+    return math.prod(one.count for one in ranges.values())
 
 
 def with_next(folder: Path, sweep: Sweep) -> Sweep:
@@ -84,14 +97,20 @@ def _suggest(sweep: Sweep, lines: Sequence[Line]) -> dict[str, str]:
     assert sweep.search is not None
     ranges = sweep.search.ranges
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    sampler = optuna.samplers.TPESampler(seed=len(lines), constant_liar=True)
+    seed = len(lines) + len(sweep.trials)  # a combination that comes twice has one line
+    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     spaces = {key: _distribution(one) for key, one in ranges.items()}
     for line in lines:
         params = {key: ranges[key].value(line.settings[key]) for key in ranges}
         study.add_trial(optuna.trial.create_trial(params=params, distributions=spaces, **_state(line)))
-    asked = study.ask(spaces)
-    return {key: ranges[key].text(asked.params[key]) for key in ranges}
+    tried = [{key: line.settings[key] for key in ranges} for line in lines]
+    for _ in range(MOST_ASKED):
+        asked = study.ask(spaces)
+        suggested = {key: ranges[key].text(asked.params[key]) for key in ranges}
+        if suggested not in tried:
+            break
+    return suggested
 
 
 def _state(line: Line) -> dict[str, Any]:

@@ -52,7 +52,15 @@ class Range(FileModel):
 
     def text(self, value: str | float | int) -> str:
         """How --set has it."""
-        return str(value) if self.choices else str(int(value)) if self.is_whole else f"{value:.6g}"
+        if self.choices or self.is_whole:
+            return str(value if self.choices else int(value))
+        short = f"{value:.6g}"
+        return short if self.low <= float(short) <= self.high else repr(float(value))
+
+    @property
+    def count(self) -> float:
+        """How many values there are."""
+        return len(self.choices) or (self.high - self.low + 1 if self.is_whole else float("inf"))
 
 
 class Search(FileModel):

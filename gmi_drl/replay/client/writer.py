@@ -86,6 +86,14 @@ class Writer:
         """Steps that fit in the open block."""
         return self._storage.block_steps - self._rows
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether the server has answered to all items, and has refused nothing that is not raised yet."""
+        answers = self._answers
+        self._connection.read(answers.handle)
+        has_failed = answers.failure is not None or answers.end is not None
+        return self._connection.framed.is_open and not answers.in_flight and not has_failed
+
     def count_anew(self) -> None:
         """Count items from here on: what is told later is of these alone. None may be in flight."""
         self._answers = Answers()
@@ -158,13 +166,13 @@ class Writer:
             self._wait(lambda: self._answers.in_flight <= self._most, self.timeout_s)
 
     def end_episode(self) -> None:
-        """End the episode: no later item has steps of it."""
-        self._raise()
+        """End the episode: no later item has steps of it, also if this raises what the server has told of items."""
         self.send()
         if self._length:
             word = Steps(self._storage.number, 0, END_OF_EPISODE, self.timeout_s)
             self._connection.framed.send_together([(STEPS, write(word))])
         self._length, self._episode = 0, self.step
+        self._raise()
 
     def flush(self, timeout_s: float = WAIT_S, left: int = 0) -> int:
         """Send everything, and wait until all items are in, but `left`. Returns how many of this writer are.

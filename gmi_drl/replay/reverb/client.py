@@ -3,11 +3,13 @@
 import os
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from gmi_drl.errors import GmiWarning
 from gmi_drl.replay.client.client import Client as OurClient
 from gmi_drl.replay.client.connection import ServerLostError
 from gmi_drl.replay.client.sampler import Sampler
@@ -25,6 +27,8 @@ from gmi_drl.replay.words import LONGEST_WAIT_S
 
 TOKEN_VARIABLE = "GMI_DRL_REPLAY_TOKEN"
 RETRY_S = 0.1
+WARN_AFTER_S = 10.0
+"""Seconds without a server after which a warning says why."""
 MOST_AHEAD = 64
 """Samples that `Client.sample` asks for at once."""
 
@@ -197,7 +201,7 @@ class Client:
         """
         told = self._told(timeout)
         infos = {name: info_of(name, table) for name, table in told["tables"].items()}
-        self._signatures = self._signatures or {name: info.signature for name, info in infos.items()}
+        self._signatures = {name: info.signature for name, info in infos.items()}
         self._limited = {name for name, info in infos.items() if info.max_times_sampled}
         return infos
 
@@ -214,12 +218,12 @@ class Client:
             ValueError: if there is no such table.
         """
         if table not in self._signatures:
-            self._signatures = {}
             self.server_info()
-        if table not in self._signatures:
-            names = ", ".join(self._signatures)
+        signatures = self._signatures  # another thread may get newer ones
+        if table not in signatures:
+            names = ", ".join(signatures)
             raise ValueError(f'Could not find table "{table}". The following tables exists: {names}.')
-        return self._signatures[table]
+        return signatures[table]
 
     def sampler(self, table: str, size: int, **options: Any) -> Sampler:
         """A sampler of ours, when there is a server; the options are those of `gmi_drl.replay.Client.sampler`."""
@@ -231,8 +235,9 @@ class Client:
         """A stream for a writer, which gives it back."""
         self._own()
         with self._lock:
-            if self._streams:
-                return self._streams.pop()
+            while self._streams:
+                if (stream := self._streams.pop()).rest():
+                    return stream
         self._await_server()
         with in_their_words():
             writer = self._ours.writer(next(iter(self._signatures)), timeout_s=LONGEST_WAIT_S)
@@ -255,8 +260,9 @@ class Client:
             self.server_info()
 
     def _told(self, timeout_s: float | None) -> dict[str, Any]:
-        """What the server tells, when there is one."""
-        deadline = time.monotonic() + (LONGEST_WAIT_S if timeout_s is None else timeout_s)
+        """What the server tells, when there is one. After a while a warning says why it waits."""
+        began, has_warned = time.monotonic(), False
+        deadline = began + (LONGEST_WAIT_S if timeout_s is None else timeout_s)
         while True:
             left = deadline - time.monotonic()
             try:
@@ -265,6 +271,9 @@ class Client:
                 if left <= 0:
                     text = f"ServerInfo call did not complete within provided timeout of {timeout_s}s"
                     raise DeadlineExceededError(f"{text}: {error}") from None
+                if not has_warned and time.monotonic() - began >= WARN_AFTER_S:
+                    has_warned = True
+                    warnings.warn(f"{error}; still waiting for it", GmiWarning, stacklevel=2)
             time.sleep(RETRY_S)
 
 

@@ -165,7 +165,7 @@ class TimestepDataset(TrajectoryDataset):
 
 
 class Batches(IterableDataset[ReplaySample]):
-    """Batches of a dataset, each in one piece.
+    """Batches of a dataset, each in one piece. Where the iteration ends, the last one may have fewer items.
 
     Args:
         dataset: Of items.
@@ -179,9 +179,19 @@ class Batches(IterableDataset[ReplaySample]):
         if isinstance(self._dataset, TimestepDataset):
             yield from self._stacked()
             return
-        for batch in self._dataset.batches(self._size, flexible=False):
+        parts, missing = list[ReplaySample](), self._size
+        for batch in self._dataset.batches(self._size, flexible=True):  # the limiter need not allow all at once
             info = SampleInfo(*(tensor_of(numbers) for numbers in infos_of(batch)))
-            yield ReplaySample(info, self._dataset.checked(columns_of(batch), axes=1))
+            part = ReplaySample(info, self._dataset.checked(columns_of(batch), axes=1))
+            count = len(batch.records)
+            if count >= missing:
+                yield _joined([*parts, _cut(part, 0, missing)])
+                parts, part, count, missing = [], _cut(part, missing, count), count - missing, self._size
+            if count:
+                parts.append(part)
+                missing -= count
+        if parts:
+            yield _joined(parts)
 
     def _stacked(self) -> Iterator[ReplaySample]:
         """Steps, stacked one by one."""
@@ -191,6 +201,26 @@ class Batches(IterableDataset[ReplaySample]):
                 *(torch.as_tensor(numbers) for numbers in zip(*(one.info for one in waiting), strict=True))
             )
             yield ReplaySample(info, map_structure(lambda *leaves: torch.stack(leaves), *(one.data for one in waiting)))
+
+
+def _cut(part: ReplaySample, first: int, end: int) -> ReplaySample:
+    """Some items of a part of a batch."""
+    return map_structure(lambda leaf: leaf[first:end], part)  # type: ignore[no-any-return]
+
+
+def _joined(parts: Sequence[ReplaySample]) -> ReplaySample:
+    """The batch that these parts are.
+
+    Raises:
+        ValueError: if shapes differ, with all.
+    """
+    return parts[0] if len(parts) == 1 else map_structure(_leaf_of, *parts)
+
+
+def _leaf_of(*leaves: Any) -> Any:
+    if len(shapes := sorted({str(list(leaf.shape[1:])) for leaf in leaves})) != 1:
+        raise ValueError(f"items of a batch differ in a column: {', '.join(shapes)}: take batches of 1")
+    return torch.cat(leaves) if isinstance(leaves[0], torch.Tensor) else np.concatenate(leaves)
 
 
 def tensor_of(array: Array) -> Any:

@@ -67,13 +67,15 @@ def columns_of(batch: ServerBatch) -> list[Array]:
     """The columns of all items at once, `[B, T, *shape]`.
 
     Raises:
-        ValueError: if shapes or types differ, with both.
+        ValueError: if shapes, types or the number of columns differ, with both.
     """
     if alike := _arrays_of_alike(batch):
         return alike
     every = [columns for _, columns in items_of(batch)]
+    if len(counts := sorted({len(one) for one in every})) != 1:
+        raise ValueError(f"items of a batch have {' or '.join(map(str, counts))} columns: take batches of 1")
     stacked = []
-    for number, column in enumerate(zip(*every, strict=len({len(one) for one in every}) == 1)):
+    for number, column in enumerate(zip(*every, strict=True)):
         kinds = sorted({f"{array.dtype}{list(array.shape)}" for array in column})
         if len(kinds) != 1:
             raise ValueError(f"items of a batch differ in column {number}: {', '.join(kinds)}: take batches of 1")

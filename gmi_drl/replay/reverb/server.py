@@ -58,14 +58,16 @@ class Server:
         self._token = token or os.environ.get(TOKEN_VARIABLE)
         with in_their_words():
             storage = CellStorage(memory_bytes, item_bytes)
-            self._server = server.Server(
-                [table.make(storage) for table in tables],
-                port or 0,
-                host,
-                self._token,
-                Path(self._checkpointer.path),
-                restore=self._checkpointer.newest,
-            )
+            made = [table.make(storage) for table in tables]
+            folder, newest = Path(self._checkpointer.path), self._checkpointer.newest
+            try:
+                self._server = server.Server(made, port or 0, host, self._token, folder, restore=newest)
+            except BaseException:
+                for table in tables:
+                    table.unmake()
+                if checkpointer is None:
+                    _remove(self._checkpointer.path)
+                raise
         self.port = self._server.port
         self._end = finalize(self, _stop, self._server, self._checkpointer.path if checkpointer is None else None)
 
@@ -94,5 +96,9 @@ class Server:
 def _stop(stopped: server.Server, temporary: str | None) -> None:
     stopped.stop()
     if temporary is not None:
-        with suppress(OSError):  # it has checkpoints
-            os.rmdir(temporary)
+        _remove(temporary)
+
+
+def _remove(temporary: str) -> None:
+    with suppress(OSError):  # it has checkpoints
+        os.rmdir(temporary)

@@ -106,12 +106,14 @@ class CellStream:
     def rest(self) -> bool:
         """Forget what was not sent, for another writer to go on. Returns whether one can; else the connection ends.
 
-        It ends if items are not acknowledged: those may be in, or come in, or not.
+        It ends if items are not acknowledged: those may be in, or come in, or not. It ends if some were refused: that
+        is no error of the next writer. And it ends if the server has ended.
         """
         self.most_in_flight = MOST_IN_FLIGHT
         self._items, self._count, self._data = {}, 0, bytearray()
-        if not self._writer.in_flight:
-            return True
+        with suppress(GmiError):
+            if self._writer.is_settled:
+                return True
         self.close()
         return False
 
@@ -144,8 +146,10 @@ class CellStream:
         self.send()
         if room := self._writer.room:
             self._writer.append({"cell": torch.zeros(room, CELL_BYTES // 8, dtype=torch.int64)})
-        self._writer.end_episode()
-        self._begin = self._block = self._writer.step * CELL_BYTES
+        try:
+            self._writer.end_episode()
+        finally:  # the block is full, also if the server has refused an item
+            self._begin = self._block = self._writer.step * CELL_BYTES
 
     def _send_if_due(self) -> None:
         """Send if there is much, or the last message is answered: so messages are larger where the server is slow."""

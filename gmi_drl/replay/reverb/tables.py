@@ -119,6 +119,10 @@ class Table:
             )
         return self._made
 
+    def unmake(self) -> None:
+        """Its server could not begin: it is as new again."""
+        self._made, self._limiter = None, self.rate_limiter.make()
+
     def _facts(self) -> dict[str, Any]:
         signature = None if self.signature is None else to_json(self.signature)
         return facts_of(self.sampler, self.remover, self.max_times_sampled, self.rate_limiter, signature)

@@ -24,6 +24,7 @@ def test_ranges_and_choices_are_read():
         "c": Range(choices=("x", "y")),
         "d": Range(low=-1, high=0.5),
     }
+    assert read_ranges(["b=-2..8"]) == {"b": Range(low=-2, high=8, is_whole=True)}
     assert extremes(read_ranges(["b=2..8", "c=x,y,z"])) == [{"b": "2", "c": "x"}, {"b": "8", "c": "z"}]
 
 
@@ -37,6 +38,7 @@ def test_ranges_and_choices_are_read():
         (["a=2..2"], "the first number has to be less"),
         (["a=0..1:log"], "a logarithmic range begins above 0"),
         (["a=x,x"], "a value is given twice"),
+        (["a=1..1e400"], "have to be finite"),
     ],
 )
 def test_wrong_ranges_are_refused(texts, message):
@@ -88,6 +90,20 @@ def test_whole_numbers_and_choices_are_settings_as_set_takes_them(tmp_path):
         made = with_next(tmp_path, made)
     assert all(trial.settings["layers"].isdecimal() for trial in made.trials)
     assert {trial.settings["name"] for trial in made.trials} <= {"relu", "elu"}
+
+
+def test_no_combination_is_tried_twice(tmp_path):
+    made = searching(layers=Range(low=1, high=4, is_whole=True), name=Range(choices=("relu", "elu")))
+    for _ in range(8):
+        made = with_next(tmp_path, made)
+    assert len({tuple(trial.settings.items()) for trial in made.trials}) == 8
+
+
+def test_values_of_a_narrow_range_lie_in_it(tmp_path):
+    made = searching(rate=Range(low=0.12345671, high=0.12345679))
+    for _ in range(3):
+        made = with_next(tmp_path, made)
+    assert all(0.12345671 <= rate <= 0.12345679 for rate in rates(made)) and len(set(rates(made))) == 3
 
 
 def run_queue(folder, sweep, stop_after=None):

@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 import torch
 
+from gmi_drl.errors import GmiWarning
 from gmi_drl.replay import reverb
+from gmi_drl.replay.reverb import client as reverb_client
 from tests.replay.reverb.reverb_servers import served, uniform
 
 
@@ -156,3 +158,29 @@ def test_sampled_arrays_may_be_changed_without_changing_the_table():
         [sample] = next(client.sample("table"))
         sample.data[0][:] = 5
         assert next(client.sample("table"))[0].data[0].tolist() == [0, 0, 0]
+
+
+def test_tables_of_a_restarted_server_have_their_own_signatures():
+    with served(uniform(signature=reverb.TensorSpec((None,), np.float64))) as (server, client):
+        assert client.signature("table").dtype == np.float64
+    with served(uniform(signature=reverb.TensorSpec((None,), np.int64)), port=server.port):
+        assert client.server_info()["table"].signature.dtype == client.signature("table").dtype == np.int64
+
+
+def test_a_look_for_an_unknown_table_takes_nothing_from_other_threads(monkeypatch):
+    with served(uniform()) as (_, client):
+        client.insert(1.0, {"table": 1.0})
+        known, usual = [], client.server_info
+        monkeypatch.setattr(client, "server_info", lambda: (known.append(dict(client._signatures)), usual()))
+        with pytest.raises(ValueError, match="The following tables exists: table"):
+            client.signature("other")
+        assert known == [{"table": None}]
+
+
+def test_a_client_that_waits_for_a_server_says_why(monkeypatch):
+    monkeypatch.setattr(reverb_client, "WARN_AFTER_S", 0.0)
+    with served(uniform(), token="a" * 32) as (server, _):
+        client = reverb.Client(f"localhost:{server.port}", token="b" * 32)
+        with pytest.warns(GmiWarning, match="is the token right") as told, pytest.raises(reverb.DeadlineExceededError):
+            client.server_info(0.5)
+        assert len(told) == 1

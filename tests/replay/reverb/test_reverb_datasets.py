@@ -1,5 +1,7 @@
 """Datasets of Reverb's interface."""
 
+import threading
+
 import numpy as np
 import pytest
 import torch
@@ -107,3 +109,28 @@ def test_a_dataset_needs_a_table_with_a_signature():
             make(client.server_address, "table", 1)
         with pytest.raises(ValueError, match="Found: table"):
             make(client.server_address, "other", 1)
+
+
+def test_batches_may_be_larger_than_what_the_limiter_allows_at_once():
+    with served(reverb.Table.queue("queue", 4)) as (_, client):
+
+        def feed():
+            for number in range(10):
+                client.insert(number, {"queue": 1.0})
+
+        feeder = threading.Thread(target=feed, daemon=True)
+        feeder.start()
+        dataset = reverb.TrajectoryDataset(client.server_address, "queue", np.int64, (1,), 8, max_samples=10)
+        batches = list(dataset.batch(8))
+        feeder.join(60)
+        assert [batch.data.flatten().tolist() for batch in batches] == [list(range(8)), [8, 9]]
+        assert [len(batch.info.key) for batch in batches] == [8, 2]
+
+
+def test_a_batch_of_items_with_other_columns_is_refused():
+    with served(reverb.Table.queue("queue", 2)) as (_, client):
+        client.insert([1.0], {"queue": 1.0})
+        client.insert([1.0, 2.0], {"queue": 1.0})
+        dataset = reverb.TrajectoryDataset(client.server_address, "queue", [np.float64], [(1,)], 2)
+        with pytest.raises(ValueError, match="1 or 2 columns"):
+            next(iter(dataset.batch(2)))

@@ -1,6 +1,7 @@
 """Tables and servers of Reverb's interface."""
 
 import dataclasses
+import tempfile
 
 import numpy as np
 import pytest
@@ -128,3 +129,16 @@ def test_names_of_dm_reverb_that_need_no_tensorflow_are_there():
     assert set(names.split()) <= set(reverb.__all__)
     assert reverb.SampleInfo.zeros() == (0, 0.0, 0, 0.0, 0)
     assert dataclasses.is_dataclass(reverb.Table.queue("q", 1).info)
+
+
+def test_tables_of_a_server_that_could_not_begin_are_for_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table = uniform()
+    with served(uniform()) as (server, _):
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(reverb.ReverbError, match="cannot listen"):
+            reverb.Server([table], port=server.port)
+        assert sorted(tmp_path.iterdir()) == before
+    with served(table) as (_, client):
+        client.insert(1.0, {"table": 1.0})
+        assert table.info.current_size == 1
