@@ -154,7 +154,7 @@ class FlatLearner(Generic[Config]):
 
     def _adapt_learning_rate(self, kl: Tensor) -> None:
         """Change the learning rate so that the KL of a step stays near `desired_kl`."""
-        if self.config.schedule == "fixed":
+        if self.config.schedule != "adaptive":
             return
         slower = self.learning_rate / self.learning_rate_factor
         faster = self.learning_rate * self.learning_rate_factor

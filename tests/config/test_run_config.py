@@ -15,6 +15,14 @@ def test_settings_reach_their_places():
     assert config.learner.gamma == RunConfig().learner.gamma
 
 
+@pytest.mark.parametrize("kind", ["ppo", "a3c"])
+def test_a_linear_rate_falls_to_nearly_nothing(kind):
+    learner = apply_settings(default_config(TASK_SPECS["ant"], kind), ["learner.schedule=linear"]).learner
+    rate = learner.learning_rate
+    assert [learner.rate_at(iteration, 4) for iteration in (1, 2, 4)] == pytest.approx([rate, 0.75 * rate, rate / 4])
+    assert default_config(TASK_SPECS["ant"], kind).learner.rate_at(1, 4) is None
+
+
 def test_a_task_without_settings_of_its_own_gets_the_defaults():
     bare = TaskSpec("bare", "B", vector(1), continuous(1), RunConfig().learner.hidden, episode_steps=1, step_s=1.0)
     assert default_config(bare) == RunConfig()

@@ -13,7 +13,7 @@ from gmi_drl.config.learners.base import (
     Fraction,
     Positive,
 )
-from gmi_drl.config.learners.network import NetworkConfig, usual_network
+from gmi_drl.config.learners.network import NetworkConfig, Schedule, usual_network
 from gmi_drl.config.learners.ppo import ADAPTIVE
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
@@ -53,8 +53,9 @@ class A3CConfig(NetworkConfig):
     learning_rate: Annotated[Positive, LEARNING_RATE] = 4e-4
     """The initial learning rate."""
 
-    schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
-    """`adaptive` keeps the KL of a mini-batch from the policies that acted near `desired_kl`."""
+    schedule: Annotated[Schedule, LIVE] = "adaptive"
+    """`adaptive` keeps the KL of a mini-batch from the policies that acted near `desired_kl`; `linear` lowers the rate
+    in each iteration, from `learning_rate` in the first to nearly 0 in the last of `iterations`."""
 
     desired_kl: Annotated[Positive, ADAPTIVE] = 0.06
     """See `schedule`. With older acting policies the steps become smaller."""

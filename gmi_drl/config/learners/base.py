@@ -91,6 +91,10 @@ class LearnerConfig(FileModel):
         """What is set of the networks, for `bucket_bytes` and `memory_bytes`."""
         return NetworkSettings(self.hidden)
 
+    def rate_at(self, iteration: int, iterations: int) -> float | None:
+        """The learning rate of one of so many iterations, the first is 1; None if the learner keeps or adapts it."""
+        return None
+
     @property
     def own_logger(self) -> str | None:
         """The key that makes the learner write metrics into the run folder itself; None if it does not."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from gmi_drl.config.learners.base import Count, LearnerConfig
 from gmi_drl.config.settings import LIVE, NETWORKS
@@ -11,6 +11,9 @@ from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.network_sizes import FEATURES, MEMORY_SIZE, Activation, Memory, NetworkSettings
 
 Conv = tuple[Count, Count, Count]
+
+Schedule = Literal["adaptive", "fixed", "linear"]
+"""How the learning rate changes."""
 
 
 class NetworkConfig(LearnerConfig):
@@ -51,6 +54,17 @@ class NetworkConfig(LearnerConfig):
     obs_groups: Annotated[dict[str, tuple[str, ...]] | None, NETWORKS] = None
     """The parts of the observation that the policy (`actor`) and the value (`critic`) see, by name, as in rsl_rl:
     `{actor: [policy], critic: [policy, state]}`. None, or one that is missing: all parts."""
+
+    if TYPE_CHECKING:  # a field of each learner, which describes it
+
+        @property
+        def schedule(self) -> Schedule:
+            """How the learning rate changes."""
+            raise NotImplementedError
+
+    def rate_at(self, iteration: int, iterations: int) -> float | None:
+        """See `LearnerConfig`."""
+        return self.learning_rate * (1 - (iteration - 1) / iterations) if self.schedule == "linear" else None
 
     @property
     def network(self) -> NetworkSettings:

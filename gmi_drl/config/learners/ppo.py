@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from gmi_drl.config.learners.base import Count, Fraction, Positive
-from gmi_drl.config.learners.network import NetworkConfig, usual_network
+from gmi_drl.config.learners.network import NetworkConfig, Schedule, usual_network
 from gmi_drl.config.settings import BEGINNING, LEARNING_RATE, LIVE, RUN, Setting
 from gmi_drl.workload import TaskSpec
 
@@ -35,8 +35,9 @@ class PPOConfig(NetworkConfig):
     learning_rate: Annotated[Positive, LEARNING_RATE] = 1e-3
     """The initial learning rate."""
 
-    schedule: Annotated[Literal["adaptive", "fixed"], LIVE] = "adaptive"
-    """`adaptive` keeps the KL of a mini-batch near `desired_kl`."""
+    schedule: Annotated[Schedule, LIVE] = "adaptive"
+    """`adaptive` keeps the KL of a mini-batch near `desired_kl`; `linear` lowers the rate
+    in each iteration, from `learning_rate` in the first to nearly 0 in the last of `iterations`."""
 
     desired_kl: Annotated[Positive, ADAPTIVE] = 0.04
     """See `schedule`. The fastest of a few values on Ant, one run each; one mini-batch is too noisy for 0.01."""

@@ -48,6 +48,9 @@ class Holistic(DRL_role):
         decision = Decision.GO_ON
         while iteration < self.config.iterations and decision is not Decision.STOP:
             iteration += 1
+            rate = self.config.learner.rate_at(iteration, self.config.iterations)
+            if rate is not None:
+                self.replica.set_learning_rate(rate)
             stats = self.replica.iterate(self._decide)
             evaluated = self._evaluate(iteration)
             self._report(iteration, stats, evaluated)

@@ -1,5 +1,6 @@
 """What two GMIs of a training have in common, and what each has for itself."""
 
+import shutil
 from dataclasses import replace
 from itertools import count, cycle
 from pathlib import Path
@@ -27,6 +28,7 @@ from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
 from gmi_drl.workload import TASK_SPECS
 
 
@@ -98,6 +100,18 @@ def test_a_single_gmi_saves_the_learner_and_its_task(folder, train_by):
         "gmi-0.safetensors",
         "learner.safetensors",
     ]
+
+
+def test_a_linear_schedule_lowers_the_rate_also_in_a_run_that_goes_on(folder):
+    learner = PPOConfig(horizon=4, epochs=1, minibatches=1, schedule="linear", learning_rate=0.004)
+    layout, config = tiny_layout(1), tiny_config(iterations=4, checkpoint_every=2, learner=learner)
+    train(resolve(layout, config, folder))
+    rates = [row["learning_rate"] for row in read_metrics(folder.metrics_file)]
+    assert rates == pytest.approx([0.004, 0.003, 0.002, 0.001])
+    *_, half, last = list_checkpoints(folder.checkpoints)
+    shutil.rmtree(last)
+    train(resolve(layout, config, folder), resume=half)
+    assert [row["learning_rate"] for row in read_metrics(folder.metrics_file)] == pytest.approx(rates)
 
 
 @two_cores
