@@ -50,8 +50,17 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "The run": ("--run-dir", "--resume", "--restarts", "--logger", "--simulator-python", "--format"),
     },
     "sweep": {
-        "What is trained": ("--task", "--env-arg", "--algo", "--seeds", "--set", "--iterations", "--num-env"),
-        "How": ("--gmis-per-gpu", "--config", "--rsl-rl-config", "--command", "--at-once", "--stop-early"),
+        "What is trained": ("--task", "--env-arg", "--algo", "--seeds", "--set", "--search", "--trials"),
+        "How": (
+            "--iterations",
+            "--num-env",
+            "--gmis-per-gpu",
+            "--config",
+            "--rsl-rl-config",
+            "--command",
+            "--at-once",
+            "--stop-early",
+        ),
         "The sweep": ("--sweep-dir", "--resume", "--format"),
     },
     "play": {
@@ -80,6 +89,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "sweep": {
         "sweep --task ant --seeds 0-15": "Train Ant with 16 seeds.",
         "sweep --task ant --set learner.learning_rate=3e-4,1e-3": "Try two learning rates, with three seeds each.",
+        "sweep --search learner.learning_rate=1e-4..1e-2:log": "Let Optuna choose the learning rates.",
         "sweep --resume runs/sweep-ant": "Go on with a sweep that was stopped or killed.",
         "sweep --seeds 0-3 --command 'python train.py --seed {seed}'": "Pack runs of another program.",
     },
