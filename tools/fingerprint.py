@@ -14,6 +14,9 @@ from gmi_drl.yaml_text import read_yaml
 OF_A_RUN = frozenset({"state.json", "versions.json", ".lock"})
 """Files that hold times, the process and the machine."""
 
+EVENTS = "events.out.tfevents"
+"""The beginning of TensorBoard's files: the metrics again, with times."""
+
 TIMES = ("_s", "_per_second")
 """Suffixes of metrics that are times or speeds."""
 
@@ -31,9 +34,10 @@ NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """The digests of a folder by file and name. Logs and the folder `examples` are left out."""
+    """The digests of a folder by file and name. Logs, TensorBoard's files and the folder `examples` are left out."""
     found: dict[str, str] = {}
-    for file in sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in OF_A_RUN):
+    files = (path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(EVENTS))
+    for file in sorted(path for path in files if path.name not in OF_A_RUN):
         name = file.relative_to(folder)
         if name.parts[0] != "examples" and "logs" not in name.parts:
             found |= {f"{name} {part}".strip(): digest(content) for part, content in _contents(file)}

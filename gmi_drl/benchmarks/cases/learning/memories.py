@@ -25,7 +25,7 @@ MORE = {
     "horizon": HORIZON,
     "epochs": 10,
     "minibatches": 8,
-    "schedule": "fixed",
+    "schedule": "linear",
     "learning_rate": 5e-4,
     "entropy_coef": 0.005,
     "reward_scale": 0.1,
