@@ -108,6 +108,13 @@ def others_do_not_disturb(monkeypatch):
     monkeypatch.setenv(DISTURBED_VARIABLE, "inf")
 
 
+@pytest.fixture(autouse=True)
+def denormal_numbers_are_numbers():
+    """Replicas of DQN and SAC, and their benchmarks, compute with 0 in their place; tests after them do not."""
+    yield
+    torch.set_flush_denormal(False)
+
+
 @pytest.fixture(scope="session")
 def fork_server():
     """Forks Python processes, which then need not import torch."""

@@ -4,6 +4,7 @@ Writes `docs/guides/live.svg` (the live view of the first run in 140 columns), `
 needs Chromium.
 """
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,9 @@ from gmi_drl.run.metrics import read_metrics
 from gmi_drl.run.verdict import RECENT
 
 GUIDES = Path(__file__).parent.parent / "docs" / "guides"
+FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+"""Fonts that a picture would load from elsewhere; it has a monospaced one without."""
+
 WIDTH = 140
 PAGE = "1250,1230"
 """Of the report that the picture shows: width and height in pixels."""
@@ -60,7 +64,7 @@ def report(runs: list[str], picture: Path) -> None:
 def _svg(what: RenderableType, title: str) -> str:
     console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
     console.print(what)
-    return console.export_svg(title=title)
+    return FONT.sub("", console.export_svg(title=title))
 
 
 def _command(name: str) -> list[str]:
