@@ -59,6 +59,7 @@ def plan(
     objective: Objective | None = None,
     budget: float | None = None,
     fresh: bool = False,
+    settings: Mapping[str, Any] | None = None,
     profile: PathLike | None = None,
     node: PathLike | None = None,
     cluster: PathLike | None = None,
@@ -80,6 +81,7 @@ def plan(
         objective: `steps` or `learning`; None: `learning` if the gradient noise scale is known.
         budget: Seconds for measuring; 0 cuts evenly. None: 60, with a GPU 300.
         fresh: Measure again what was measured before.
+        settings: Values of the section `task` by key, such as `{"task.pad": True}` (`--set`).
         profile: A profile file to choose by, in place of measuring.
         node: A node file, to plan for that machine.
         cluster: A cluster file, or `ray`.
@@ -111,6 +113,7 @@ def plan(
         keep_batch=keep_batch,
         budget=budget,
         fresh=fresh,
+        settings=_as_set(settings),
         profile=_path(profile),
         node=_path(node),
         gpus=gpus,
@@ -190,7 +193,7 @@ def train(
         resume=_path(resume),
         config=_path(config),
         rsl_rl_config=_path(rsl_rl_config),
-        set=tuple(f"{key}={_as_json(key, value)}" for key, value in (settings or {}).items()),
+        set=_as_set(settings),
         launcher=launcher,
         apply_mig=apply_mig,
         simulator_python=_text(simulator_python),
@@ -225,6 +228,11 @@ def _check_ranges(command: click.Command, **numbers: float | None) -> None:
                 option.type.convert(number, option, None)  # type: ignore[arg-type]
             except click.BadParameter as refused:
                 raise UsageError(f"{option.name}: {refused.message}") from None
+
+
+def _as_set(settings: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """Settings as --set has them."""
+    return tuple(f"{key}={_as_json(key, value)}" for key, value in (settings or {}).items())
 
 
 def _as_json(key: str, value: object) -> str:

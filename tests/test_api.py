@@ -27,7 +27,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("function", "command", "renamed"),
-    [(gmi_drl.plan, plan_command, {}), (gmi_drl.train, train_command, {"set": "settings"})],
+    [(gmi_drl.plan, plan_command, {"set": "settings"}), (gmi_drl.train, train_command, {"set": "settings"})],
 )
 def test_every_option_is_an_argument(function, command, renamed):
     options = {renamed.get(option.name, option.name) for option in command.params} - FOR_TERMINALS
@@ -38,6 +38,11 @@ def test_a_plan_is_returned_and_written(folder):
     plan = gmi_drl.plan("anymal", budget=0, gmis_per_gpu=1, num_env=8, output="anymal.yaml")
     assert plan.layout.task == "anymal" and plan.layout.num_env == 8
     assert load_yaml(Layout, folder / "anymal.yaml") == plan.layout
+
+
+def test_a_plan_is_of_the_task_as_it_is_played(folder):
+    with pytest.raises(UsageError, match=r"task\.pad"):
+        gmi_drl.plan("anymal", budget=0, settings={"task.pad": True})
 
 
 def test_a_plan_of_a_profile_has_its_candidates(folder, request):

@@ -48,7 +48,7 @@ class GMI(FileModel):
     num_env: Annotated[int, Field(ge=0, le=MOST_ENVIRONMENTS)] = 0
     """Environments of this GMI."""
 
-    ring: Annotated[int, Field(ge=1)] = 1
+    ring: Annotated[int, Field(ge=1, exclude_if=lambda ring: ring == 1)] = 1
     """Parts of these environments that step in turn: one waits for its actions while another steps (`workers`)."""
 
     cores: tuple[Annotated[int, Field(ge=0)], ...]
