@@ -24,8 +24,9 @@ train: $(READY)
 
 # The tests of scripts and tools.
 TOOLS := tests/field tests/tools
-# Two files at a time, in their order: by default xdist begins with those of most tests, and the longest tests come last.
-PYTEST := $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+# Three files at a time on two cores, since many tests wait for processes; in their order: by default xdist begins with
+# those of most tests, and the longest tests come last.
+PYTEST := $(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # All that tests need.
 ready: $(READY) $(ENVPOOL) $(OLD_RSL_RL)
