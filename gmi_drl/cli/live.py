@@ -61,7 +61,7 @@ class TrainingView:
         gmis = counted(len(self.layout.gmis), "GMI")
         where = f"{self.layout.num_env} environments in {self.folder.path}"
         self._wait_for("the first iteration")
-        self.console.print(f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}", soft_wrap=True)
+        self._print(f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}")
 
     def _sizes(self) -> str:
         """The sizes that grow with the number of GMIs; empty for one GMI."""
@@ -73,7 +73,8 @@ class TrainingView:
 
     def __enter__(self) -> Self:
         if self.live:
-            self.live.start()
+            with suppress(OSError):
+                self.live.start()
         self._wait_for(f"{counted(len(self.layout.gmis), 'GMI')} to start")
         return self
 
@@ -86,7 +87,13 @@ class TrainingView:
 
     def _wait_for(self, what: str) -> None:
         if self.live:
-            self.live.update(Text(f"waiting for {what}…", style="dim"), refresh=True)
+            with suppress(OSError):
+                self.live.update(Text(f"waiting for {what}…", style="dim"), refresh=True)
+
+    def _print(self, text: str) -> None:
+        """Print a line above what is redrawn. A terminal that is gone is no error."""
+        with suppress(OSError):
+            self.console.print(text, markup=False, soft_wrap=True)
 
     def show(self, row: Row) -> None:
         """Show one row of metrics. A terminal that is gone does not stop the training."""
@@ -97,8 +104,7 @@ class TrainingView:
 
     def warn(self, text: str) -> None:
         """Print a warning, which does not end the training."""
-        with suppress(OSError):
-            self.console.print(f"Warning: {text}", markup=False, soft_wrap=True)
+        self._print(f"Warning: {text}")
 
     def _show(self, row: Row) -> None:
         if "warning" in row:

@@ -3,9 +3,12 @@ import pty
 import re
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 from conftest import tiny_config, tiny_layout
+from rich.console import Console
+from rich.live import Live
 
 from gmi_drl.cli import live
 from gmi_drl.cli.live import TrainingView, plain_line
@@ -50,6 +53,28 @@ def test_a_terminal_sees_a_table_and_the_result_stays(tmp_path):
 def test_what_grows_with_the_number_of_gmis_is_said_in_all(tmp_path, capsys, gmis, more):
     TrainingView(tiny_layout(gmis), tiny_config(), RunFolder(tmp_path), quiet=True).announce()
     assert f"with {8 * gmis} environments in {tmp_path}{more}" in capsys.readouterr().err
+
+
+def test_names_with_brackets_are_told_as_they_are(tmp_path, capsys):
+    layout = tiny_layout().model_copy(update={"task": "here:Task[size=3]"})
+    TrainingView(layout, tiny_config(), RunFolder(tmp_path / "[red]"), quiet=True).announce()
+    said = capsys.readouterr().err
+    assert "Training here:Task[size=3] on 2 GMIs" in said and f"in {tmp_path}/[red]" in said
+
+
+def test_a_terminal_that_is_gone_prevents_no_start(tmp_path):
+    """The reader of a pseudo-terminal has gone, so each write fails."""
+    leader, follower = pty.openpty()
+    with os.fdopen(follower, "w") as gone:
+        os.close(leader)
+        view = TrainingView(tiny_layout(), tiny_config(), RunFolder(tmp_path), quiet=False)
+        view.console = Console(file=gone, force_terminal=True)
+        view.live = Live(console=view.console, auto_refresh=False)
+        with view:
+            view.announce()
+            view.warn("something")
+        with suppress(OSError):
+            gone.close()
 
 
 class Load:

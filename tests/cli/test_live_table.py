@@ -86,6 +86,12 @@ def test_who_else_uses_the_cores_is_the_last_line():
     assert seen.get().splitlines()[-1].rstrip() == "other programs take 40%"
 
 
+def test_a_terminal_that_is_too_low_still_has_one_row_of_gmis():
+    row = ROW | {"gmis": {str(i): ROW["gmis"]["0"] for i in range(4)}}
+    rows = [line for line in lines_of(row, height=8, layout=tiny_layout(4)) if line.rstrip().endswith(" ms")]
+    assert [line.strip().split("  ")[0] for line in rows] == ["cpu 0, 4 GMIs"]
+
+
 def labels(table):
     return list(table.columns[0].cells)
 

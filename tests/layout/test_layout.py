@@ -3,7 +3,7 @@ import pytest
 from gmi_drl.errors import UsageError
 from gmi_drl.files import parse
 from gmi_drl.layout.backends import BACKENDS, BackendEntry
-from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.layout import GMI, Layout
 
 
 def gmi(id, cores, **more):
@@ -207,3 +207,8 @@ def test_memory_of_a_gpu_is_mapped_by_no_backend_that_keeps_it_apart():
     assert parse(Layout, whole | {"backend": "mps"}, "layout").groups["all"].reduction == "IPC"
     with pytest.raises(UsageError, match="'IPC' maps memory of other GMIs, which GMIs of backend 'mig' cannot"):
         parse(Layout, whole | {"backend": "mig"}, "layout")
+
+
+def test_a_ring_is_told_where_it_is_one():
+    assert "ring" not in GMI(id=0, cores=(0,)).model_dump()
+    assert GMI(id=0, cores=(0,), num_env=4, ring=2).model_dump()["ring"] == 2

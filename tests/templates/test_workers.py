@@ -64,6 +64,10 @@ def test_roles_are_by_what_a_gmi_does_first():
         (layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0]), "the same num_env"),
         (layout_of(ASKS, ASKS, SERVES, TRAINS, ring=[1, 2, 0, 0]), "the same ring"),
         (layout_of(ASKS, SERVES, TRAINS, streams=Streams(most_rows=3)), "most_rows is 3, and one request has 4"),
+        (
+            layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0], streams=Streams(most_rows=6)),
+            "most_rows is 6, and one request has 8",
+        ),
         (layout_of(ASKS, SERVES, TRAINS, kind="gpu"), "put actors on a cpu device"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

@@ -4,10 +4,7 @@ After the header, in whole pages each: words of the run, a word for each agent, 
 each agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
 """
 
-import fcntl
 import mmap
-import os
-import struct
 
 import torch
 from torch import Tensor
@@ -16,10 +13,11 @@ from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.memory.leases import GIVEN_BACK, OWNERS, Leases
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
-from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, create_empty, in_pages
+from gmi_drl.comm.memory.sealed import Sealed
+from gmi_drl.comm.memory.segment import LINE_BYTES, create_empty, in_pages
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.comm.parameters.shared_memory import BUFFERS, Parameters
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import UsageError
 
 KEEPALIVE = GIVEN_BACK + 1
 """The next word of the table, also written only by the trainer: it changes when the trainer sends a keepalive."""
@@ -30,10 +28,9 @@ HANDLE = 2 * GIVEN_BACK
 SHARED = 3 * GIVEN_BACK - 1
 """The word of the table that is 1 when the handle is there."""
 
-_HEADER = struct.Struct("8sq")  # magic, the length of the sizes that follow as JSON
-_MAGIC = b"gmi-chn1"
+_SEALED = Sealed(b"gmi-chn1", "the channels")
 _CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+REMEDY = "use fewer agents or environments, or a smaller max_lag"
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "uint8": torch.uint8}
 
 
@@ -70,7 +67,7 @@ class ChannelMemory:
         self._plan()
         maker = sizes.trainers[0]
         if notifier.own == maker:
-            self._make(descriptor)
+            _SEALED.make(descriptor, self.nbytes, sizes.text, REMEDY)
             for peer in (*sizes.agents, *sizes.trainers[1:], *sizes.readers):
                 notifier.notify(peer)
         else:
@@ -136,7 +133,7 @@ class ChannelMemory:
     def _plan(self) -> None:
         sizes = self.sizes
         self._table_bytes = in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
-        self._run_at = in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._run_at = _SEALED.header_bytes(sizes.text)
         self._predecessors_at = self._run_at + in_pages(4 * LINE_BYTES)
         self._tables_at = self._predecessors_at + in_pages(8 * len(sizes.agents))
         self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
@@ -146,22 +143,8 @@ class ChannelMemory:
         self.batch_stride = in_pages(sizes.batch_bytes)
         self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * self.batch_stride
 
-    def _make(self, descriptor: int) -> None:
-        remedy = "use fewer agents or environments, or a smaller max_lag"
-        text = self.sizes.text.encode()
-        try:
-            if os.fstat(descriptor).st_size:
-                raise UsageError(f"descriptor {descriptor} is not the empty memory of create_memory")
-            allocate(descriptor, 0, self.nbytes, "channels", remedy)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-            os.pwrite(descriptor, text, _HEADER.size)
-            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: a process that sees it sees all
-        except OSError as error:
-            raise MachineError(f"no memory for channels: {error.strerror}: {remedy}") from error
-
     def _check(self, descriptor: int) -> None:
-        _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
-        if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
+        if difference := self.sizes.difference(_SEALED.description(descriptor)):
             raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
 
     def _table(self, trainer: int) -> memoryview:
@@ -194,12 +177,4 @@ def is_made(descriptor: int) -> bool:
     Raises:
         UsageError: If the descriptor is something else.
     """
-    try:
-        magic = os.pread(descriptor, len(_MAGIC), 0)
-    except OSError as error:
-        raise UsageError(
-            f"descriptor {descriptor} is not the channels' memory: {error.strerror} (see pass_fds)"
-        ) from error
-    if magic.strip(b"\0") not in (b"", _MAGIC):
-        raise UsageError(f"descriptor {descriptor} is not the channels' memory")
-    return magic == _MAGIC
+    return _SEALED.is_made(descriptor)

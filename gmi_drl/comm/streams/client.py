@@ -48,14 +48,11 @@ class StreamClient:
         notifier: Of this GMI.
         spin_s: Seconds of looking for an answer before it sleeps; 0 unless client and server have cores of their own.
         predecessors: How many processes were this client before, and have ended.
-
-    Attributes:
-        wait_s: Seconds waited so far for answers.
     """
 
     def __init__(self, memory: StreamMemory, notifier: Notifier, spin_s: float = 0.0, predecessors: int = 0) -> None:
         sizes = memory.sizes
-        self.sizes, self.wait_s = sizes, 0.0
+        self.sizes = sizes
         self._memory, self._words, self._notifier, self._spin_s = memory, memory.words, notifier, spin_s
         self._server = sizes.server_of(notifier.own)
         slots = sizes.slots_of(notifier.own)
@@ -99,11 +96,8 @@ class StreamClient:
         if not self._is_open[member]:
             raise UsageError(f"member {member} has no request under way: post one first")
         words, place, number = self._words, self._lines[member] + ANSWERED, self._posted[member]
-        if words[place] != number:
-            began = time.perf_counter()
-            if not self._look(place, number):
-                self._notifier.wait(lambda: words[place] == number, self._server, "answered a request")
-            self.wait_s += time.perf_counter() - began
+        if words[place] != number and not self._look(place, number):
+            self._notifier.wait(lambda: words[place] == number, self._server, "answered a request")
         order_loads()
         self._is_open[member] = False
         line = self._lines[member]

@@ -36,7 +36,6 @@ class InlineStream:
         self._open: dict[int, int] = {}  # what members ask that have no answer yet
         self._given: dict[int, Answer] = {}  # that were not taken
         self._rows = request[0].shape[0]
-        self.wait_s = 0.0
 
     def post(self, member: int, what: int = 0, version: int = 0) -> None:
         """See `StreamClient.post`. The agent of the process must have that version already."""

@@ -42,9 +42,6 @@ class StreamServer:
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
         progress: A wait for requests starts again whenever this value changes.
         awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
-
-    Attributes:
-        wait_s: Seconds waited so far for requests.
     """
 
     def __init__(
@@ -59,9 +56,9 @@ class StreamServer:
         progress: Callable[[], object] = lambda: 0,
         awaits_successors: bool = False,
     ) -> None:
-        self.sizes, self.wait_s = memory.sizes, 0.0
+        self.sizes = memory.sizes
         self._words, self._notifier = memory.words, notifier
-        self._most_wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
+        self._wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
         self._awaits_successors = awaits_successors
         self._most = None if most_rows is None else max(1, most_rows // self.sizes.rows)
         self._clients = list(self.sizes.clients_of(notifier.own))
@@ -90,14 +87,12 @@ class StreamServer:
             PeerDiedError: If a client has ended before it left, and none is left or awaited.
             PeerSilentError: If none of them has posted a request for some times `hang_s`, or no successor has come.
         """
-        began = time.perf_counter()
         while True:
             if waiting := self._waiting():
                 due = self._collect(waiting)
                 self._turn = due[-1] + 1
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
                 order_loads()
-                self.wait_s += time.perf_counter() - began
                 return due
             if self._living:
                 self._await_request()
@@ -152,7 +147,7 @@ class StreamServer:
             return waiting
         began, waited_s = time.perf_counter(), 0.0
         while not (due := self._due(waiting, waited_s)):
-            left_s = self._most_wait_s - waited_s
+            left_s = self._wait_s - waited_s
             if left_s >= _LEAST_SLEEP_S:
                 self._notifier.wait_at_most(partial(self._has_more, len(waiting)), left_s)
             waiting, waited_s = self._waiting(), time.perf_counter() - began
@@ -165,7 +160,7 @@ class StreamServer:
             living=len(self._living),
             most=self._most,
             waited_s=waited_s,
-            wait_s=self._most_wait_s,
+            wait_s=self._wait_s,
         )
 
     def _has_more(self, count: int) -> bool:

@@ -7,10 +7,7 @@ another process at any time: a request that is not answered is answered by the n
 an ended client is seen by nobody.
 """
 
-import fcntl
 import mmap
-import os
-import struct
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,9 +15,10 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.memory.notify import Notifier
-from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, in_pages
+from gmi_drl.comm.memory.sealed import Sealed
+from gmi_drl.comm.memory.segment import LINE_BYTES, in_pages
 from gmi_drl.comm.streams.sizes import StreamSizes
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import UsageError
 from gmi_drl.layout.experience import Kind
 
 POSTED, WHAT, VERSION, POSTED_NS, PROCESSES, HAS_LEFT = range(6)
@@ -32,9 +30,9 @@ ANSWERED, ANSWER_VERSION, ANSWER_ROWS, ANSWER_NS = (LINE_BYTES // 8 + word for w
 
 SLOT_WORDS = 2 * LINE_BYTES // 8
 
-_HEADER = struct.Struct("8sq")  # magic, the length of the sizes that follow as JSON
-_MAGIC = b"gmi-str1"
-_SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+REMEDY = "use fewer actors, environments or members of rings"
+
+_SEALED = Sealed(b"gmi-str1", "the inference stream")
 
 
 class StreamMemory:
@@ -58,16 +56,16 @@ class StreamMemory:
 
     def __init__(self, descriptor: int, sizes: StreamSizes, notifier: Notifier) -> None:
         self.sizes = sizes
-        self._words_at = in_pages(_HEADER.size + len(sizes.text.encode()))
+        self._words_at = _SEALED.header_bytes(sizes.text)
         self._slots_at = self._words_at + in_pages(8 * SLOT_WORDS * sizes.slots)
         self.nbytes = self._slots_at + sizes.slots * sizes.slot_bytes
         maker, *others = sizes.servers
-        if notifier.own == maker and not _is_made(descriptor):
-            self._make(descriptor)
+        if notifier.own == maker and not _SEALED.is_made(descriptor):
+            _SEALED.make(descriptor, self.nbytes, sizes.text, REMEDY)
             for peer in (*others, *sizes.all_clients):
                 notifier.notify(peer)
         else:
-            notifier.wait(lambda: _is_made(descriptor), maker, "made the memory of the stream")
+            notifier.wait(lambda: _SEALED.is_made(descriptor), maker, "made the memory of the stream")
             self._check(descriptor)
         self._memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         words = memoryview(self._memory)[self._words_at : self._words_at + 8 * SLOT_WORDS * sizes.slots]
@@ -97,30 +95,6 @@ class StreamMemory:
             for kind, offset in zip(kinds, offsets, strict=False)
         }
 
-    def _make(self, descriptor: int) -> None:
-        remedy = "use fewer actors, environments or members of rings"
-        text = self.sizes.text.encode()
-        try:
-            if os.fstat(descriptor).st_size:
-                raise UsageError(f"descriptor {descriptor} is not the empty memory of a stream")
-            allocate(descriptor, 0, self.nbytes, "inference streams", remedy)
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
-            os.pwrite(descriptor, text, _HEADER.size)
-            os.pwrite(descriptor, _HEADER.pack(_MAGIC, len(text)), 0)  # last: a process that sees it sees all
-        except OSError as error:
-            raise MachineError(f"no memory for inference streams: {error.strerror}: {remedy}") from error
-
     def _check(self, descriptor: int) -> None:
-        _, count = _HEADER.unpack(os.pread(descriptor, _HEADER.size, 0))
-        if difference := self.sizes.difference(os.pread(descriptor, count, _HEADER.size).decode()):
+        if difference := self.sizes.difference(_SEALED.description(descriptor)):
             raise UsageError(f"the stream's memory was made for other sizes than this GMI's: {difference}")
-
-
-def _is_made(descriptor: int) -> bool:
-    try:
-        magic = os.pread(descriptor, len(_MAGIC), 0)
-    except OSError as error:
-        raise UsageError(f"descriptor {descriptor} is not the memory of a stream: {error.strerror}") from error
-    if magic.strip(b"\0") not in (b"", _MAGIC):
-        raise UsageError(f"descriptor {descriptor} is not the memory of a stream")
-    return magic == _MAGIC

@@ -16,17 +16,16 @@ class Cell:
 
     Args:
         array: Its own copy.
-        episode: Number of its episode at the writer.
 
     Attributes:
         place: Its first byte in the stream of the writer; -1 if it is not there yet.
         expired: Whether the history has forgotten it.
     """
 
-    __slots__ = ("array", "episode", "expired", "place")
+    __slots__ = ("array", "expired", "place")
 
-    def __init__(self, array: Array, episode: int) -> None:
-        self.array, self.episode, self.place, self.expired = array, episode, -1, False
+    def __init__(self, array: Array) -> None:
+        self.array, self.place, self.expired = array, -1, False
 
     @property
     def shape(self) -> tuple[int, ...]:

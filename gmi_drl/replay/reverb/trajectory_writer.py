@@ -121,7 +121,7 @@ class TrajectoryWriter:
                 if not self._columns[path].can_set_last:
                     text = "has already been set in the active step by previous (partial) append call"
                     raise ValueError(f"Field {self._label(path)} {text} and thus must be omitted or set to None")
-        cells = {path: Cell(self._columns[path].taken(value), self._episode) for path, value in values.items()}
+        cells = {path: Cell(self._columns[path].taken(value)) for path, value in values.items()}
         if self._is_open:
             for path, cell in cells.items():
                 self._columns[path].set_last(cell)

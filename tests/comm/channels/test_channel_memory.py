@@ -77,11 +77,11 @@ def test_other_sizes_are_refused_with_both(descriptor, mailboxes):
 
 
 def test_what_is_no_memory_of_channels_is_refused(descriptor, mailboxes):
-    with pytest.raises(UsageError, match=f"descriptor {mailboxes.memory} is not the channels' memory"):
+    with pytest.raises(UsageError, match=f"descriptor {mailboxes.memory} is not the memory of the channels"):
         opened(mailboxes.memory, mailboxes, sizes_of(), 1)
-    with pytest.raises(UsageError, match="is not the empty memory of create_memory"):
+    with pytest.raises(UsageError, match="is not the empty memory of the channels"):
         opened(mailboxes.memory, mailboxes, sizes_of())
-    with pytest.raises(UsageError, match="descriptor 10000 is not the channels' memory: Bad file descriptor"):
+    with pytest.raises(UsageError, match="descriptor 10000 is not the memory of the channels: Bad file descriptor"):
         opened(10_000, mailboxes, sizes_of(), 1)
 
 

@@ -192,6 +192,6 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
         file.write(b"something else")
         file.flush()
         made.memory, own = file.fileno(), made.memory
-        with pytest.raises(UsageError, match="not the memory of a stream"):
+        with pytest.raises(UsageError, match="not the memory of the inference stream"):
             made.join(0)
         made.memory = own

@@ -30,10 +30,11 @@ MORE = {
     "entropy_coef": 0.005,
     "reward_scale": 0.1,
 }
-"""Chosen on seed 1. The scale decides: values of 100 take the small last layer thousands of steps, and until they fit,
-policies lose at about 150. With 3e-4 an LSTM held 490 on seed 2, and stayed below 120 on seed 3."""
-FIRST_SEED = 2
-"""Not the seed by which our settings were chosen."""
+"""Chosen on seeds 1 to 3. The scale decides: values of 100 take the small last layer thousands of steps, and until they
+fit, policies lose at about 150. With 3e-4 an LSTM held 490 on seed 2, and stayed below 120 on seed 3."""
+
+FIRST_SEED = 4
+"""Not one of the seeds by which our settings were chosen."""
 
 MEMORY = {"memory_size": 64, "sequence": 16}
 """Sixteen steps tell velocities; a loop of 128 would take the same time for each of its steps."""
@@ -43,7 +44,7 @@ OURS = {"GRU": "gru", "LSTM": "lstm", "MLP": "none"}
 
 @contextmanager
 def open_sides(quick: bool) -> Iterator[Sides]:
-    """Each side uses the seeds 2, 3, 4 and so on."""
+    """Each side uses the seeds 4, 5, 6 and so on."""
     steps = QUICK_STEPS if quick else STEPS
     with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
         ours = {name: partial(_ours, memory, steps, count(FIRST_SEED), Path(folder)) for name, memory in OURS.items()}
