@@ -1,15 +1,18 @@
 """The commands that `soak_signals.py` disturbs: how they are run, their processes, and layouts of each template."""
 
+import fcntl
 import os
 import random
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGKILL, Signals
+from types import MappingProxyType
 from uuid import uuid4
 
 import psutil
@@ -82,21 +85,37 @@ def resumed(run: Path, iterations: int, restarts: int = 0) -> list[str]:
 
 
 class Running:
-    """A running command with its output so far and all its processes, which have its mark in their environment."""
+    """A running command with its output so far and all its processes, which have its mark in their environment.
 
-    def __init__(self, place: Place, arguments: list[str]) -> None:
+    Args:
+        place: Where it runs.
+        arguments: Of `gmi-drl`.
+        variables: Further ones of its environment.
+        terminal: The descriptor of its controlling terminal; -1: it has none.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        arguments: list[str],
+        variables: Mapping[str, str] = MappingProxyType({}),
+        terminal: int = -1,
+    ) -> None:
         self.mark, self.output = uuid4().hex, place.folder / f"{uuid4().hex}.out"
         self.claims = place.folder / f"claims-{self.mark}"
         self.claims.mkdir()
         settings = {MARK: self.mark, "GMI_DRL_CLAIMS": str(self.claims), "OMP_NUM_THREADS": "1"}
+        has_terminal = terminal >= 0
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
                 [str(Path(sys.executable).with_name("gmi-drl")), *arguments],
                 cwd=place.folder,
-                env=os.environ | settings,
+                env=os.environ | settings | variables,
+                stdin=terminal if has_terminal else subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                preexec_fn=(lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0)) if has_terminal else None,
             )
 
     def processes(self) -> list[psutil.Process]:
@@ -136,9 +155,11 @@ class Running:
 
 
 @contextmanager
-def started(place: Place, arguments: list[str]) -> Iterator[Running]:
-    """Run a command during a `with` block; its remaining processes are killed at the end."""
-    run = Running(place, arguments)
+def started(
+    place: Place, arguments: list[str], variables: Mapping[str, str] = MappingProxyType({}), terminal: int = -1
+) -> Iterator[Running]:
+    """Run a command during a `with` block, as `Running`; its remaining processes are killed at the end."""
+    run = Running(place, arguments, variables, terminal)
     try:
         yield run
     finally:

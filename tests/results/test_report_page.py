@@ -8,11 +8,14 @@ import pytest
 from conftest import tiny_config, tiny_layout
 from test_comparison import run_of, write_run
 
+from gmi_drl.benchmarks.result import write_result
+from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
 from gmi_drl.results.report import charts
 from gmi_drl.results.report.charts import chart, nice_ticks, phase_bars, phase_timeline, thinned
 from gmi_drl.results.report.layout_drawing import MOST_GMIS, layout_drawing
 from gmi_drl.results.report.page import page
+from tests.benchmarks.toy import toy_case
 
 VOID = {"meta", "br", "img"}
 
@@ -49,6 +52,26 @@ def test_a_page_has_everything_in_it_and_loads_nothing(tmp_path):
     assert tags.addresses == ["data:image/gif;base64,R0lGODlh"] and {"svg", "polyline", "details"} <= tags.names
     assert not re.search(r"https?://", text) and "default-src 'none'" in text
     assert "tf32=True (1)" in text and "gmi-drl train run0/layout.yaml --algo ppo --config run0/config.yaml" in text
+
+
+def test_a_page_of_results_has_each_measurement_and_loads_nothing(tmp_path, command_line):
+    result = run_case(toy_case(reference="the paper: 1.9x", limits="Only a <toy>."), repeats=3)
+    write_result(result, tmp_path / "toy.json")
+    code, _, err = command_line("report", tmp_path / "toy.json", tmp_path / "toy.json", "-o", tmp_path / "page.html")
+    assert code == 0 and "about 2 results" in err
+    text = (tmp_path / "page.html").read_text()
+    tags = Tags(text)
+    assert tags.addresses == [] and not re.search(r"https?://", text) and "default-src 'none'" in text
+    assert text.count("<circle") == 2 * 6 and "2.00x" in text and "gmi-drl bench toy --repeats 3" in text
+    assert "A toy | for tests." in text and "Only a &lt;toy&gt;." in text and "the paper: 1.9x" in text
+
+
+def test_results_and_runs_have_pages_of_their_own(tmp_path, command_line):
+    write_result(run_case(toy_case(), repeats=1), tmp_path / "toy.json")
+    code, _, err = command_line("report", tmp_path / "toy.json", tmp_path / "run")
+    assert code == 2 and f"{tmp_path / 'run'}: a page is about runs or about results" in err
+    code, _, err = command_line("report", tmp_path / "toy.json", "--film", "a.gif")
+    assert code == 2 and "--film a.gif: is for runs" in err
 
 
 def test_many_runs_are_shown_by_configuration():

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from gmi_drl.results.report.assets import COLOURS
@@ -107,6 +107,17 @@ def phase_timeline(times: Sequence[tuple[float, Mapping[str, float]]], x_title: 
     )
 
 
+def x_axis(low: float, high: float, y: float) -> tuple[Callable[[float], float], str]:
+    """Where values lie between two of them, and the labels of such an axis below `y`."""
+    ticks = nice_ticks(low, high)
+    low, high = min(low, ticks[0]), max(high, ticks[-1])
+
+    def place(x: float) -> float:
+        return LEFT + _share(x, low, high) * (WIDTH - RIGHT - LEFT)
+
+    return place, "".join(_x_label(place(x), x, y + BOTTOM) for x in ticks)
+
+
 def keys(names: Sequence[str]) -> str:
     """Which colour is which."""
     spans = (
@@ -141,8 +152,8 @@ def _level(y: float, value: float) -> str:
     return f'{line}<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{_text(value)}</text>'
 
 
-def _x_label(x: float, value: float) -> str:
-    return f'<text x="{min(x, WIDTH - 20):.1f}" y="{HEIGHT - 8}" text-anchor="middle">{_text(value)}</text>'
+def _x_label(x: float, value: float, bottom: float = HEIGHT) -> str:
+    return f'<text x="{min(x, WIDTH - 20):.1f}" y="{bottom - 8:g}" text-anchor="middle">{_text(value)}</text>'
 
 
 def _curve(number: int, places: Sequence[tuple[float, float]]) -> str:

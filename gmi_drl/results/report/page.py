@@ -7,11 +7,10 @@ from html import escape
 from pathlib import Path
 from statistics import mean
 
-from gmi_drl import __version__
 from gmi_drl.files import dump_yaml
 from gmi_drl.results.comparison import Estimate, curve, final_return, steps_per_second
-from gmi_drl.results.report.assets import SCRIPT, STYLE
 from gmi_drl.results.report.charts import chart, phase_bars, phase_timeline
+from gmi_drl.results.report.html import document, folded, table
 from gmi_drl.results.report.layout_drawing import layout_drawing
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.run_data import RunData, differences, groups_of
@@ -21,9 +20,6 @@ MOST_DETAILED = 4
 """Runs that have a section each; of more, the first of each configuration has one."""
 
 FILM_TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; media-src data:"
-"""What a browser lets the page load: nothing but itself."""
 
 
 def page(runs: Sequence[RunData], film: Path | None = None) -> str:
@@ -42,15 +38,8 @@ def page(runs: Sequence[RunData], film: Path | None = None) -> str:
         f'<div class="charts">{_curves(runs, groups)}</div>',
         _film(film),
         *(_section(run) for run in detailed),
-        f'<p class="soft">Written by gmi-drl {escape(__version__)}. This file needs no network.</p>',
     ]
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f"{''.join(parts)}<script>{SCRIPT}</script></body></html>\n"
-    )
+    return document(title, parts)
 
 
 def _curves(runs: Sequence[RunData], groups: list[list[RunData]]) -> str:
@@ -86,7 +75,7 @@ def _comparison(groups: list[list[RunData]]) -> str:
         [name, ", ".join(str(run.config.seed) for run in group), _cell(final_return(group)), _speed(group)]
         for name, group in _names(groups).items()
     ]
-    return _table(["configuration (runs)", "seeds", "final return", "steps/s"], rows)
+    return table(["configuration (runs)", "seeds", "final return", "steps/s"], rows)
 
 
 def _cell(estimate: Estimate | None) -> str:
@@ -116,12 +105,12 @@ def _section(run: RunData) -> str:
         f"gmi-drl play {run.path}"
     )
     return (
-        f"<h2>{escape(str(run.path))}</h2>{_table([], facts)}"
+        f"<h2>{escape(str(run.path))}</h2>{table([], facts)}"
         f'<div class="charts">{layout_drawing(run.layout)}{phase_bars(_phases(run))}'
         f"{phase_timeline([(row['env_steps'], row) for row in run.rows], 'env steps')}</div>"
         f"<p>These commands repeat it:</p><pre>{escape(repeat)}</pre>"
-        f"{_details('config.yaml', dump_yaml(run.config))}{_details('layout.yaml', dump_yaml(run.layout))}"
-        f"{_details('versions', chr(10).join(f'{name} {value}' for name, value in versions.items()))}"
+        f"{folded('config.yaml', dump_yaml(run.config))}{folded('layout.yaml', dump_yaml(run.layout))}"
+        f"{folded('versions', chr(10).join(f'{name} {value}' for name, value in versions.items()))}"
     )
 
 
@@ -151,13 +140,3 @@ def _film(film: Path | None) -> str:
     if kind.startswith("video"):
         return f'<h2>Film</h2><video controls muted loop src="{source}"></video>'
     return f'<h2>Film</h2><img class="film" alt="The policy" src="{source}">'
-
-
-def _details(title: str, text: str) -> str:
-    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
-
-
-def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    head = f"<tr>{''.join(f'<th>{escape(title)}</th>' for title in titles)}</tr>" if titles else ""
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f'<div class="scroll"><table>{head}{body}</table></div>'
