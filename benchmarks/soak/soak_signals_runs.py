@@ -52,9 +52,8 @@ class Place:
         return self.folder / "short" / (template if template in TRAINING else "TCG_EX")
 
 
-def prepared(folder: Path) -> Place:
-    """Write layouts and short runs into a folder."""
-    place = Place(folder)
+def with_layouts(folder: Path) -> Place:
+    """Write the layouts into a folder."""
     for name, (template, gmis, trainers, channels) in LAYOUTS.items():
         listed = ", ".join(GMI.format(id=n, roles=of, num_env=count) for n, (of, count) in enumerate(gmis))
         lines = ["version: 2", "task: ant", f"template: {template}", "share_cores: true"]
@@ -62,6 +61,12 @@ def prepared(folder: Path) -> Place:
         lines += [f"groups: {{trainers: {{members: {trainers}, reduction: none}}}}"] if trainers else []
         lines += [f"channels: {{{channels}}}"] if channels else []
         (folder / f"{name}.yaml").write_text("\n".join(lines) + "\n")
+    return Place(folder)
+
+
+def prepared(folder: Path) -> Place:
+    """Write layouts and short runs into a folder."""
+    place = with_layouts(folder)
     (folder / "short").mkdir()
     for template in TRAINING:
         began = time.monotonic()

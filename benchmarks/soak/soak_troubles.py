@@ -28,7 +28,7 @@ from pathlib import Path
 from signal import SIG_DFL, SIGHUP, SIGSTOP, SIGTERM, signal
 from tempfile import TemporaryDirectory
 
-from soak_signals_runs import LAYOUTS, SETTINGS, STARTS_S, TRAINING, Place, Running, kill, prepared, resumed, send
+from soak_signals_runs import LAYOUTS, SETTINGS, STARTS_S, TRAINING, Place, Running, kill, resumed, send, with_layouts
 from soak_signals_runs import started as started_command
 from soak_troubles_causes import closer, fill, no_more_memory, nothing, small_disk, terminal
 
@@ -56,7 +56,16 @@ KILLED, STOPPED, DISK, MEMORY, CLOCK, TERMINAL, CHECKPOINT, ROWS = TROUBLES = (
 REPEATABLE = ("TCG_EX", "TDG_EX")
 """Templates whose trainings end with the same checkpoint, however often they were interrupted."""
 
-SMALL_SAC = ("--set", "learner.hidden=[32]", "--set", "learner.batch=32", "--set", "learner.replay.size=4000")
+SMALL_SAC = (
+    "--set",
+    "learner.hidden=[32]",
+    "--set",
+    "learner.batch=32",
+    "--set",
+    "learner.replay.size=4000",
+    "--set",
+    "learner.replay.min_size=200",
+)
 WORKERS = ("workers", [("simulator", 8), ("agent", 0), ("trainer", 0)], [2], "max_lag: 1}\nstreams: {")
 TRAINING |= {
     "workers": ("workers.yaml", "--set", "learner.hidden=[64]"),
@@ -130,7 +139,7 @@ def drawn(count: int, seed: int) -> list[Fault]:
 def run_all(faults: list[Fault], output: Path) -> None:
     """Run faults one after the other. Each adds a line to the file when it has ended."""
     with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path:
-        place = prepared(Path(path))
+        place = with_layouts(Path(path))
         whole = {template: undisturbed(place, template) for template in REPEATABLE}
         for fault in faults:
             mistakes = one(fault, place, whole.get(fault.template))

@@ -31,7 +31,7 @@ FILES = ("config", "rsl_rl_config")
 COMBINATIONS = 20
 """That a search tries unless --trials says otherwise."""
 
-OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early", "search", "trials")
+OF_TRAININGS = (*PASSED_ON, "env_arg", "stop_early", "search", "trials", "launcher")
 OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command")
 
 
@@ -58,9 +58,14 @@ OF_NEW_SWEEPS = (*OF_TRAININGS, "seeds", "set", "at_once", "sweep_dir", "command
 @click.option("--stop-early", is_flag=True, help="Stop trainings whose best return is below the median of others.")
 @click.option("--sweep-dir", type=click.Path(path_type=Path), help="Its folder.  [default: runs/sweep-TASK-TIME]")
 @click.option("--resume", type=click.Path(path_type=Path), metavar="DIR", help="Go on with the sweep in this folder.")
+@click.option(
+    "--launcher",
+    type=click.Choice(["local", "ray"]),
+    help="Run trainings on this machine, or on the nodes of the Ray cluster that runs.  [default: local]",
+)
 @format_option
 def sweep(format: str, resume: Path | None, **options: Any) -> None:
-    """Train with many seeds and settings, several trainings side by side on this machine.
+    """Train with many seeds and settings, several trainings side by side on this machine or on a Ray cluster.
 
     How many is measured for about a minute, so that all are done soonest. Each training is a usual run in a folder of
     its own, with equal cores, whatever else runs. A sweep that was stopped or killed goes on with --resume.
@@ -135,6 +140,7 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
         command=command,
         trials=trials if search is None else (),
         at_once=options["at_once"],
+        launcher=options["launcher"] or "local",
         stop_early=options["stop_early"],
         search=search,
     )

@@ -148,7 +148,14 @@ IDLE = {
         for name, value in {
             **{"task": "ant", "algo": "a3c", "seeds": "0", "set": "seed=3", "iterations": "1", "num-env": "8"},
             **{"gmis-per-gpu": "1", "config": "config.yaml", "rsl-rl-config": "agent.yaml", "command": "true"},
-            **{"at-once": "1", "stop-early": "", "sweep-dir": "new", "env-arg": "a=1", "search": "a=1..2"},
+            **{
+                "at-once": "1",
+                "stop-early": "",
+                "sweep-dir": "new",
+                "env-arg": "a=1",
+                "search": "a=1..2",
+                "launcher": "ray",
+            },
             **{"trials": "3"},
         }.items()
     },

@@ -89,6 +89,18 @@ def nodes() -> list[RayNode]:
     return sorted(known, key=lambda node: (not node.is_here, node.name))
 
 
+def running_nodes() -> list[RayNode]:
+    """The living nodes of a cluster that others have started.
+
+    Raises:
+        MachineError: if there is none, besides the reasons of `connected`.
+    """
+    if os.environ.get(ADDRESS, "") in ("", "auto", "local") and not _answering_heads():
+        raise MachineError(f"no Ray cluster runs here: `ray start --head` starts one, or {ADDRESS}=HOST:PORT names one")
+    with connected():
+        return nodes()
+
+
 def _node(found: dict[str, Any], hosts: Counter[str], here: str) -> RayNode:
     host, number, has = found["NodeManagerHostname"], found["NodeID"], found["Resources"]
     models = [name.partition(":")[2] for name in has if name.startswith("accelerator_type:")]

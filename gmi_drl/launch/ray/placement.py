@@ -1,11 +1,12 @@
 """Assigns the nodes of a layout to those of a cluster, and reserves their cores and GPUs for a run."""
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.errors import InUseError, LayoutMismatchError
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.layout.layout import Layout
 
@@ -21,6 +22,9 @@ PLACED_S = 30.0
 """Deadline for resources that others use."""
 
 LEAST_OF_AN_ID = 6
+
+NODE_VARIABLE = "GMI_DRL_RAY_NODE"
+"""The id of the cluster's node that a layout of one node must get: a sweep sets it for the slots of each node."""
 
 LayoutNode = str | None
 """A node's name in a layout; None in a layout of one unnamed machine."""
@@ -93,6 +97,12 @@ def assigned_in_time(
         time.sleep(LOOK_S)
 
 
+def on_wanted(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> list[RayNode]:
+    """The nodes that a layout may have: all, or the one that `NODE_VARIABLE` names."""
+    wanted = os.environ.get(NODE_VARIABLE) if len(shares) == 1 else None
+    return [node for node in nodes if wanted in (None, node.id)]
+
+
 def _named(name: LayoutNode, nodes: Sequence[RayNode]) -> RayNode | None:
     if name is None:
         return None
@@ -121,7 +131,7 @@ def placed(
     """Reserve the shares for the time of a `with` block, by a placement group with a bundle per node in their order.
 
     Raises:
-        MachineError: if others still use the resources after `wait_s`; the message says what each node lacks.
+        InUseError: if others still use the resources after `wait_s`; the message says what each node lacks.
     """
     from ray.util.placement_group import placement_group, remove_placement_group
 
@@ -132,7 +142,7 @@ def placed(
     )
     try:
         if not group.wait(wait_s):
-            raise MachineError(
+            raise InUseError(
                 f"Ray could not give us {'; '.join(_lacks(shares, on))} within {wait_s:g} s: others use it (`ray "
                 "status`), or a node has gone (`gmi-drl doctor --cluster ray`)"
             )

@@ -8,7 +8,7 @@ from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.ray.actor import SupervisorActor
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
-from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, placed, shares_of
+from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, on_wanted, placed, shares_of
 from gmi_drl.layout.layout import Layout
 
 if TYPE_CHECKING:
@@ -112,11 +112,12 @@ def ray_supervisors(
     """Reserve nodes of a cluster for a layout, for the time of a `with` block. Yields what starts supervisors there.
 
     Raises:
-        MachineError: if Ray is not installed or cannot be reached, or the resources of the layout are in use.
+        MachineError: if Ray is not installed or cannot be reached.
+        InUseError: if others use the resources of the layout.
         LayoutMismatchError: if the cluster's nodes are too few or too small for the layout.
     """
     with connected():
         shares = shares_of(layout)
-        on = assigned_in_time(shares, nodes)
+        on = assigned_in_time(shares, lambda: on_wanted(shares, nodes()))
         with placed(shares, on) as group:
             yield RaySupervisors(group, shares, on, arguments)

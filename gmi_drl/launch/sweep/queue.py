@@ -7,14 +7,16 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from select import POLLIN, poll
 
-from gmi_drl.errors import InUseError
+from gmi_drl.errors import InUseError, LayoutMismatchError, MachineError
 from gmi_drl.launch.processes.reaper import Reaper
+from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.search import with_next
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
 from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, last_line, read_ended, write_ended
+from gmi_drl.units import counted
 
 LOOK_S = 1.0
 """Seconds between two looks at slots that were in use, and at returns for early stopping."""
@@ -50,7 +52,7 @@ class Queue:
         on_end: Callable[[Trial, Ended], None] = lambda trial, ended: None,
         tell: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.folder, self.sweep, self.slots, self.request, self.on_end = folder, sweep, slots, request, on_end
+        self.folder, self.sweep, self.slots, self.request, self.on_end = folder, sweep, list(slots), request, on_end
         self.tell, self._has_told = tell, False
         self.waiting = deque(trial for trial in sweep.trials if read_ended(folder, trial) is None)
         self.running: dict[int, TrialProcess] = {}
@@ -126,7 +128,23 @@ class Queue:
         for number, process in list(self.running.items()):
             if (ended := process.end()) is not None:
                 self._drop(number)
-                self._end(process.trial, ended)
+                if process.slot.node is not None and ended.exit_code == LayoutMismatchError.exit_code:
+                    self._lose(process.slot.node, last_line(self.folder, process.trial))
+                    self.waiting.appendleft(process.trial)
+                else:
+                    self._end(process.trial, ended)
+
+    def _lose(self, node: RayNode, why: str) -> None:
+        """Use a node no more that cannot take a training, such as one that has left its cluster.
+
+        Raises:
+            MachineError: if none is left.
+        """
+        if gone := [slot for slot in self.slots if slot.node == node]:
+            self.slots = [slot for slot in self.slots if slot not in gone]
+            self.tell(f"{node.name} gets no more trainings, {counted(len(gone), 'slot')} less: {why}")
+        if not self.slots:
+            raise MachineError(f"no node of the Ray cluster is left: go on with gmi-drl sweep --resume {self.folder}")
 
     def _end(self, trial: Trial, ended: Ended) -> None:
         """Keep how a trial has ended, or let it wait again."""

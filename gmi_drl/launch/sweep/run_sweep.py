@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.errors import InUseError
+from gmi_drl.errors import InUseError, UsageError
 from gmi_drl.gmi.claims import Shared, claim
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.inventory.core_load import CoreLoad
+from gmi_drl.launch.launchers import RAY
+from gmi_drl.launch.ray.cluster import running_nodes
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.measure import candidates, measure, soonest
 from gmi_drl.launch.sweep.queue import Queue
-from gmi_drl.launch.sweep.slots import Slot, make_slots
+from gmi_drl.launch.sweep.slots import Slot, make_slots, slots_on_nodes
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
 from gmi_drl.launch.sweep.trial_process import Ended, forget_failures, read_ended
 from gmi_drl.units import counted
@@ -60,11 +62,19 @@ def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listen
         has_all = len(sweep.trials) == sweep.total
         if has_all and all(read_ended(folder, trial) is not None for trial in sweep.trials):
             return True
-        if sweep.at_once is None:
+        nodes = running_nodes() if sweep.launcher == RAY else []
+        if nodes:
+            sweep = _on_whole_devices(folder, sweep, len(gpus) or len(cores))
+        elif sweep.at_once is None:
             sweep = _measured(folder, sweep, cores, gpus, request, listener)
         if request.signal is not None or sweep.at_once is None:
             return False
-        slots = make_slots(sweep.at_once, cores, gpus)
+        at_once = sweep.at_once
+        slots = slots_on_nodes(nodes, at_once, cores, gpus) if nodes else make_slots(at_once, cores, gpus)
+        if nodes:
+            listener.tell(
+                f"{len(slots)} at once, on {', '.join(dict.fromkeys(slot.node.name for slot in slots if slot.node))}"
+            )
         with _held(slots, folder):
             return Queue(folder, sweep, slots, request, listener.on_end, listener.tell).run()
 
@@ -95,6 +105,15 @@ def _measured(
         at_once = soonest(speeds, sweep.total)
         measured = {str(number): speed for number, speed in speeds.items()}
         chosen = sweep.model_copy(update={"at_once": at_once, "measured": measured})
+    write_sweep(folder, chosen)
+    return chosen
+
+
+def _on_whole_devices(folder: Path, sweep: Sweep, devices: int) -> Sweep:
+    """The sweep with one trial per core or GPU of a node, unless it has less: Ray gives whole ones."""
+    if sweep.at_once is not None and sweep.at_once > devices:
+        raise UsageError(f"--at-once {sweep.at_once}: Ray gives whole cores and GPUs, {devices} per node at most")
+    chosen = sweep.model_copy(update={"at_once": sweep.at_once or devices})
     write_sweep(folder, chosen)
     return chosen
 

@@ -1,11 +1,14 @@
-"""Slots: the equal shares of this machine's cores and GPUs in which trials run side by side."""
+"""Slots: the equal shares of a machine's cores and GPUs in which trials run side by side."""
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.launch.ray.cluster import RayNode
+from gmi_drl.launch.ray.placement import NODE_VARIABLE, Share
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
 SLOT_VARIABLE = "GMI_DRL_SLOT"
@@ -21,12 +24,14 @@ class Slot:
         cores: CPU numbers.
         gpu: Index of its GPU among those that are visible, as CUDA_VISIBLE_DEVICES names it; None on cores.
         shares: Whether other slots have the same device. Then the sweep holds the device for all of them.
+        node: Of a Ray cluster, which gives trials their cores and GPUs there; None for this machine.
     """
 
     number: int
     cores: tuple[int, ...]
     gpu: str | None
     shares: bool
+    node: RayNode | None = None
 
     def environment(self, folder: Path) -> dict[str, str]:
         """Variables of a program in it; `folder` is the sweep's."""
@@ -34,16 +39,18 @@ class Slot:
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu}
         claims = {"GMI_DRL_CLAIMS": str(folder.absolute() / ".claims" / str(self.number))} if self.shares else {}
-        return {**KEEP_FREED_MEMORY, **caps, **gpu, **claims, SLOT_VARIABLE: str(self.number)}
+        node = {} if self.node is None else {NODE_VARIABLE: self.node.id}
+        return {**KEEP_FREED_MEMORY, **caps, **gpu, **claims, **node, SLOT_VARIABLE: str(self.number)}
 
     @property
     def devices(self) -> list[str]:
         """Names of its devices, as they are claimed."""
-        return [f"gpu-{self.gpu}"] if self.gpu is not None else [f"core-{core}" for core in self.cores]
+        on = "" if self.node is None else f" of {self.node.name}"
+        return [f"gpu-{self.gpu}{on}"] if self.gpu is not None else [f"core-{core}{on}" for core in self.cores]
 
     def is_free(self) -> bool:
-        """Whether no run of another program holds its devices."""
-        if self.shares:
+        """Whether no run of another program holds its devices; Ray knows that of its nodes."""
+        if self.shares or self.node is not None:
             return True
         files = [claims_folder() / device for device in self.devices]
         return not any(file.exists() and locked(file) for file in files)
@@ -65,6 +72,26 @@ def make_slots(at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[
         )
         for number in range(at_once)
     ]
+
+
+def slots_on_nodes(nodes: Sequence[RayNode], at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[Slot]:
+    """The slots of this machine on each node of a cluster that has room for them; their layouts are made here.
+
+    Raises:
+        LayoutMismatchError: if no node has room for one.
+    """
+    here = make_slots(at_once, cores, gpus)
+    each = Share(len(here[0].cores), 1 if gpus else 0)
+    fitting = [
+        (slot, node)
+        for node in nodes
+        for place, slot in enumerate(here, 1)
+        if node.cpus >= place * each.cpus and node.gpus >= place * each.gpus
+    ]
+    if not fitting:
+        has = ", ".join(f"{node.name} {Share(node.cpus, node.gpus)}" for node in nodes)
+        raise LayoutMismatchError(f"no node of the Ray cluster has room for a training, which takes {each}: {has}")
+    return [replace(slot, number=number, node=node) for number, (slot, node) in enumerate(fitting)]
 
 
 def bind(cores: Sequence[int]) -> None:

@@ -88,6 +88,9 @@ class Sweep(FileModel):
     arguments: tuple[str, ...] = ()
     """Options of `gmi-drl train` that all trials have."""
 
+    launcher: Literal["local", "ray"] = "local"
+    """Where our trainings run: on this machine, or on the nodes of a Ray cluster."""
+
     command: str | None = None
     """The command line of other programs; None: the trials are our trainings."""
 
@@ -95,7 +98,7 @@ class Sweep(FileModel):
     """What is run, in this order."""
 
     at_once: Annotated[int, Field(ge=1)] | None = None
-    """How many trials run at once; None until it is measured. Each has an equal share of the cores."""
+    """How many trials run at once, on each node; None until it is measured. Each has an equal share of the cores."""
 
     measured: dict[str, float] = Field(default_factory=dict)
     """Steps/s of all trials together, by how many ran at once."""

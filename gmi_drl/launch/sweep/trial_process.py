@@ -16,6 +16,7 @@ from typing import BinaryIO
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.launch.group_leader import GroupLeader
+from gmi_drl.launch.launchers import LOCAL
 from gmi_drl.launch.sweep.slots import Slot, bind
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
 from gmi_drl.run.checkpoint import list_checkpoints
@@ -120,11 +121,11 @@ def command_of(folder: Path, sweep: Sweep, trial: Trial) -> list[str]:
     """The command line of a trial; a training goes on from its last checkpoint, if it has one."""
     if sweep.command is not None:
         return words_of(sweep.command, trial)
-    run = folder / trial.name
+    run, by = folder / trial.name, ["--launcher", sweep.launcher] if sweep.launcher != LOCAL else []
     if list_checkpoints(RunFolder(run).checkpoints):
-        return [*OURS, "--resume", str(run)]
+        return [*OURS, "--resume", str(run), *by]
     settings = [word for key, value in trial.settings.items() for word in ("--set", f"{key}={value}")]
-    return [*OURS, *sweep.arguments, "--seed", str(trial.seed), *settings, "--run-dir", str(run)]
+    return [*OURS, *sweep.arguments, "--seed", str(trial.seed), *settings, "--run-dir", str(run), *by]
 
 
 def words_of(command: str, trial: Trial) -> list[str]:

@@ -16,7 +16,7 @@ import psutil
 import pytest
 from conftest import children_of, environment, two_cores
 
-from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
+from gmi_drl.errors import InUseError, LayoutMismatchError, MachineError, UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.ray import report, supervisors
 from gmi_drl.launch.ray.actor import SupervisorActor
@@ -163,7 +163,7 @@ def test_what_others_use_is_named_after_the_deadline(joined):
     first, second = nodes()
     with placed({"x": Share(2, 0)}, {"x": first}):
         shares, on = {"x": Share(1, 0), "y": Share(1, 0)}, {"x": first, "y": second}
-        lacks = pytest.raises(MachineError, match=f"1 CPUs of {first.name}, which has 0 CPUs free within 0.5 s")
+        lacks = pytest.raises(InUseError, match=f"1 CPUs of {first.name}, which has 0 CPUs free within 0.5 s")
         with lacks, placed(shares, on, wait_s=0.5):
             pass
     with placed(shares, on):

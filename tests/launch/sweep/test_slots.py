@@ -1,6 +1,10 @@
+import pytest
+
+from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.gmi.claims import claim
+from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.sweep.measure import candidates, soonest
-from gmi_drl.launch.sweep.slots import make_slots
+from gmi_drl.launch.sweep.slots import make_slots, slots_on_nodes
 
 
 def test_slots_are_equal_and_share_cores_only_if_they_must():
@@ -20,6 +24,23 @@ def test_a_slot_is_not_free_while_another_run_holds_its_core():
     with claim(["core-0"], "a run"):
         assert first.is_free(), "this process holds it"
     assert second.is_free()
+
+
+def test_each_node_of_a_cluster_has_the_slots_of_this_machine_that_fit_it(tmp_path):
+    nodes = [RayNode("1a", "a", "10.0.0.1", cpus=4, gpus=0), RayNode("2b", "b", "10.0.0.2", cpus=3, gpus=0)]
+    slots = slots_on_nodes(nodes, at_once=2, cores=[4, 5, 6, 7], gpus=[])
+    assert [(slot.number, slot.node.name, slot.cores) for slot in slots] == [
+        (0, "a", (4, 5)),
+        (1, "a", (6, 7)),
+        (2, "b", (4, 5)),
+    ]
+    assert slots[2].environment(tmp_path)["GMI_DRL_RAY_NODE"] == "2b" and slots[2].devices[0] == "core-4 of b"
+    with claim(["core-4"], "a run of this machine"):
+        assert slots[2].is_free(), "Ray knows"
+    on_gpus = [RayNode("3c", "c", "10.0.0.3", cpus=64, gpus=1)]
+    assert [slot.gpu for slot in slots_on_nodes(on_gpus, at_once=2, cores=range(8), gpus=["x", "y"])] == ["x"]
+    with pytest.raises(LayoutMismatchError, match="which takes 4 CPUs and 1 GPUs: a 4 CPUs"):
+        slots_on_nodes([RayNode("1a", "a", "", cpus=4, gpus=0)], at_once=1, cores=range(4), gpus=["x"])
 
 
 def test_numbers_that_are_measured():

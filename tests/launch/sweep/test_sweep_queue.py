@@ -11,16 +11,18 @@ from signal import Signals
 
 import pytest
 
-from gmi_drl.errors import InUseError, LayoutMismatchError
+from gmi_drl.errors import InUseError, LayoutMismatchError, MachineError
+from gmi_drl.launch.ray.cluster import RayNode
+from gmi_drl.launch.ray.placement import NODE_VARIABLE
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.sweep import trial_process
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.queue import TRIES, Queue
 from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
-from gmi_drl.launch.sweep.slots import make_slots
+from gmi_drl.launch.sweep.slots import make_slots, slots_on_nodes
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
 from gmi_drl.launch.sweep.table import results
-from gmi_drl.launch.sweep.trial_process import Ended, last_line, log_file, read_ended, words_of, write_ended
+from gmi_drl.launch.sweep.trial_process import Ended, command_of, last_line, log_file, read_ended, words_of, write_ended
 
 TOY = (sys.executable, str(Path(__file__).with_name("toy_training.py")))
 CORE = min(os.sched_getaffinity(0))
@@ -130,6 +132,30 @@ def test_a_device_that_another_run_took_is_waited_for(tmp_path, toys):
         queue._end(first, Ended(InUseError.exit_code, 0.1))
         assert queue.waiting[0] == first and read_ended(tmp_path, first) is None
     assert told == [f"{first.name} waits: core-0 is in use by process 7"], "once"
+
+
+def test_a_node_that_has_left_its_cluster_gets_no_more_trials(tmp_path, toys, monkeypatch):
+    monkeypatch.setattr(trial_process, "OURS", ("sh", "-c", f'[ "${NODE_VARIABLE}" = 2b ] || {{ echo gone; exit 5; }}'))
+    nodes = [RayNode("1a", "a", "", cpus=1, gpus=0), RayNode("2b", "b", "", cpus=1, gpus=0)]
+    slots, told = slots_on_nodes(nodes, 1, [CORE], []), []
+    sweep = Sweep(trials=make_trials([0, 1, 2], {}), launcher="ray")
+    tmp_path.joinpath("logs").mkdir()
+    assert Queue(tmp_path, sweep, slots, running(), tell=told.append).run()
+    assert [read_ended(tmp_path, trial).exit_code for trial in sweep.trials] == [0, 0, 0]
+    assert told == ["a gets no more trainings, 1 slot less: gone"]
+    with pytest.raises(MachineError, match="no node of the Ray cluster is left: go on with gmi-drl sweep --resume"):
+        Queue(tmp_path, Sweep(trials=make_trials([7], {}), launcher="ray"), slots[:1], running()).run()
+
+
+def test_a_trial_of_a_cluster_is_begun_and_resumed_there(tmp_path):
+    sweep = toy_sweep(launcher="ray")
+    assert command_of(tmp_path, sweep, sweep.trials[0])[-2:] == ["--launcher", "ray"]
+    assert "--launcher" not in command_of(tmp_path, toy_sweep(), sweep.trials[0])
+    saved = tmp_path / sweep.trials[0].name / "checkpoints" / "000001"
+    saved.mkdir(parents=True)
+    (saved / "checkpoint.json").touch()
+    resumed = ["--resume", str(tmp_path / sweep.trials[0].name), "--launcher", "ray"]
+    assert command_of(tmp_path, sweep, sweep.trials[0])[-4:] == resumed
 
 
 def test_a_machine_that_lacks_something_is_not_waited_for(tmp_path):
