@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -12,6 +13,32 @@ OF_OTHERS = {"EnvironmentFile", "MujocoEnv", "ParallelEnv", "Pong", "PossiblePla
 """Names that docstrings take from systemd, Gymnasium, PettingZoo, Atari, NVML and CUDA."""
 LEAST_DEADLINE_S = 30
 """What a bound of a test must give a busy machine; less is a bound on speed."""
+
+
+@cache
+def found():
+    """Of all files: long functions, names that are known, and classes that docstrings name with their places."""
+    long, known, named = [], set(OF_OTHERS), []
+    for file in FILES:
+        place = file.relative_to(ROOT)
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() if node.end_lineno - node.lineno + 1 >= 80:
+                    long.append(f"{place}:{node.lineno} {node.name}")
+                case ast.ClassDef():
+                    known.add(node.name)
+                case ast.ImportFrom():
+                    known |= {name.asname or name.name for name in node.names}
+                case ast.Attribute():
+                    known.add(node.attr)
+                case ast.Name():
+                    known.add(node.id)
+                case ast.Constant(value=str(text)):
+                    known.add(text)
+                    if place.parts[0] == "gmi_drl":
+                        classes = re.findall(r"`(?:[a-z_.]+\.)?([A-Z]\w*[a-z]\w*)[\w.()]*`", text)
+                        named += [(name, f"{place}:{node.lineno}") for name in classes]
+    return long, known, named
 
 
 def test_no_file_is_longer_than_350_lines():
@@ -26,12 +53,7 @@ def test_no_two_files_of_tests_have_one_name():
 
 
 def test_functions_are_shorter_than_80_lines():
-    long = [
-        f"{file.relative_to(ROOT)}:{node.lineno} {node.name}"
-        for file in FILES
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno - node.lineno + 1 >= 80
-    ]
+    long, _, _ = found()
     assert long == []
 
 
@@ -48,18 +70,5 @@ def test_no_test_asks_for_seconds_that_a_busy_machine_may_not_have():
 
 def test_classes_that_docstrings_name_exist():
     """After a rename a reader would look for them in vain."""
-    known, named = set(OF_OTHERS), []
-    for file in FILES:
-        tree = ast.parse(file.read_text())
-        for node in ast.walk(tree):
-            known |= {node.name} if isinstance(node, ast.ClassDef) else set()
-            known |= {name.asname or name.name for name in node.names} if isinstance(node, ast.ImportFrom) else set()
-            known |= (
-                {node.attr} if isinstance(node, ast.Attribute) else {node.id} if isinstance(node, ast.Name) else set()
-            )
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                known |= {node.value}
-                if file.is_relative_to(ROOT / "gmi_drl"):
-                    found = re.findall(r"`(?:[a-z_.]+\.)?([A-Z]\w*[a-z]\w*)[\w.()]*`", node.value)
-                    named += [(name, f"{file.relative_to(ROOT)}:{node.lineno}") for name in found]
+    _, known, named = found()
     assert [f"{place} {name}" for name, place in named if name not in known] == []
