@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
@@ -172,11 +173,12 @@ _IN_NUMPY = {torch.int64: np.int64, torch.float64: np.float64}
 Word = TypeVar("Word", Steps, Items, Sample, Samples, Keys, Number, Lease)
 
 
-def write(word: Any, *arrays: Tensor) -> list[bytes | memoryview]:
+def write(word: Any, *arrays: Tensor | NDArray[Any]) -> list[bytes | memoryview]:
     """The pieces of a message: the struct, then arrays of 8-byte numbers on the CPU."""
+    in_numpy = (array.numpy() if isinstance(array, Tensor) else array for array in arrays)
     return [
         word.layout.pack(*vars(word).values()),
-        *(np.ascontiguousarray(array.numpy()).data.cast("B") for array in arrays if array.numel()),
+        *(np.ascontiguousarray(array).data.cast("B") for array in in_numpy if array.size),
     ]
 
 

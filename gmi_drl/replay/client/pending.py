@@ -1,8 +1,10 @@
 """What a writer has not sent yet, and what it has sent and is not acknowledged."""
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.words import (
     ACK,
     ERROR,
@@ -17,8 +19,14 @@ from gmi_drl.replay.words import (
     write,
 )
 
-Stretches = tuple[Tensor, Tensor, Tensor]
+Stretches = tuple[Integers, Integers, NDArray[np.float64]]
 """First rows `[n, columns]`, lengths `[n, columns]` and priorities `[n]`."""
+
+
+def as_integers(value: int | Tensor) -> Integers:
+    """A number, numbers `[n]` or `[n, columns]` as int64 `[n, columns]`."""
+    numbers: Integers = np.asarray(value, dtype=np.int64)
+    return numbers if numbers.ndim == 2 else numbers.reshape(-1, 1)
 
 
 class PendingItems:
@@ -57,30 +65,33 @@ class PendingItems:
         self._bases, self._begins = self._bases[-1:], self._begins[-1:]
         self.first_step = self._bases[0]
 
-    def add(self, table: int, first: Tensor, length: Tensor, priority: float | Tensor, version: int) -> None:
-        """Note items. Each lies in the block of its last step."""
+    def add(self, table: int, first: Integers, length: int | Integers, priority: float | Tensor, version: int) -> None:
+        """Note items `[n, columns]`. Each lies in the block of its last step."""
         if not len(first):
             return
-        if self.has_full_blocks and int(first.numpy().min()) < self._begins[-1]:
-            begins, bases = torch.tensor(self._begins), torch.tensor(self._bases)
-            held = (torch.searchsorted(begins, first + length - 1, right=True) - 1).clamp_(min=0)
+        if self.has_full_blocks and int(first.min()) < self._begins[-1]:
+            held = np.searchsorted(self._begins, first + length - 1, side="right") - 1
+            held = np.maximum(held, 0)
             number = self._opened - len(self._bases) + held
-            rows = number * self._block_steps + first - bases[held]
+            rows = number * self._block_steps + first - np.array(self._bases)[held]
         else:
             rows = first + ((self._opened - 1) * self._block_steps - self._bases[-1])
-        priorities = torch.as_tensor(priority, dtype=torch.float64).reshape(-1).expand(len(first))
+        lengths = np.full(first.shape, length) if isinstance(length, int) else length
+        priorities = np.asarray(priority, dtype=np.float64).reshape(-1)
+        if len(priorities) != len(first):  # one for all; else numpy raises
+            priorities = np.full(len(first), priorities)
         key = table, version, first.shape[1]
-        self._pending.setdefault(key, []).append((rows, length, priorities))
+        self._pending.setdefault(key, []).append((rows, lengths, priorities))
         self.count += len(first)
 
     def take(self) -> list[tuple[int, int, Stretches]]:
         """All that is there, in messages: table, version, stretches."""
         taken = []
         for (table, version, _), parts in self._pending.items():
-            whole = parts[0] if len(parts) == 1 else tuple(map(torch.cat, zip(*parts, strict=True)))
-            for start in range(0, len(whole[0]), ITEMS_AT_ONCE):
-                first, length, priorities = (one[start : start + ITEMS_AT_ONCE] for one in whole)
-                taken.append((table, version, (first, length, priorities)))
+            rows, lengths, priorities = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+            for start in range(0, len(rows), ITEMS_AT_ONCE):
+                part = slice(start, start + ITEMS_AT_ONCE)
+                taken.append((table, version, (rows[part], lengths[part], priorities[part])))
         self._pending.clear()
         self.count = 0
         return taken

@@ -5,21 +5,25 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Self
 
-import torch
+import numpy as np
 from torch import Tensor
 
 from gmi_drl.comm.links.framing import DATA
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.replay.client.connection import ANSWER_S, RemoteStorage, ServerConnection, raise_error
-from gmi_drl.replay.client.pending import Answers, PendingItems
+from gmi_drl.replay.client.pending import Answers, PendingItems, as_integers
+from gmi_drl.replay.client.step_buffer import StepBuffer
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
-from gmi_drl.replay.rows import Rows
-from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, bytes_of, write
+from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, write
 
 Frames = list[tuple[int, list[bytes | memoryview]]]
 
 AT_ONCE_BYTES, AT_ONCE_ITEMS, AT_ONCE_S = 256 * 1024, 1024, 0.005
-"""What is sent as soon as there is so much of it, or it is so old, at the next call."""
+"""What is sent as soon as there is so much of it, or it is so old and all items before are answered, at the next call.
+
+So messages are larger where the server is slow.
+"""
 
 
 class Writer:
@@ -52,11 +56,13 @@ class Writer:
         self.step, self.timeout_s = 0, timeout_s
         self._connection, self._storage, self._most = connection, storage, max_in_flight_items
         memory = connection.memory
-        self._memory = memory if memory is not None and memory.has(storage) else None
-        self._buffer = Rows.empty(storage.signature, (0 if self._memory else storage.block_steps,))
-        self._rows = self._sent = storage.block_steps  # of the open block: there is none yet
+        self._shared = memory.storage(storage) if memory is not None and memory.has(storage) else None
+        room = min(storage.block_steps, max(1, 2 * AT_ONCE_BYTES // storage.signature.step_bytes))
+        self._buffer = StepBuffer(storage.signature, room if self._shared is None else 0)
+        self._rows = self._announced = storage.block_steps  # of the open block: there is none yet
+        self._place = 0  # of its first row, in shared memory
         self._length = self._episode = 0  # steps of the episode, `longest` at most; its first step
-        self._flags = 0
+        self._has_left = False  # full blocks, which the server is not told yet
         self._since = time.monotonic()
         self._items = PendingItems(storage.block_steps)
         self._answers = Answers()
@@ -113,21 +119,19 @@ class Writer:
         self._check_open()
         self._storage.signature.check(fields)
         if self._items.has_full_blocks:
-            self.send()
             self._items.forget_full_blocks()
-            self._flags |= NEXT_CALL
+            self._has_left = True
         first, count, done = self.step, len(next(iter(fields.values()))), 0
         while done < count:
             if self._rows == self._storage.block_steps:
                 self._open_block()
-            part = min(count - done, self._storage.block_steps - self._rows)
-            for name, value in fields.items():
-                self._buffer.fields[name][self._rows : self._rows + part].copy_(value[done : done + part])
+            part = self._write(fields, done, min(count - done, self.room))
             self._rows += part
             self.step += part
             self._length = min(self._length + part, self._storage.longest)
             done += part
-        self._send_if_due()
+        if self._buffer.waiting * self._storage.signature.step_bytes >= AT_ONCE_BYTES:
+            self._send(self._steps())  # before their items, which then need fewer messages
         return first
 
     def create_items(
@@ -155,12 +159,12 @@ class Writer:
         number, storage = self._connection.table(table)
         if storage.number != self._storage.number:
             raise UsageError(f"table {table} has another storage than this writer")
-        first = torch.as_tensor(first, dtype=torch.int64)
-        first = first if first.dim() == 2 else first.reshape(-1, 1)
-        lengths = torch.as_tensor(length, dtype=torch.int64)
-        lengths = (lengths if lengths.dim() == 2 else lengths.reshape(-1, 1)).expand_as(first)
-        self._check(table, first, length if isinstance(length, int) else lengths)
-        self._items.add(number, first, lengths, priority, version)
+        numbers = as_integers(first)
+        lengths = length if isinstance(length, int) else as_integers(length)
+        if not isinstance(lengths, int) and lengths.shape != numbers.shape:
+            lengths = np.broadcast_to(lengths, numbers.shape)
+        self._check(table, numbers, lengths)
+        self._items.add(number, numbers, lengths, priority, version)
         self._send_if_due()
         if self._answers.in_flight > self._most:
             self._wait(lambda: self._answers.in_flight <= self._most, self.timeout_s)
@@ -169,8 +173,7 @@ class Writer:
         """End the episode: no later item has steps of it, also if this raises what the server has told of items."""
         self.send()
         if self._length:
-            word = Steps(self._storage.number, 0, END_OF_EPISODE, self.timeout_s)
-            self._connection.framed.send_together([(STEPS, write(word))])
+            self._connection.framed.send_together([(STEPS, self._message(0, END_OF_EPISODE))])
         self._length, self._episode = 0, self.step
         self._raise()
 
@@ -191,10 +194,13 @@ class Writer:
         """Send what is there, and read what the server has answered. Waits if the network takes no more."""
         self._since = time.monotonic()
         frames = self._steps()
-        for table, version, tensors in self._items.take():
+        for table, version, stretches in self._items.take():
             request = self._connection.next_request()
-            frames.append((ITEMS, self._items.message(request, table, version, self.timeout_s, tensors)))
-            self._answers.sent(request, len(tensors[0]))
+            frames.append((ITEMS, self._items.message(request, table, version, self.timeout_s, stretches)))
+            self._answers.sent(request, len(stretches[0]))
+        if self._has_left:
+            frames.append((STEPS, self._message(0, NEXT_CALL)))
+            self._has_left = False
         self._send(frames)
 
     def close(self, timeout_s: float = WAIT_S) -> None:
@@ -213,39 +219,60 @@ class Writer:
         else:
             self._connection.close()
 
-    def _check(self, table: str, first: Tensor, length: int | Tensor) -> None:
+    def _check(self, table: str, first: Integers, length: int | Integers) -> None:
         """Raise unless items `[n, columns]` have steps that are there. Few operations: it is done for each call."""
         if not len(first):
             return
-        numbers = first.numpy()  # its calls cost a fraction of torch's
         if isinstance(length, int):
-            shortest, longest, end = length, length, int(numbers.max()) + length
+            shortest, longest, end = length, length, int(first.max()) + length
         else:
-            lengths = length.numpy()
-            shortest, longest, end = int(lengths.min()), int(lengths.max()), int((numbers + lengths).max())
+            shortest, longest, end = int(length.min()), int(length.max()), int((first + length).max())
         oldest, most = max(self._items.first_step, self._episode), self._storage.longest
-        if shortest < 1 or longest > most or end > self.step or int(numbers.min()) < oldest:
+        if shortest < 1 or longest > most or end > self.step or int(first.min()) < oldest:
             text = f"items have 1 to {most} steps, of those from {oldest} to {self.step - 1}"
             raise UsageError(f"table {table}: {text}: make them before older steps are gone")
 
     def _send_if_due(self) -> None:
-        """Send what is due. Steps may go before their items, which then need fewer messages."""
-        if self._items.count >= AT_ONCE_ITEMS or time.monotonic() - self._since > AT_ONCE_S:
+        if self._items.count >= AT_ONCE_ITEMS:
             self.send()
-        elif (self._rows - self._sent) * self._storage.signature.step_bytes >= AT_ONCE_BYTES and self._memory is None:
+        elif time.monotonic() - self._since > AT_ONCE_S:
+            self._connection.read(self._answers.handle)
+            if not self._answers.in_flight:
+                self.send()
+
+    def _write(self, fields: Mapping[str, Tensor], first: int, most: int) -> int:
+        """Write up to `most` of the steps `[n, *shape]`, from `first` on, or send them. Returns how many."""
+        if self._shared is not None:
+            part = {name: value[first : first + most] for name, value in fields.items()}
+            self._shared.write(self._place + self._rows, part)
+            return most
+        if (unpacked := self._buffer.unpacked(fields, first, most)) is not None:
+            frames = [*self._steps(), (STEPS, self._message(most))]
+            self._send(frames + [(DATA, [view]) for view in unpacked])
+            self._announced += most
+            self._await_sent()
+            return most
+        if not self._buffer.room:
             self._send(self._steps())
+            self._await_sent()
+            self._buffer.clear()
+        count = min(most, self._buffer.room)
+        self._buffer.write(fields, first, count)
+        return count
 
     def _steps(self) -> Frames:
         """What is there of steps: a message, and a frame for each column unless they lie in shared memory."""
-        count, rows = self._rows - self._sent, slice(self._sent, self._rows)
+        count = self._rows - self._announced
         if not count:
             return []
-        flags = self._flags | IN_PLACE * (self._memory is not None)
-        frames: Frames = [(STEPS, write(Steps(self._storage.number, count, flags, self.timeout_s)))]
-        if self._memory is None:
-            frames += [(DATA, [bytes_of(words[rows])]) for words in self._buffer.words.values()]
-        self._sent, self._flags = self._rows, 0
-        return frames
+        self._announced = self._rows
+        if self._shared is not None:
+            return [(STEPS, self._message(count, IN_PLACE))]
+        frames: Frames = [(STEPS, self._message(count))]
+        return frames + [(DATA, [view]) for view in self._buffer.take()]
+
+    def _message(self, count: int, flags: int = 0) -> list[bytes | memoryview]:
+        return write(Steps(self._storage.number, count, flags, self.timeout_s))
 
     def _send(self, frames: Frames) -> None:
         self._connection.check_own()
@@ -259,21 +286,23 @@ class Writer:
     def _open_block(self) -> None:
         """Go on where the server does: in a new block, behind a copy of the steps that coming items may need."""
         self.send()
-        if self._connection.framed.is_sending:  # the buffer is written over now
-            self._wait(lambda: not self._connection.framed.is_sending, self.timeout_s + ANSWER_S)
         carried = min(self._length, self._storage.longest - 1)
-        if self._memory is not None:
-            self._buffer = self._memory.block(self._storage, self._lease() - carried)
+        if self._shared is not None:
+            self._place = self._lease() - carried
         self._items.open_block(self.step - carried, self.step)
-        self._rows = self._sent = carried
+        self._rows = self._announced = carried
 
     def _lease(self) -> int:
         """Ask the server for a block to write to. Returns the place of the next step."""
-        word = Steps(self._storage.number, 0, self._flags, self.timeout_s)
-        self._flags, self._answers.leased = 0, None
-        self._connection.framed.send_together([(LEASE, write(word))])
+        self._answers.leased = None
+        self._connection.framed.send_together([(LEASE, self._message(0))])
         self._wait(lambda: self._answers.leased is not None, self.timeout_s + ANSWER_S)
         return self._answers.place()
+
+    def _await_sent(self) -> None:
+        """Wait until the network has taken everything."""
+        if self._connection.framed.is_sending:
+            self._wait(lambda: not self._connection.framed.is_sending, self.timeout_s + ANSWER_S)
 
     def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> None:
         answers, deadline = self._answers, time.monotonic() + timeout_s

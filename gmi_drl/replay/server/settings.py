@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, known
+from gmi_drl.replay.blocks import BLOCK_BYTES
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import MinSize, Queue, RateLimiter, SampleToInsertRatio, Stack
 from gmi_drl.replay.selectors import SELECTORS, Selector, make_selector
@@ -16,6 +17,9 @@ from gmi_drl.replay.storage.base import FEWEST_BLOCKS, steps_of_block
 from gmi_drl.replay.table import Table
 
 Count = Annotated[int, Constrained(ge=1)]
+
+LARGEST_BLOCK_BYTES = 16 * 2**20
+"""Of a storage's blocks, unless 8 of the longest items need more."""
 
 
 class FieldSettings(FileModel):
@@ -57,19 +61,23 @@ class StorageSettings(FileModel):
     """How complete blocks are compressed: not, by zlib, or by zlib as differences of neighbours (images)."""
 
     writers: Count = 64
-    """Clients that write at once: each has an open block, for which there is room beyond `steps`."""
+    """Clients that write at once: each has an open block, for which there is room beyond `steps`. With few writers
+    blocks are larger, and inserts of large steps faster."""
 
     def make(self) -> Storage:
         """The storage."""
         signature = Signature([field.field(name) for name, field in self.fields.items()])
         extra = self.writers + 2
+        most_bytes = self.steps * signature.step_bytes // (2 * extra)
+        block_bytes = min(LARGEST_BLOCK_BYTES, max(BLOCK_BYTES, most_bytes))
         return make_storage(
             signature,
-            self.steps + extra * steps_of_block(signature, self.steps, self.longest),
+            self.steps + extra * steps_of_block(signature, self.steps, self.longest, block_bytes=block_bytes),
             placement=self.placement,
             longest=self.longest,
             codec=self.codec,
             fewest_blocks=FEWEST_BLOCKS + extra,
+            block_bytes=block_bytes if self.codec == "none" else None,
         )
 
 

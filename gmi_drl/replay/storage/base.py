@@ -27,6 +27,7 @@ class Storage:
         longest: Steps of the longest item.
         device: Where `gather` puts what it gathers.
         fewest_blocks: Each stream that writes has one, so a small storage with many streams needs more.
+        block_bytes: Of a block, unless there would be few, or 8 of the longest items need more; None for the class's.
 
     Attributes:
         blocks: Who needs which block.
@@ -54,10 +55,12 @@ class Storage:
         longest: int = 1,
         device: torch.device | str = "cpu",
         fewest_blocks: int = FEWEST_BLOCKS,
+        block_bytes: int | None = None,
     ) -> None:
         if steps < 1 or longest < 1:
             raise UsageError(f"a storage needs 1 step and items of 1 step at least, not {steps} and {longest}")
         self.signature, self.longest, self.device = signature, longest, torch.device(device)
+        self._most_of_block = block_bytes or self.block_bytes
         self.blocks = self._divide(steps, fewest_blocks)
         self.steps = self.blocks.count * self.blocks.block_steps
         self.bytes = self.steps * signature.step_bytes
@@ -66,7 +69,7 @@ class Storage:
 
     def _divide(self, steps: int, fewest_blocks: int) -> Blocks:
         """Blocks for so many steps at least."""
-        block_steps = steps_of_block(self.signature, steps, self.longest, fewest_blocks, self.block_bytes)
+        block_steps = steps_of_block(self.signature, steps, self.longest, fewest_blocks, self._most_of_block)
         return Blocks(-(-steps // block_steps), block_steps)
 
     def _allocate(self) -> dict[str, Tensor]:

@@ -32,6 +32,7 @@ def make_storage(
     path: Path | None = None,
     codec: str = "none",
     fewest_blocks: int = FEWEST_BLOCKS,
+    block_bytes: int | None = None,
     update_size: int | None = None,
 ) -> Storage:
     """Make a storage.
@@ -45,6 +46,7 @@ def make_storage(
         path: Of the file, with the placement `file` only.
         codec: A name of `CODECS`; other than `none` with the placement `cpu` only.
         fewest_blocks: As of `Storage`.
+        block_bytes: As of `Storage`; with the placements `cpu` and `shared` only, without a codec.
         update_size: As in `DeviceStorage`; with the placement `device` only.
 
     Raises:
@@ -63,7 +65,11 @@ def make_storage(
         raise UsageError(f"the codec {codec!r} goes with the placement 'cpu', not {placement!r}")
     if placement not in ("device", "pinned") and torch.device(device).type != "cpu":
         raise UsageError(f"the placement {placement!r} gathers on the CPU, not {device}: take 'pinned' or 'device'")
+    if block_bytes is not None and (codec != "none" or placement not in ("cpu", "shared")):
+        raise UsageError(f"block_bytes goes with 'cpu' and 'shared' without a codec, not {placement!r} with {codec!r}")
     options: dict[str, Any] = {"longest": longest, "device": device, "fewest_blocks": fewest_blocks}
+    if block_bytes is not None:
+        options["block_bytes"] = block_bytes
     if codec != "none":
         coded = class_at("gmi_drl.replay.storage.codec:CodecStorage")
         return coded(signature, steps, differences=codec == "zlib-differences", **options)  # type: ignore[no-any-return]

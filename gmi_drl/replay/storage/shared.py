@@ -24,6 +24,7 @@ class SharedStorage(Storage):
         longest: Steps of the longest item.
         device: As in `Storage`.
         fewest_blocks: As in `Storage`.
+        block_bytes: As in `Storage`.
         descriptor: Of a storage of the same signature, steps and longest, which another process has made; None makes
             one. The caller closes it.
 
@@ -44,10 +45,13 @@ class SharedStorage(Storage):
         longest: int = 1,
         device: torch.device | str = "cpu",
         fewest_blocks: int = FEWEST_BLOCKS,
+        block_bytes: int | None = None,
         descriptor: int | None = None,
     ) -> None:
         self._is_own, self.descriptor = descriptor is None, -1 if descriptor is None else descriptor
-        super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
+        super().__init__(
+            signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks, block_bytes=block_bytes
+        )
 
     def _allocate(self) -> dict[str, Tensor]:
         size = bytes_of_columns(self.signature, self.steps)

@@ -39,7 +39,7 @@ def test_memory_is_shared_where_that_is_possible_and_not_where_it_is_not_wanted(
 @pytest.mark.parametrize("at_once", [1, 300, 1000])
 def test_items_across_blocks_have_the_steps_that_they_name(at_once):
     with served(shared_table(max_size=4000)) as (server, client), client.writer("numbers") as writer:
-        assert writer._memory is not None and server.tables[0].storage.blocks.block_steps == 256
+        assert writer._shared is not None and server.tables[0].storage.blocks.block_steps == 256
         for begin in range(0, 1001, at_once):
             first = writer.append({"number": torch.arange(begin, begin + at_once)})
             last = torch.arange(first, first + at_once)
