@@ -12,16 +12,20 @@ from gmi_drl.comm.streams.slots import (
     ANSWER_ROWS,
     ANSWER_VERSION,
     ANSWERED,
+    FETCHED_NS,
     HAS_LEFT,
     POSTED,
     POSTED_NS,
     PROCESSES,
     SLOT_WORDS,
     VERSION,
+    WAITED_NS,
     WHAT,
     StreamMemory,
 )
 from gmi_drl.errors import UsageError
+
+_NS = 1e-9
 
 
 class Answer(NamedTuple):
@@ -32,12 +36,16 @@ class Answer(NamedTuple):
         rows: Of the batch that it was given in.
         took_s: Seconds from the request to the answer.
         tensors: By name.
+        server_waited_s: Seconds that the server's process had waited for requests by then, since it began.
+        server_fetched_s: The same for versions of the policy.
     """
 
     version: int
     rows: int
     took_s: float
     tensors: dict[str, Tensor]
+    server_waited_s: float = 0.0
+    server_fetched_s: float = 0.0
 
 
 class StreamClient:
@@ -48,11 +56,14 @@ class StreamClient:
         notifier: Of this GMI.
         spin_s: Seconds of looking for an answer before it sleeps; 0 unless client and server have cores of their own.
         predecessors: How many processes were this client before, and have ended.
+
+    Attributes:
+        wait_s: Seconds waited so far for answers.
     """
 
     def __init__(self, memory: StreamMemory, notifier: Notifier, spin_s: float = 0.0, predecessors: int = 0) -> None:
         sizes = memory.sizes
-        self.sizes = sizes
+        self.sizes, self.wait_s = sizes, 0.0
         self._memory, self._words, self._notifier, self._spin_s = memory, memory.words, notifier, spin_s
         self._server = sizes.server_of(notifier.own)
         slots = sizes.slots_of(notifier.own)
@@ -96,19 +107,28 @@ class StreamClient:
         if not self._is_open[member]:
             raise UsageError(f"member {member} has no request under way: post one first")
         words, place, number = self._words, self._lines[member] + ANSWERED, self._posted[member]
-        if words[place] != number and not self._look(place, number):
-            self._notifier.wait(lambda: words[place] == number, self._server, "answered a request")
+        if words[place] != number:
+            self._await(place, number)
         order_loads()
         self._is_open[member] = False
         line = self._lines[member]
-        took_s = (words[line + ANSWER_NS] - words[line + POSTED_NS]) * 1e-9
-        return Answer(words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], took_s, self._answers[member])
+        took_s = (words[line + ANSWER_NS] - words[line + POSTED_NS]) * _NS
+        version, rows = words[line + ANSWER_VERSION], words[line + ANSWER_ROWS]
+        server_s = words[line + WAITED_NS] * _NS, words[line + FETCHED_NS] * _NS
+        return Answer(version, rows, took_s, self._answers[member], *server_s)
 
     def close(self) -> None:
         """Leave: the server expects no more requests."""
         publish(self._words, self._lines[0] + HAS_LEFT, 1)
         self._notifier.notify(self._server)
         self._notifier.close()
+
+    def _await(self, place: int, number: int) -> None:
+        """Wait for the answer, and count how long."""
+        began, words = time.perf_counter(), self._words
+        if not self._look(place, number):
+            self._notifier.wait(lambda: words[place] == number, self._server, "answered a request")
+        self.wait_s += time.perf_counter() - began
 
     def _look(self, place: int, number: int) -> bool:
         """Look for the answer for `spin_s`. Returns whether it is there."""

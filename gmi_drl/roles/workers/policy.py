@@ -46,7 +46,7 @@ def serve(server: StreamServer, policy: NewestPolicy, forward: Forward) -> dict[
         agent, version = policy.at_least(server.version_wanted(batch))
         for what, slots in _by_question(server, batch).items():
             forward(agent, what, [server.requests[slot] for slot in slots], [server.answers[slot] for slot in slots])
-        server.answer(version)
+        server.answer(version, policy.wait_s)
         requests, batches = requests + len(batch), batches + 1
     return {"requests": requests, "batches": batches}
 

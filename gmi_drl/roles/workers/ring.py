@@ -27,6 +27,7 @@ class Inference(Protocol):
     """Gives actions: `comm.streams.StreamClient` or `comm.streams.inline.InlineStream`."""
 
     requests: list[Tensors]
+    wait_s: float
 
     def post(self, member: int, what: int = 0, version: int = 0) -> None:
         """See `StreamClient.post`."""
@@ -130,6 +131,7 @@ class Ring:
         self._terms = [terms for task in tasks if (terms := terms_of(task))]
         self._own: tuple[Tensor, Tensor] | None = None  # as of `Member.own`, `[T, N]` each
         self._answers: list[Answer] = []
+        self._inference, self._waited_s = inference, 0.0
         for task in tasks:
             stagger(task, generator)
 
@@ -162,12 +164,17 @@ class Ring:
         """See `RolloutPlayer`: the oldest version, and what the answers of the last rollout were like."""
         rows, took_s = ([getattr(answer, name) for answer in self._answers] for name in ("rows", "took_s"))
         p50, p99 = np.percentile(took_s, (50, 99))
+        first, last = self._answers[0], self._answers[-1]
+        waited_s, self._waited_s = self._inference.wait_s - self._waited_s, self._inference.wait_s
         return {
             "version": min(answer.version for answer in self._answers),
             "rows": float(np.mean(rows)),
             "rows_p95": float(np.percentile(rows, 95)),
             "answer_p50_s": float(p50),
             "answer_p99_s": float(p99),
+            "answers_wait_s": waited_s,
+            "requests_wait_s": max(0.0, last.server_waited_s - first.server_waited_s),  # a successor counts anew
+            "versions_wait_s": max(0.0, last.server_fetched_s - first.server_fetched_s),
         }
 
     def _keep_state(self, rollout: Rollout, t: int) -> None:

@@ -1,6 +1,7 @@
 """Requests and answers between clients and servers of a stream."""
 
 import os
+import threading
 
 import pytest
 import torch
@@ -17,6 +18,26 @@ def test_a_request_is_answered_by_the_version_that_it_wants():
         assert serve(server) == [0]
         answer = client.take(0)
         assert (answer.version, value_of(answer)) == (7, 6.0)
+
+
+def test_both_ends_count_how_long_they_wait():
+    with ends(sizes_of(clients=((1,),))) as made:
+        server, client = made.server(), made.client(1)
+        asker = threading.Timer(0.02, post, (client, 1.0))
+        asker.start()
+        server.next_batch()
+        asker.join()
+        answerer = threading.Timer(0.02, server.answer, (0, 3.0))
+        answerer.start()
+        answer = client.take(0)
+        answerer.join()
+        assert answer.server_waited_s == pytest.approx(server.wait_s, abs=1e-6) and server.wait_s >= 0.01
+        assert answer.server_fetched_s == 3.0 and client.wait_s >= 0.01
+        post(client, 1.0)
+        serve(server)
+        before = client.wait_s
+        client.take(0)
+        assert client.wait_s == before
 
 
 def test_requests_of_all_clients_and_members_make_one_batch():
