@@ -100,8 +100,13 @@ class Workers(Template):
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: actors. A request that its ended process has left is answered to nobody."""
-        return frozenset(gmi.id for gmi in layout.with_role("simulator"))
+        """See `Template`: actors, and policy workers on cores.
+
+        The answer to a request of an ended actor is seen by nobody. What an ended policy worker has not answered, its
+        successor answers, by the same noise and states. On a GPU a killed process may harm those that share it.
+        """
+        on_cores = [gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).kind == "cpu"]
+        return frozenset([*_ids(layout.with_role("simulator")), *on_cores])
 
     def _stream_mistakes(self, layout: Layout) -> list[str]:
         askers, agents = actors_without_agent(layout), [gmi for gmi in layout.gmis if gmi.roles == ("agent",)]

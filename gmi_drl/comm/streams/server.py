@@ -20,6 +20,7 @@ from gmi_drl.comm.streams.slots import (
     HAS_LEFT,
     POSTED,
     PROCESSES,
+    SERVER_PROCESSES,
     SLOT_WORDS,
     VERSION,
     WAITED_NS,
@@ -45,6 +46,7 @@ class StreamServer:
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
         progress: A wait for requests starts again whenever this value changes.
         awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
+        predecessors: How many processes were this server before, and have ended.
 
     Attributes:
         wait_s: Seconds waited so far for requests, without those that a batch waited for more of them.
@@ -61,6 +63,7 @@ class StreamServer:
         patience: float = 1,
         progress: Callable[[], object] = lambda: 0,
         awaits_successors: bool = False,
+        predecessors: int = 0,
     ) -> None:
         self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
@@ -82,6 +85,10 @@ class StreamServer:
         self._ended: set[int] = set()
         self._living = list(self._clients)
         """The clients, by id, that may still post."""
+        for line in self._lines:
+            self._words[line + SERVER_PROCESSES] = predecessors + 1
+        for client in self._clients:
+            notifier.notify(client)  # it may wait for this process
 
     def next_batch(self) -> Sequence[int]:
         """Wait for requests. Returns the slots of the next batch, to be answered before the next call.

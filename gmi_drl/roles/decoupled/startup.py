@@ -5,6 +5,7 @@ Simulators may load and compile for long, some longer than others. Other GMIs wa
 
 import json
 
+from gmi_drl.files import write_atomically
 from gmi_drl.layout.pools import far_agents, pool_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection
@@ -28,9 +29,19 @@ def send_task_info(role: DRL_role, task: Task, trainers: TrainerConnection) -> N
 
 
 def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
-    """Receive the task's sizes and the names of its reward terms, from the first agent of the pool."""
+    """Receive the task's sizes and the names of its reward terms, from the first agent of the pool.
+
+    A GMI may be started again, and the message comes once: it is kept in a file of this launch for successors.
+    """
     first, *_ = pool_of(role.mgr.layout, role.GMI_id).agents
-    info = json.loads(Peer(role.mgr, first).receive(LOADING_S))
+    kept = role.mgr.rendezvous_folder / f"task-of-{role.GMI_id}.json"
+    if role.mgr.predecessors and kept.exists():
+        text = kept.read_text()
+    else:
+        text = Peer(role.mgr, first).receive(LOADING_S)
+        if role.mgr.agents_are_restarted:
+            write_atomically(kept, text)
+    info = json.loads(text)
     return spec_of(info["spec"]), info["terms"]
 
 

@@ -30,7 +30,8 @@ class PolicyWorker(DRL_role):
         spec, names = receive_task_info(self)
         copies = PolicyCopy(spec, config, device), PolicyCopy(spec, config, device)
         sizes = channel_sizes(mgr, config, spec, len(names), copies[0].tensors)
-        Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
+        if not mgr.predecessors:
+            Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
         with (
             closing(join_as_reader(*mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, mgr.waits)) as reader,
             closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives)) as server,

@@ -27,11 +27,12 @@ def open_client(mgr: GMI_manager, sizes: StreamSizes) -> StreamClient:
     if not mgr.predecessors:
         Peer(mgr, sizes.server_of(mgr.gmi.id)).receive(LOADING_S)
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
-    return StreamClient(memory, notifier, _spin_s(mgr), mgr.predecessors)
+    restarts = mgr.agents_are_restarted
+    return StreamClient(memory, notifier, _spin_s(mgr), mgr.predecessors, awaits_successors=restarts)
 
 
 def open_server(mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], object]) -> StreamServer:
-    """The policy worker's end. Tells its actors that the memory is there.
+    """The policy worker's end. Tells its actors that the memory is there, unless its predecessor has.
 
     Args:
         mgr: Of the policy worker.
@@ -41,7 +42,7 @@ def open_server(mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], obj
     settings = mgr.layout.streams
     assert settings is not None  # as its template has checked
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
-    for actor in sizes.clients_of(mgr.gmi.id):
+    for actor in sizes.clients_of(mgr.gmi.id) if not mgr.predecessors else ():
         Peer(mgr, actor).send("room")
     return StreamServer(
         memory,
@@ -52,6 +53,7 @@ def open_server(mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], obj
         patience=mgr.waits.behind,
         progress=progress,
         awaits_successors=mgr.agents_are_restarted,
+        predecessors=mgr.predecessors,
     )
 
 

@@ -143,6 +143,36 @@ def test_the_successor_of_a_server_answers_what_was_open():
         assert value_of(client.take(0)) == 2.0
 
 
+def test_a_client_waits_for_the_successor_of_its_server_and_goes_on_with_it():
+    with ends(sizes_of(clients=((1,),))) as made:
+        made.server()
+        made.live_elsewhere(0)
+        client = made.client(1, awaits_successors=True)
+        for predecessors in (1, 2):
+            post(client, predecessors)
+            made.end(0)
+            successor = made.server(predecessors=predecessors)
+            made.live_elsewhere(0)
+            answerer = threading.Timer(0.02, serve, (successor,))
+            answerer.start()
+            assert value_of(client.take(0)) == 2 * predecessors
+            answerer.join()
+
+
+def test_a_server_that_has_ended_is_named_if_no_successor_comes():
+    with ends(sizes_of(clients=((1,),)), hang_s=0.1) as made:
+        made.server()
+        made.live_elsewhere(0)
+        client, waiting = made.client(1), made.client(1, awaits_successors=True)
+        post(client, 1.0)
+        post(waiting, 1.0)
+        made.end(0)
+        with pytest.raises(PeerDiedError, match=r"GMI 0 .* ended and has not answered a request"):
+            client.take(0)
+        with pytest.raises(PeerSilentError, match=r"GMI 0 .* ended .* no successor has come for 0\.1 s"):
+            waiting.take(0)
+
+
 def test_silence_and_death_are_told_by_name():
     with ends(sizes_of(clients=((1,),)), hang_s=0.05) as made:
         server, client = made.server(), made.client(1)
