@@ -19,7 +19,8 @@ from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.workers.forward import Forward, Tensors, kinds_of
-from gmi_drl.roles.workers.ring import Inference, Ring
+from gmi_drl.roles.workers.ring import Ring
+from gmi_drl.roles.workers.share import Inference
 from gmi_drl.roles.workers.stream_setup import open_client, stream_sizes
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
