@@ -11,6 +11,7 @@ from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import GMI, Device, Layout, Role
 from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.policies import group_of, layout_of, policy_names
 from gmi_drl.layout.servers import actors_without_agent, policy_workers
 from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.tcg import SERVING
@@ -67,7 +68,8 @@ class Workers(Template):
         """See `Template`."""
         actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
         mistakes = []
-        if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS]:
+        of_others = {gmi.id for gmi in layout.gmis if gmi.policy is not None}  # see `layout.policies.layout_of`
+        if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS and gmi.id not in of_others]:
             kinds = "; ".join(", ".join(kind) for kind in _KINDS)
             mistakes.append(f"{self.name} has GMIs of these roles alone: {kinds}: see GMIs {others}")
         if not actors or not trainers:
@@ -85,7 +87,16 @@ class Workers(Template):
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
-        """See `Template`: there must also be channels, and streams exactly where actors have no agent."""
+        """See `Template`: there must also be channels, and streams exactly where actors have no agent.
+
+        With several policies each must have all of this.
+        """
+        if names := policy_names(layout):
+            seen = [(name, self._check_one(layout_of(layout, name))) for name in names]
+            return self._policy_mistakes(layout) + [f"policy {name}: {one}" for name, told in seen for one in told]
+        return self._check_one(layout)
+
+    def _check_one(self, layout: Layout) -> list[str]:
         mistakes = super().check(layout)
         if layout.channels is None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
@@ -97,7 +108,7 @@ class Workers(Template):
         if trainer is None:
             raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
         by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
-        return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis}
+        return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
         """See `Template`: actors, and policy workers on cores.
@@ -107,6 +118,24 @@ class Workers(Template):
         """
         on_cores = [gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).kind == "cpu"]
         return frozenset([*_ids(layout.with_role("simulator")), *on_cores])
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: rank 0 of each policy."""
+        return tuple(layout.groups[group_of(name)].members[0] for name in policy_names(layout) or (None,))
+
+    def _policy_mistakes(self, layout: Layout) -> list[str]:
+        mistakes = []
+        if acting := [gmi.id for gmi in layout.with_role("simulator") if gmi.policy is not None]:
+            mistakes.append(f"actors act for all policies: leave `policy` of GMIs {acting} out")
+        nameless = [gmi.id for gmi in layout.gmis if "simulator" not in gmi.roles and gmi.policy is None]
+        if nameless:
+            names = ", ".join(policy_names(layout))
+            mistakes.append(f"give trainers and policy workers a `policy`, one of {names}: GMIs {nameless} have none")
+        groups = sorted(map(group_of, policy_names(layout)))
+        if sorted(layout.groups) != groups:
+            there = ", ".join(sorted(layout.groups)) or "none"
+            mistakes.append(f"the groups of these policies are {', '.join(groups)}, and there are: {there}")
+        return mistakes
 
     def _stream_mistakes(self, layout: Layout) -> list[str]:
         askers, agents = actors_without_agent(layout), [gmi for gmi in layout.gmis if gmi.roles == ("agent",)]

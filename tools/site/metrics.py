@@ -62,6 +62,7 @@ NESTED = [
         "`GMI/world_returns/NAME`",
         "Mean return of worlds of several agents that ended: of all agents, and of an agent of each kind",
     ),
+    ("`policies.NAME`", "`Policy/NAME/...`", "The row of one of several policies; beside it are sums or means of all"),
     ("`devices.gpu0.sm_util`", "`Device/gpu0/sm_util`", "Percent of the SMs that had work (Hopper and newer)"),
     ("`devices.gpu0.sm_occupancy`", "`Device/gpu0/sm_occupancy`", "Percent of the most warps that were on the SMs"),
     ("`devices.gpu0.dram_bandwidth`", "`Device/gpu0/dram_bandwidth`", "Percent of the memory's bandwidth"),

@@ -54,10 +54,11 @@ def play(
         for member, task in enumerate(tasks):
             action = _joined([(part.rows, part.take(member, t)) for part in parts], task.num_env)
             clock.mark("act_s")
-            _, *told, info = task.step(action)
+            _, reward, terminated, truncated, info = task.step(action)
             clock.mark("sim_s")
+            outcome = Outcome(reward, terminated, truncated, info)
             for part in parts:
-                part.write(member, t, Outcome(*told, info))
+                part.write(member, t, outcome)
                 part.post(member, t + 1)
         after_step(t)
 
