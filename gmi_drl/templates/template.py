@@ -41,6 +41,7 @@ class Template(ABC):
             measures all GMIs.
         channels: The channels that carry experience to other GMIs; None if there are none.
         has_streams: Whether its layouts may have inference streams and rings.
+        serving: The template of its layouts without trainers, for serving; None if there is none.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Template(ABC):
     planner: str | None = None
     channels: Channels | None = None
     has_streams: bool = False
+    serving: "Template | None" = None
 
     @abstractmethod
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:

@@ -14,13 +14,16 @@ from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.policies import group_of, layout_of, policy_names
 from gmi_drl.layout.servers import actors_without_agent, policy_workers
 from gmi_drl.templates.even import described, even_devices, more_gmis
-from gmi_drl.templates.tcg import SERVING
+from gmi_drl.templates.tcg import SERVING, TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import counted
 
 ACTOR = "gmi_drl.roles.workers.actor:ActorWorker"
 POLICY = "gmi_drl.roles.workers.policy:PolicyWorker"
+SERVED_ACTOR = "gmi_drl.roles.workers.serving:ServedActor"
+SERVING_POLICY = "gmi_drl.roles.workers.serving:ServingPolicyWorker"
+SERVER = "gmi_drl.roles.serving.server:Server"
 
 _KINDS: tuple[tuple[Role, ...], ...] = (("simulator",), SERVING, ("agent",), ("trainer",))
 
@@ -35,7 +38,7 @@ class Workers(Template):
     name = "workers"
     what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
     purpose: Purpose = "training"
-    channels = Channels()
+    channels: Channels | None = Channels()
     has_streams = True
 
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
@@ -66,14 +69,14 @@ class Workers(Template):
 
     def role_mistakes(self, layout: Layout) -> list[str]:
         """See `Template`."""
-        actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
-        mistakes = []
+        actors, mistakes = layout.with_role("simulator"), list[str]()
         of_others = {gmi.id for gmi in layout.gmis if gmi.policy is not None}  # see `layout.policies.layout_of`
         if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS and gmi.id not in of_others]:
             kinds = "; ".join(", ".join(kind) for kind in _KINDS)
             mistakes.append(f"{self.name} has GMIs of these roles alone: {kinds}: see GMIs {others}")
-        if not actors or not trainers:
-            mistakes.append(f"{self.name} needs an actor and a trainer at least")
+        if not actors or (self.purpose == "training" and not layout.with_role("trainer")):
+            needs = "an actor and a trainer" if self.purpose == "training" else "an actor"
+            mistakes.append(f"{self.name} needs {needs} at least")
         for field in ("num_env", "ring"):
             values = {gmi.id: getattr(gmi, field) for gmi in actors}
             if len(set(values.values())) > 1:
@@ -98,7 +101,7 @@ class Workers(Template):
 
     def _check_one(self, layout: Layout) -> list[str]:
         mistakes = super().check(layout)
-        if layout.channels is None:
+        if layout.channels is None and self.channels is not None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
         return mistakes + self._stream_mistakes(layout)
 
@@ -162,8 +165,49 @@ class Workers(Template):
         return mistakes
 
 
+class ServedWorkers(Workers):
+    """See `Template`: the layouts of `Workers` without trainers. Actors report, also for their policy workers."""
+
+    purpose: Purpose = "serving"
+    channels = None
+
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`: environments do not step in turn here, and all have one policy."""
+        mistakes = super().role_mistakes(layout)
+        if rings := _ids([gmi for gmi in layout.gmis if gmi.ring > 1]):
+            mistakes.append(f"rings are for training: leave ring of GMIs {rings} out")
+        if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):
+            mistakes.append(f"several policies are for training: leave policy of GMIs {named} out")
+        return mistakes
+
+    def check(self, layout: Layout) -> list[str]:
+        """See `Workers`."""
+        return self._check_one(layout)
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """See `Template`. UsageError for learners whose policies answer no requests."""
+        if learner.trainer is None:
+            raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
+        by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
+        return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: the actors."""
+        return self.reporters(layout)
+
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: the actors."""
+        return tuple(_ids(layout.with_role("simulator")))
+
+    def restartable(self, layout: Layout) -> frozenset[int]:
+        """See `Template`: none."""
+        return frozenset()
+
+
 def _ids(gmis: Sequence[GMI]) -> list[int]:
     return [gmi.id for gmi in gmis]
 
 
+SERVED_WORKERS = ServedWorkers()
 WORKERS = Workers()
+WORKERS.serving = SERVED_WORKERS

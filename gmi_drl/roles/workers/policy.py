@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
+from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import join_as_reader
 from gmi_drl.comm.streams import StreamServer
 from gmi_drl.layout.pools import pool_of
@@ -40,7 +41,18 @@ class PolicyWorker(DRL_role):
             return serve(server, policy, Forward(device))
 
 
-def serve(server: StreamServer, policy: NewestPolicy, forward: Forward) -> dict[str, Any]:
+class Versions(Protocol):
+    """Gives agents by version: `NewestPolicy`."""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds that requests have waited so far for a version."""
+
+    def at_least(self, version: int) -> tuple[Agent, int]:
+        """See `NewestPolicy.at_least`."""
+
+
+def serve(server: StreamServer, policy: Versions, forward: Forward) -> dict[str, Any]:
     """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
     requests = batches = 0
     while batch := server.next_batch():
