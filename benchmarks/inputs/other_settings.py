@@ -17,6 +17,7 @@ RUN = {
     "warp.njmax": "9",
     "writers": "[tensorboard]",
     "reward_terms": "true",
+    "policies": "{chasers: {agents: [agent_0]}}",
     "task.noops": "3",
     "task.frame_skip": "2",
     "task.stack": "2",

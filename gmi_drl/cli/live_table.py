@@ -12,7 +12,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.run.metrics import Row
 from gmi_drl.run.phases import PHASE_NAMES, PHASES, WAIT
 from gmi_drl.run.verdict import seconds_left, shares_of, verdict
-from gmi_drl.units import human_count, human_seconds
+from gmi_drl.units import human_count, human_seconds, human_value
 
 Phases = Mapping[str, float]
 Entry = tuple[str, str]
@@ -107,6 +107,12 @@ def _entries(row: Row, config: RunConfig, elapsed_s: float) -> Iterator[Entry]:
     if "lag_mean" in row:
         yield "predictions/s", human_count(row["predictions_per_second"])
         yield "lag", f"{row['lag_mean']:.1f} versions, {row['lag_max']:.0f} at most"
+    if "version_age_s" in row:
+        yield "trained frames/s", human_count(row["training_frames_per_second"])
+        yield "versions' age", human_value(row["version_age_s"], "s")
+    if "answer_p50_s" in row:
+        yield "rows of a batch", f"{row['rows']:.1f}, p95 {row['rows_p95']:.0f}"
+        yield "answers", f"{human_value(row['answer_p50_s'], 's')}, p99 {human_value(row['answer_p99_s'], 's')}"
 
 
 def _learner_entries(row: Row) -> Iterator[Entry]:

@@ -11,6 +11,17 @@ from gmi_drl.errors import UsageError
 
 RUNS = Path("runs")
 
+ASYNCHRONOUS = (
+    "training_frames_per_second",
+    "predictions_per_second",
+    "rows",
+    "rows_p95",
+    "answer_p50_s",
+    "answer_p99_s",
+    "version_age_s",
+)
+"""Numbers of a row that only runs with actors and trainers on GMIs of their own have."""
+
 
 @click.command()
 @click.argument("run", required=False, type=click.Path(path_type=Path))
@@ -46,9 +57,11 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
 
 def _describe(folder: Any) -> dict[str, Any]:
     from gmi_drl.run.checkpoint import list_checkpoints
-    from gmi_drl.run.metrics import last_row
+    from gmi_drl.run.metrics import tail
+    from gmi_drl.run.verdict import RECENT, verdict
 
-    last = last_row(folder.metrics_file)
+    rows = tail(folder.metrics_file, RECENT)
+    last = rows[-1] if rows else {}
     saved = list_checkpoints(folder.checkpoints)
     shown = ("iteration", "env_steps", "steps_per_second", "return_mean", "episode_length_mean")
     state, speed, frames = folder.read_state(), last.get("steps_per_second"), folder.frame_skip()
@@ -59,6 +72,8 @@ def _describe(folder: Any) -> dict[str, Any]:
         "host": state["host"],
         **{name: last.get(name) for name in shown},
         "frames_per_second": frames * speed if frames > 1 and speed is not None else None,
+        **{name: last[name] for name in ASYNCHRONOUS if name in last},
+        "verdict": verdict(rows),
         "checkpoint": str(saved[-1]) if saved else None,
     }
 
@@ -84,6 +99,8 @@ def _print(rows: list[dict[str, Any]]) -> None:
         if row["frames_per_second"] is not None:
             console().print(f"{row['run']}: {human_count(row['frames_per_second'])} frames/s", markup=False)
     for row in rows if len(rows) == 1 else []:
+        if row["verdict"]:
+            console().print(row["verdict"], markup=False)
         if row["message"]:
             console().print(row["message"], markup=False)
         if row["state"] in ("stopped", "died", "failed") and row["checkpoint"]:

@@ -14,6 +14,7 @@ from gmi_drl.config.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConf
 from gmi_drl.config.learners.base import Count, Positive
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.physics import Physics
+from gmi_drl.config.policies import PolicySection
 from gmi_drl.config.settings import LIVE, RUN, Setting
 from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.config.writers import TENSORBOARD, WRITERS
@@ -112,6 +113,11 @@ class RunConfig(FileModel):
     reward_terms: Annotated[bool, LIVE] = False
     """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""
 
+    policies: Annotated[dict[str, PolicySection], Setting(fixed="a run keeps its policies")] = Field(
+        default_factory=dict
+    )
+    """Several policies by name, each with its agents (template `workers`); empty: one policy of all agents."""
+
     task: TaskSettings = TaskSettings()
     """How a game or a world of another library is played."""
 
@@ -169,6 +175,17 @@ def acting_of(config: RunConfig) -> OurConfig:
     if not isinstance(config.learner, OurConfig):
         raise UsageError(f"this is for policies of ppo and a3c, the run has {config.learner.kind}")
     return config.learner
+
+
+def policy_config(config: RunConfig, name: str) -> RunConfig:
+    """The configuration of a run with one of several policies alone.
+
+    Raises:
+        UsageError: with every mistake in its section `learner`.
+    """
+    data = config.model_dump()
+    learner = _merged(data["learner"], config.policies[name].learner)
+    return parse(RunConfig, {**data, "policies": {}, "learner": learner}, f"policies.{name}")
 
 
 def apply_settings(

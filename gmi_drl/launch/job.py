@@ -9,6 +9,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
 from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.folder import RunFolder
@@ -34,6 +35,13 @@ class Job:
     roles: Mapping[int, str]
     slot_bytes: int
 
+    def folder_of(self, gmi_id: int) -> RunFolder:
+        """The folder whose layout and configuration a GMI reads, and where it saves."""
+        return self.folder
+
+    def write_policies(self) -> None:
+        """Write the setups of several policies; here there is one."""
+
 
 @dataclass(frozen=True)
 class TrainingJob(Job):
@@ -43,11 +51,22 @@ class TrainingJob(Job):
         task: The sizes of the layout's task.
         template: The layout's template.
         learner: The registry's entry for the kind of learner.
+        policies: Those that learn; empty: one policy of all agents.
     """
 
     task: TaskSpec
     template: Template
     learner: LearnerEntry
+    policies: tuple[LearningPolicy, ...] = ()
+
+    def folder_of(self, gmi_id: int) -> RunFolder:
+        """See `Job`: trainers and policy workers of one of several policies have a folder of their own."""
+        return folders_of(self.policies, self.layout).get(gmi_id, self.folder)
+
+    def write_policies(self) -> None:
+        """Write the setups of several policies into their folders."""
+        for policy in self.policies:
+            policy.write_setup(self.task)
 
     def on(self, layout: Layout) -> Self:
         """The same training on another layout by the same template, such as one without a lost node."""
@@ -94,15 +113,20 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
         settings=config.task,
     )
     task = sizes_of(found, config.task)
-    require_learnable(config.learner, found, task)
     if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
         raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
     require_whole_worlds(layout, task)
     require_short_waits(layout, config)
-    require_minibatches(config.learner, config.learner.environments_of(layout))
-    if mistakes := config.learner.mistakes_in(layout):
-        raise UsageError("; ".join(mistakes))
-    return TrainingJob(layout, config, folder, roles, config.learner.bucket_bytes(task), task, template, learner)
+    policies = learning_policies(layout, config, folder, task)
+    for seen, own in [(one.layout, one.config) for one in policies] or [(layout, config)]:
+        require_learnable(own.learner, found, task)
+        require_minibatches(own.learner, own.learner.environments_of(seen))
+        if mistakes := own.learner.mistakes_in(seen):
+            raise UsageError("; ".join(mistakes))
+    if policies and config.eval_every is not None:
+        raise UsageError("eval_every plays one policy, and this run has several: leave it out")
+    nbytes = max(one.learner.bucket_bytes(task) for one in (config, *(policy.config for policy in policies)))
+    return TrainingJob(layout, config, folder, roles, nbytes, task, template, learner, policies)
 
 
 def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:

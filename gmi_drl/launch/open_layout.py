@@ -77,6 +77,7 @@ def opened(
     variables = environment or {}
     with devices.cut(job, variables) as cut, ExitStack() as life:
         job.folder.write_setup(job.layout, job.config)
+        job.write_policies()
         with cut.shared() as shared:
             resources = {**shared, **life.enter_context(kept_open(shared, restarts.gmis))} if restarts else shared
             gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts)

@@ -11,6 +11,7 @@ from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.rendezvous import RendezvousPoints
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.policies import TRAINERS, policy_names
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
@@ -57,16 +58,16 @@ class HostResources:
         self._rendezvous: dict[str, RendezvousPoints] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
         self._mailboxes: Mailboxes | None = None
-        self._channels: int | None = None
-        self._streams: int | None = None
+        self._policy_of = {gmi.id: gmi.policy for gmi in layout.gmis}
+        self._memories: dict[str | None, dict[str, int | None]] = {}  # of each policy
         self._crossings: ProxyRendezvous | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
-            if layout.channels is not None:
-                self._channels = create_empty("gmi-drl-channels")
-                undone.callback(os.close, self._channels)
-            if layout.streams is not None:
-                self._streams = create_empty("gmi-drl-streams")
-                undone.callback(os.close, self._streams)
+            for policy in policy_names(layout) or (None,):
+                self._memories[policy] = {"channels": None, "streams": None}
+                for what in self._memories[policy]:
+                    if getattr(layout, what) is not None:
+                        self._memories[policy][what] = memory = create_empty(f"gmi-drl-{what}")
+                        undone.callback(os.close, memory)
             for name, group in layout.groups.items():
                 ranks = {gmi_id: rank for rank, gmi_id in enumerate(group.members) if gmi_id in here}
                 if len(group.members) == 1 or not ranks:
@@ -104,7 +105,14 @@ class HostResources:
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
         rendezvous = {name: self._rendezvous[name][rank] for name, rank in ranks.items()}
         crossing = self._crossings.rendezvous_of(gmi_id) if self._crossings else {}
-        return Resources(rendezvous | crossing, self._mailboxes, self._channels, self._streams)
+        policy = self._policy_of[gmi_id]
+        if policy is not None:
+            rendezvous = dict(zip([TRAINERS], rendezvous.values(), strict=False))  # as its process calls the group
+        if policy in self._memories:
+            own = self._memories[policy]
+            return Resources(rendezvous | crossing, self._mailboxes, own["channels"], own["streams"])
+        of_policies = {str(name): memories for name, memories in self._memories.items()}
+        return Resources(rendezvous | crossing, self._mailboxes, policies=of_policies)
 
     @property
     def guests(self) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from gmi_drl.launch.drop_lost_nodes import what_is_left
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.open_layout import opened
+from gmi_drl.launch.policy_rows import PolicyRows
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts
@@ -114,7 +115,8 @@ class Supervisor:
     def _outcome(self, iteration: int, *, is_stopped: bool) -> Outcome:
         """The outcome for the user: a run is done if all of its iterations are, even after a signal."""
         state = "stopped" if is_stopped and iteration < self.job.config.iterations else "done"
-        saved = list_checkpoints(self.folder.checkpoints)
+        folder = self.job.policies[0].folder if self.job.policies else self.folder
+        saved = list_checkpoints(folder.checkpoints)
         return Outcome(state, iteration, self.request.signal, saved[-1] if saved else None)
 
     def _start(self, resume: Path | None) -> Outcome:
@@ -139,7 +141,12 @@ class Supervisor:
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
             steps = job.config.learner.steps_of(layout)
-            merger = RowMerger(len(template.reporters(layout)), steps, partial(_usage, sampler))
+            usage = partial(_usage, sampler)
+            merger = (
+                PolicyRows(job.policies, usage)
+                if job.policies
+                else RowMerger(len(template.reporters(layout)), steps, usage)
+            )
             self.folder.write_task(job.task)
             self.folder.write_state("running")
             self._go_back_to(int(resume.name) if resume else 0)
@@ -163,7 +170,12 @@ class Supervisor:
             self.on_warning(f"the last checkpoint is of iteration {iteration}: {which} repeated; {rows}")
 
     def _supervise(
-        self, processes: GMIProcesses, leaders: tuple[int, ...], merger: RowMerger, writers: Writers, rows: Presence
+        self,
+        processes: GMIProcesses,
+        leaders: tuple[int, ...],
+        merger: RowMerger | PolicyRows,
+        writers: Writers,
+        rows: Presence,
     ) -> bool:
         """Pass rows on until all GMIs are done. Stops the GMIs at a signal or at the time limit.
 

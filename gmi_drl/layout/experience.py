@@ -11,16 +11,23 @@ from gmi_drl.workload.spaces import Action, Observation
 LINE_BYTES = 64
 """Alignment: each kind begins at a cache line."""
 
-FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s", "rows", "rows_p95", "answer_p50_s", "answer_p99_s")
+ANSWERS = ("rows", "rows_p95", "answer_p50_s", "answer_p99_s")
+"""Facts about answers: zeros from agents that act for themselves alone.
+
+Observations in the batches that gave the actions of a rollout, mean and 95th percentile; seconds of these answers,
+median and 99th percentile.
+"""
+
+SERVED = ("answers_wait_s", "requests_wait_s", "versions_wait_s")
+"""Facts of actors with a policy worker, zeros from others: seconds that the actor waited for answers, and that the
+policy worker waited for requests and for versions of the policy, during the rollout."""
+
+FACTS = ("version", "sim_s", "act_s", "wait_s", "fetch_s", *ANSWERS, *SERVED)
 """What an agent reports about a rollout besides its experience.
 
 The oldest version of the policy that acted; seconds of simulating, acting, waiting for room, and fetching that version;
-observations in the batches that gave its actions, mean and 95th percentile; seconds of these answers, median and 99th
-percentile.
+those of `ANSWERS` and `SERVED`.
 """
-
-ANSWERS = ("rows", "rows_p95", "answer_p50_s", "answer_p99_s")
-"""The facts about answers: zeros from agents that act for themselves alone."""
 
 NUM_FACTS = len(FACTS)
 

@@ -51,6 +51,9 @@ class GMI(FileModel):
     ring: Annotated[int, Field(ge=1, exclude_if=lambda ring: ring == 1)] = 1
     """Parts of these environments that step in turn: one waits for its actions while another steps (`workers`)."""
 
+    policy: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_-]+$", exclude_if=lambda policy: policy is None)] = None
+    """Of a trainer or a policy worker in a layout with several policies: the name of its own (`workers`)."""
+
     cores: tuple[Annotated[int, Field(ge=0)], ...]
     """Indices within the cores that the launching process may use. The physics uses all of them."""
 

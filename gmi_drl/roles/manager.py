@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack, closing
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -19,6 +20,7 @@ from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout.layout import GMI, Layout
+from gmi_drl.layout.policies import layout_of
 from gmi_drl.layout.reductions import NONE, REDUCTIONS
 from gmi_drl.layout.waits import Waits, waits_of
 from gmi_drl.roles.launcher.connection import LauncherConnection
@@ -117,6 +119,20 @@ class GMI_manager:
         device = self.layout.device_of(GMI_id)
         if device.index != gpu_id:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
+
+    def of_policy(self, name: str, rows: tuple[int, int]) -> Self:
+        """This GMI as one of several policies sees it, for an actor: the layout, the folder and the memories of it.
+
+        Args:
+            name: Of the policy.
+            rows: See `layout.policies.layout_of`.
+        """
+        seen = copy(self)
+        seen.layout = layout_of(self.layout, name, rows)
+        seen.gmi, seen.waits = seen.layout.gmis[self.gmi.id], waits_of(seen.layout)
+        seen.run_folder = RunFolder(self.run_folder).policy(name).path
+        seen.resources = self.resources.of_policy(name)
+        return seen
 
     def configure(self) -> RunConfig:
         """Load the configuration of the run, and apply its settings that hold for the whole process (`tf32`).

@@ -80,6 +80,10 @@ class RunFolder:
         """`checkpoints/`, one folder each."""
         return self.path / "checkpoints"
 
+    def policy(self, name: str) -> "RunFolder":
+        """The folder of one of several policies: that of a run with it alone, but for logs and metrics."""
+        return RunFolder(self.path / "policies" / name)
+
     @property
     def rendezvous_folder(self) -> Path:
         """Folder for the rendezvous of a launch; removed after it."""
@@ -96,7 +100,7 @@ class RunFolder:
             UsageError: if there is a run with a checkpoint, or files that are not of a run.
             MachineError: if it cannot be written.
         """
-        if list_checkpoints(self.checkpoints):
+        if list_checkpoints(self.checkpoints) or any(self.path.glob("policies/*/checkpoints/*")):
             raise UsageError(
                 f"{self.path} holds a run already: continue it with `--resume` or choose another --run-dir"
             )

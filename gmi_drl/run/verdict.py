@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from gmi_drl.run.metrics import Row
 from gmi_drl.run.phases import ACT, LEARN, PHASE_NAMES, PHASES, SIMULATE, WAIT
+from gmi_drl.run.worker_verdict import waits_of_rows, worker_verdict
 
 RECENT = 20
 """Rows that count."""
@@ -36,7 +37,12 @@ def recent_shares(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def verdict(rows: Sequence[Row]) -> str:
-    """One line: what takes most of the time, and what to try; empty without rows."""
+    """One line: what takes most of the time, and what to try; empty without rows.
+
+    With actors and trainers on GMIs of their own it says which worker to add.
+    """
+    if waits := waits_of_rows(rows[-RECENT:]):
+        return worker_verdict(waits)
     shares = recent_shares(rows)
     if not shares:
         return ""

@@ -79,6 +79,8 @@ def template_for(layout: Layout, purpose: Purpose) -> Template:
         UsageError: with every mistake; or if the layout names no template, or one for another purpose.
     """
     template = template_of(layout)
+    if purpose == "serving" and template.serving is not None and not layout.with_role("trainer"):
+        template = template.serving
     if template.purpose != purpose:
         remedy = f"make another with `gmi-drl plan --template {purpose}`"
         raise UsageError(f"a layout by {template.name} is for {template.purpose}, not for {purpose}: {remedy}")

@@ -10,11 +10,12 @@ from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.backends import PROCESS
 from gmi_drl.layout.layout import Layout, Role
 from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.policies import TRAINERS
 from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.decoupled import DECOUPLED
 from gmi_drl.templates.dedicated import Dedicated, chains, experience_bytes, step_bytes
 from gmi_drl.templates.tcg_ex import TCG_EX
-from gmi_drl.templates.template import TRAINERS, Purpose
+from gmi_drl.templates.template import Purpose
 from gmi_drl.workload import TaskSpec
 
 ROLES: dict[Role, str] = {

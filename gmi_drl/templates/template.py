@@ -13,6 +13,7 @@ from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import Device, GmiGroup, Layout, Projection
 from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.policies import TRAINERS, group_of, policy_names
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import IPC, NONE, usual_reduction
 from gmi_drl.templates.cost import NO_COMMUNICATION, NO_TIME, UNTRIED, Communication
@@ -22,9 +23,6 @@ from gmi_drl.workload import TaskSpec
 Purpose = Literal["training", "serving"]
 
 UNMEASURED = Projection(measured=False)
-
-TRAINERS = "trainers"
-"""The name of the group whose gradients are summed: the only group of a training. Serving has none."""
 
 
 class Template(ABC):
@@ -43,6 +41,7 @@ class Template(ABC):
             measures all GMIs.
         channels: The channels that carry experience to other GMIs; None if there are none.
         has_streams: Whether its layouts may have inference streams and rings.
+        serving: The template of its layouts without trainers, for serving; None if there is none.
     """
 
     name: str
@@ -52,6 +51,7 @@ class Template(ABC):
     planner: str | None = None
     channels: Channels | None = None
     has_streams: bool = False
+    serving: "Template | None" = None
 
     @abstractmethod
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
@@ -159,6 +159,8 @@ class Template(ABC):
             mistakes.append(f"{self.name} has no streams, this layout has some: leave them out, or take workers")
         if not self.has_streams and (rings := [gmi.id for gmi in layout.gmis if gmi.ring > 1]):
             mistakes.append(f"{self.name} has no rings, GMIs {rings} have some: leave them out, or take workers")
+        if not self.has_streams and (named := [gmi.id for gmi in layout.gmis if gmi.policy is not None]):
+            mistakes.append(f"{self.name} has one policy, GMIs {named} name one: leave that out, or take workers")
         return mistakes
 
     def communication(
@@ -210,7 +212,8 @@ class Template(ABC):
         agents.
         """
         if self.purpose == "training":
-            return layout.groups[TRAINERS].members
+            names = policy_names(layout) or (None,)
+            return tuple(chain.from_iterable(layout.groups[group_of(name)].members for name in names))
         return tuple(gmi.id for gmi in layout.with_role("agent"))
 
 

@@ -11,15 +11,19 @@ from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import GMI, Device, Layout, Role
 from gmi_drl.layout.mapping import MappingList
+from gmi_drl.layout.policies import group_of, layout_of, policy_names
 from gmi_drl.layout.servers import actors_without_agent, policy_workers
 from gmi_drl.templates.even import described, even_devices, more_gmis
-from gmi_drl.templates.tcg import SERVING
+from gmi_drl.templates.tcg import SERVING, TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import Purpose, Template
 from gmi_drl.units import counted
 
 ACTOR = "gmi_drl.roles.workers.actor:ActorWorker"
 POLICY = "gmi_drl.roles.workers.policy:PolicyWorker"
+SERVED_ACTOR = "gmi_drl.roles.workers.serving:ServedActor"
+SERVING_POLICY = "gmi_drl.roles.workers.serving:ServingPolicyWorker"
+SERVER = "gmi_drl.roles.serving.server:Server"
 
 _KINDS: tuple[tuple[Role, ...], ...] = (("simulator",), SERVING, ("agent",), ("trainer",))
 
@@ -34,7 +38,7 @@ class Workers(Template):
     name = "workers"
     what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
     purpose: Purpose = "training"
-    channels = Channels()
+    channels: Channels | None = Channels()
     has_streams = True
 
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
@@ -65,13 +69,14 @@ class Workers(Template):
 
     def role_mistakes(self, layout: Layout) -> list[str]:
         """See `Template`."""
-        actors, trainers = layout.with_role("simulator"), layout.with_role("trainer")
-        mistakes = []
-        if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS]:
+        actors, mistakes = layout.with_role("simulator"), list[str]()
+        of_others = {gmi.id for gmi in layout.gmis if gmi.policy is not None}  # see `layout.policies.layout_of`
+        if others := [gmi.id for gmi in layout.gmis if gmi.roles not in _KINDS and gmi.id not in of_others]:
             kinds = "; ".join(", ".join(kind) for kind in _KINDS)
             mistakes.append(f"{self.name} has GMIs of these roles alone: {kinds}: see GMIs {others}")
-        if not actors or not trainers:
-            mistakes.append(f"{self.name} needs an actor and a trainer at least")
+        if not actors or (self.purpose == "training" and not layout.with_role("trainer")):
+            needs = "an actor and a trainer" if self.purpose == "training" else "an actor"
+            mistakes.append(f"{self.name} needs {needs} at least")
         for field in ("num_env", "ring"):
             values = {gmi.id: getattr(gmi, field) for gmi in actors}
             if len(set(values.values())) > 1:
@@ -85,9 +90,18 @@ class Workers(Template):
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
-        """See `Template`: there must also be channels, and streams exactly where actors have no agent."""
+        """See `Template`: there must also be channels, and streams exactly where actors have no agent.
+
+        With several policies each must have all of this.
+        """
+        if names := policy_names(layout):
+            seen = [(name, self._check_one(layout_of(layout, name))) for name in names]
+            return self._policy_mistakes(layout) + [f"policy {name}: {one}" for name, told in seen for one in told]
+        return self._check_one(layout)
+
+    def _check_one(self, layout: Layout) -> list[str]:
         mistakes = super().check(layout)
-        if layout.channels is None:
+        if layout.channels is None and self.channels is not None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
         return mistakes + self._stream_mistakes(layout)
 
@@ -97,11 +111,34 @@ class Workers(Template):
         if trainer is None:
             raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
         by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
-        return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis}
+        return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: actors. A request that its ended process has left is answered to nobody."""
-        return frozenset(gmi.id for gmi in layout.with_role("simulator"))
+        """See `Template`: actors, and policy workers on cores.
+
+        The answer to a request of an ended actor is seen by nobody. What an ended policy worker has not answered, its
+        successor answers, by the same noise and states. On a GPU a killed process may harm those that share it.
+        """
+        on_cores = [gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).kind == "cpu"]
+        return frozenset([*_ids(layout.with_role("simulator")), *on_cores])
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: rank 0 of each policy."""
+        return tuple(layout.groups[group_of(name)].members[0] for name in policy_names(layout) or (None,))
+
+    def _policy_mistakes(self, layout: Layout) -> list[str]:
+        mistakes = []
+        if acting := [gmi.id for gmi in layout.with_role("simulator") if gmi.policy is not None]:
+            mistakes.append(f"actors act for all policies: leave `policy` of GMIs {acting} out")
+        nameless = [gmi.id for gmi in layout.gmis if "simulator" not in gmi.roles and gmi.policy is None]
+        if nameless:
+            names = ", ".join(policy_names(layout))
+            mistakes.append(f"give trainers and policy workers a `policy`, one of {names}: GMIs {nameless} have none")
+        groups = sorted(map(group_of, policy_names(layout)))
+        if sorted(layout.groups) != groups:
+            there = ", ".join(sorted(layout.groups)) or "none"
+            mistakes.append(f"the groups of these policies are {', '.join(groups)}, and there are: {there}")
+        return mistakes
 
     def _stream_mistakes(self, layout: Layout) -> list[str]:
         askers, agents = actors_without_agent(layout), [gmi for gmi in layout.gmis if gmi.roles == ("agent",)]
@@ -128,8 +165,49 @@ class Workers(Template):
         return mistakes
 
 
+class ServedWorkers(Workers):
+    """See `Template`: the layouts of `Workers` without trainers. Actors report, also for their policy workers."""
+
+    purpose: Purpose = "serving"
+    channels = None
+
+    def role_mistakes(self, layout: Layout) -> list[str]:
+        """See `Template`: environments do not step in turn here, and all have one policy."""
+        mistakes = super().role_mistakes(layout)
+        if rings := _ids([gmi for gmi in layout.gmis if gmi.ring > 1]):
+            mistakes.append(f"rings are for training: leave ring of GMIs {rings} out")
+        if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):
+            mistakes.append(f"several policies are for training: leave policy of GMIs {named} out")
+        return mistakes
+
+    def check(self, layout: Layout) -> list[str]:
+        """See `Workers`."""
+        return self._check_one(layout)
+
+    def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
+        """See `Template`. UsageError for learners whose policies answer no requests."""
+        if learner.trainer is None:
+            raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
+        by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
+        return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}
+
+    def leaders(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: the actors."""
+        return self.reporters(layout)
+
+    def reporters(self, layout: Layout) -> tuple[int, ...]:
+        """See `Template`: the actors."""
+        return tuple(_ids(layout.with_role("simulator")))
+
+    def restartable(self, layout: Layout) -> frozenset[int]:
+        """See `Template`: none."""
+        return frozenset()
+
+
 def _ids(gmis: Sequence[GMI]) -> list[int]:
     return [gmi.id for gmi in gmis]
 
 
+SERVED_WORKERS = ServedWorkers()
 WORKERS = Workers()
+WORKERS.serving = SERVED_WORKERS

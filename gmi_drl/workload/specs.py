@@ -44,6 +44,7 @@ class TaskSpec:
         action_bounds: The simulator's values for -1 and 1, in words (`2 x [-3, 3]`); empty if not known.
         frame_skip: Frames of the simulator per control step.
         agents: Agents of one world, each of which is a row of all tensors.
+        agent_names: Their names; empty if they have none.
 
     Raises:
         UsageError: Observation or action is a number, as before version 0.2, or masks are not for the action's choices.
@@ -64,6 +65,7 @@ class TaskSpec:
     action_bounds: str = ""
     frame_skip: int = 1
     agents: int = 1
+    agent_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.observation, Observation) or not isinstance(self.action, Action):
@@ -103,7 +105,8 @@ class TaskSpec:
 def spec_of(data: Mapping[str, Any]) -> TaskSpec:
     """The sizes that `TaskSpec.to_json` has written."""
     spaces = {"observation": observation_of(data["observation"]), "action": action_of(data["action"])}
-    return TaskSpec(**{**data, **spaces, "hidden": tuple(data["hidden"])})
+    more = {"hidden": tuple(data["hidden"]), "agent_names": tuple(data.get("agent_names", ()))}
+    return TaskSpec(**{**data, **spaces, **more})
 
 
 TASK_SPECS: dict[str, TaskSpec] = {

@@ -112,3 +112,11 @@ def test_a_small_terminal_shows_devices_and_the_slowest_gmis():
     assert labels(small) == ["cpu 0, 4 GMIs", "GMI 3", "GMI 2"]  # they wait least: the others wait for them
     assert next(iter(small.columns[4].cells)) == "150 ms"
     assert labels(gmi_table(row, tiny_layout(4), 1)) == ["cpu 0, 4 GMIs"]
+
+
+def test_workers_tell_what_trainers_consume_and_how_answers_are():
+    told = {"predictions_per_second": 3e3, "lag_mean": 0.5, "lag_max": 1.0, "training_frames_per_second": 12e3}
+    told |= {"version_age_s": 0.25, "rows": 7.5, "rows_p95": 8.0, "answer_p50_s": 0.0002, "answer_p99_s": 0.004}
+    text = "\n".join(lines_of(ROW | told, width=120))
+    for part in ("12.0k", "250.0 ms", "7.5, p95 8", "200.0 us, p99 4.0 ms"):
+        assert part in text

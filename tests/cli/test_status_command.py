@@ -66,3 +66,14 @@ def test_games_tell_frames_per_second(command_line, tmp_path):
     folder.write_task(replace(TASK_SPECS["ant"], frame_skip=4))
     assert json.loads(command_line("status", "--format", "json")[1])["runs"][0]["frames_per_second"] == 80_000
     assert "runs/a: 80.0k frames/s" in command_line("status")[1]
+
+
+def test_one_run_tells_which_worker_it_lacks(command_line, tmp_path):
+    folder = make_run(tmp_path / "runs" / "a", "done")
+    phases = {"sim_s": 1.0, "act_s": 1.0, "learn_s": 1.0, "sync_s": 1.0}
+    waits = {"rollouts_wait_s": 1.0, "wait_s": 0.0, "fetch_s": 0.0, "training_frames_per_second": 400.0}
+    with closing(MetricsFile(folder.metrics_file)) as metrics:
+        metrics.write({"iteration": 8, "env_steps": 1, "steps_per_second": 1.0, "return_mean": 1.0, **phases, **waits})
+    assert "add an actor: actors wait 0% for places, trainers 50% for rollouts" in command_line("status", "runs/a")[1]
+    (row,) = json.loads(command_line("status", "--format", "json")[1])["runs"]
+    assert row["training_frames_per_second"] == 400 and row["verdict"].startswith("add an actor")

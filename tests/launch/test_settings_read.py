@@ -20,8 +20,13 @@ def run_of(kind, path):
     return RunFolder(path / kind)
 
 
-OF_OTHER_TASKS = {"learner.conv", "learner.features", *(place for place in RUN if place.startswith("task."))}
-"""Refused for tasks without images, and for those of ours, such as this one."""
+OF_OTHER_TASKS = {
+    "policies",
+    "learner.conv",
+    "learner.features",
+    *(place for place in RUN if place.startswith("task.")),
+}
+"""Refused for tasks without images or names of agents, and for those of ours, such as this one."""
 
 
 @pytest.mark.parametrize("kind", sorted(OF_LEARNER.keys() - {"dqn"}))  # no task of ours has categories

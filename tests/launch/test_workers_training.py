@@ -13,6 +13,7 @@ from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
+from gmi_drl.run.verdict import verdict
 from gmi_drl.workload import TASK_SPECS
 
 NUM_ENV, HORIZON, ITERATIONS, LAG = 4, 8, 4, 1
@@ -58,4 +59,6 @@ def test_actors_with_and_without_an_agent_train_together(tmp_path):
     for row in rows:
         assert 2 <= row["rows"] <= row["rows_p95"] <= NUM_ENV
         assert 0 < row["answer_p50_s"] <= row["answer_p99_s"]
-        assert row["training_samples_per_second"] > 0
+        assert row["training_frames_per_second"] == row["training_samples_per_second"] > 0
+        assert 0 < row["answers_wait_s"] <= row["act_s"] and row["requests_wait_s"] > 0 <= row["versions_wait_s"]
+    assert verdict(rows).count("actors wait") == 1

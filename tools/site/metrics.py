@@ -37,9 +37,12 @@ PHASE_MEANINGS = {"sim_s": "simulating", "act_s": "acting", "learn_s": "learning
 DECOUPLED = {
     "predictions_per_second": "Actions per second (the paper's PPS)",
     "training_samples_per_second": "Samples learnt from per second (TTOP)",
+    "training_frames_per_second": "The same times the frames of a step (SRL's FPS)",
     "lag_mean": "Versions that acting policies were behind, mean",
     "lag_max": "The same, most",
+    "version_age_s": "Seconds since the versions that acted were published, when trainers have the rollouts, mean",
     "dropped": "Rollouts that were dropped, by cause",
+    "rollouts_wait_s": "Seconds that a trainer waited for the rollouts of an update, mean",
     "wait_s": "Seconds that an agent waited for a place",
     "fetch_s": "Seconds of taking a version of the parameters",
     "publish_s": "Seconds of publishing one",
@@ -47,6 +50,9 @@ DECOUPLED = {
     "rows_p95": "The same, 95th percentile",
     "answer_p50_s": "Seconds from a request for actions to its answer, median of a rollout, mean over rollouts",
     "answer_p99_s": "The same, 99th percentile",
+    "answers_wait_s": "Seconds that an actor waited for answers in a rollout, mean",
+    "requests_wait_s": "Seconds that its policy worker waited for requests meanwhile, mean",
+    "versions_wait_s": "Seconds that its policy worker waited for versions meanwhile, mean",
 }
 NESTED = [
     ("`gmis.ID.PHASE`", "`GMI/ID/PHASE`", "Seconds of each phase of one GMI"),
@@ -56,6 +62,7 @@ NESTED = [
         "`GMI/world_returns/NAME`",
         "Mean return of worlds of several agents that ended: of all agents, and of an agent of each kind",
     ),
+    ("`policies.NAME`", "`Policy/NAME/...`", "The row of one of several policies; beside it are sums or means of all"),
     ("`devices.gpu0.sm_util`", "`Device/gpu0/sm_util`", "Percent of the SMs that had work (Hopper and newer)"),
     ("`devices.gpu0.sm_occupancy`", "`Device/gpu0/sm_occupancy`", "Percent of the most warps that were on the SMs"),
     ("`devices.gpu0.dram_bandwidth`", "`Device/gpu0/dram_bandwidth`", "Percent of the memory's bandwidth"),

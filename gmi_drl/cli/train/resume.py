@@ -71,6 +71,11 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     config = apply_options(before, options)
     check_early(name, learner, config, options)
     saved = list_checkpoints(folder.checkpoints)
+    if before.policies:
+        raise UsageError(
+            f"{run} has several policies, and such runs are not resumed yet: begin a new run; what was learnt can act "
+            f"there as policies.NAME.checkpoint={run}/policies/NAME"
+        )
     if not saved:
         raise UsageError(f"{run} has no complete checkpoint: start it anew with --run-dir {run}")
     index = read_index(saved[-1])

@@ -100,13 +100,16 @@ class Parameters:
             PeerDiedError: If the writer has ended before.
             PeerSilentError: If it has not published them within the patience, during which `progress` did not change.
         """
-        self._notifier.wait_for(
-            lambda: self.published() >= count,
-            (self._writer,),
-            "published parameters",
-            self._patience,
-            self._progress,
-        )
+        self._await(lambda: self.published() >= count, "published parameters")
+
+    def await_version(self, version: int) -> None:
+        """Wait until this version or a later one is published, with the errors of `await_published`."""
+
+        def is_published() -> bool:
+            newest = self.newest_version()
+            return newest is not None and newest >= version
+
+        self._await(is_published, f"published version {version} of the parameters")
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:
         """Copy the newest parameters. This waits only for the first publication, with the errors of `await_published`.
@@ -132,6 +135,9 @@ class Parameters:
             if self._words[_BEGUN + buffer] == count:
                 return version
         raise GmiError(f"parameters were published so fast that none of {_MOST_READS} copies of them was whole")
+
+    def _await(self, is_done: Callable[[], bool], action: str) -> None:
+        self._notifier.wait_for(is_done, (self._writer,), action, self._patience, self._progress)
 
 
 def parts_of(memory: Tensor, tensors: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:

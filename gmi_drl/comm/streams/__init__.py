@@ -7,9 +7,9 @@ requests where they lie, so that gathering a batch is the one copy, and writes a
 (`inline.py`).
 
 **Nothing lost, nothing twice.** A request is open until its number stands beside it as answered. A server that ends
-leaves its open requests to its successor, which computes the same answer: servers keep nothing between requests, since
-the noise and the state of a policy's memories lie in the slot. A client that is succeeded goes on counting where its
-predecessor ended.
+leaves its open requests to its successor, for which clients wait if one will come. It computes the same answer: servers
+keep nothing between requests, since the noise and the state of a policy's memories lie in the slot. A client that is
+succeeded goes on counting where its predecessor ended.
 """
 
 from gmi_drl.comm.memory import fence

@@ -21,7 +21,12 @@ class InlineStream:
         answer: The tensors of an answer.
         members: Of the ring.
         respond: Writes the answers to requests that ask the same, and returns the version of the policy.
+
+    Attributes:
+        wait_s: 0: it waits for nobody.
     """
+
+    wait_s = 0.0
 
     def __init__(
         self,

@@ -16,11 +16,14 @@ from gmi_drl.comm.streams.slots import (
     ANSWER_ROWS,
     ANSWER_VERSION,
     ANSWERED,
+    FETCHED_NS,
     HAS_LEFT,
     POSTED,
     PROCESSES,
+    SERVER_PROCESSES,
     SLOT_WORDS,
     VERSION,
+    WAITED_NS,
     WHAT,
     StreamMemory,
 )
@@ -28,6 +31,7 @@ from gmi_drl.errors import PeerDiedError, PeerSilentError
 
 _MANY = 32  # slots beyond which numpy is faster than a loop
 _LEAST_SLEEP_S = 1e-3  # what poll can sleep
+_PER_S = 1e9
 
 
 class StreamServer:
@@ -42,6 +46,10 @@ class StreamServer:
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
         progress: A wait for requests starts again whenever this value changes.
         awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
+        predecessors: How many processes were this server before, and have ended.
+
+    Attributes:
+        wait_s: Seconds waited so far for requests, without those that a batch waited for more of them.
     """
 
     def __init__(
@@ -55,8 +63,9 @@ class StreamServer:
         patience: float = 1,
         progress: Callable[[], object] = lambda: 0,
         awaits_successors: bool = False,
+        predecessors: int = 0,
     ) -> None:
-        self.sizes = memory.sizes
+        self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
         self._wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
         self._awaits_successors = awaits_successors
@@ -76,6 +85,10 @@ class StreamServer:
         self._ended: set[int] = set()
         self._living = list(self._clients)
         """The clients, by id, that may still post."""
+        for line in self._lines:
+            self._words[line + SERVER_PROCESSES] = predecessors + 1
+        for client in self._clients:
+            notifier.notify(client)  # it may wait for this process
 
     def next_batch(self) -> Sequence[int]:
         """Wait for requests. Returns the slots of the next batch, to be answered before the next call.
@@ -95,7 +108,9 @@ class StreamServer:
                 order_loads()
                 return due
             if self._living:
+                began = time.perf_counter()
                 self._await_request()
+                self.wait_s += time.perf_counter() - began
             elif self._ended:
                 self._await_successor()
             else:
@@ -109,16 +124,19 @@ class StreamServer:
         """The version of the policy by which these requests can be answered at the earliest."""
         return max(self._words[self._lines[slot] + VERSION] for slot in slots)
 
-    def answer(self, version: int) -> None:
+    def answer(self, version: int, fetched_s: float = 0.0) -> None:
         """Announce what was written into the `answers` of the last batch.
 
         Args:
             version: Of the policy that gave them.
+            fetched_s: Seconds that this process has waited so far for versions.
         """
         words, now, rows = self._words, time.monotonic_ns(), len(self._taken) * self.sizes.rows
+        waited, fetched = int(self.wait_s * _PER_S), int(fetched_s * _PER_S)
         for slot in self._taken:
             line = self._lines[slot]
             words[line + ANSWER_VERSION], words[line + ANSWER_ROWS], words[line + ANSWER_NS] = version, rows, now
+            words[line + WAITED_NS], words[line + FETCHED_NS] = waited, fetched
         fence()
         for slot, number in self._taken.items():
             words[self._lines[slot] + ANSWERED] = number

@@ -25,8 +25,12 @@ POSTED, WHAT, VERSION, POSTED_NS, PROCESSES, HAS_LEFT = range(6)
 """Words of the client: how many requests were posted; what is asked; by which version of the policy at least; the time
 (`time.monotonic_ns`); of its first slot also which process of the client this is, from 1, and whether it has left."""
 
-ANSWERED, ANSWER_VERSION, ANSWER_ROWS, ANSWER_NS = (LINE_BYTES // 8 + word for word in range(4))
-"""Words of the server: which request was answered; by which version; how many rows the batch had; the time."""
+ANSWERED, ANSWER_VERSION, ANSWER_ROWS, ANSWER_NS, WAITED_NS, FETCHED_NS, SERVER_PROCESSES = (
+    LINE_BYTES // 8 + word for word in range(7)
+)
+"""Words of the server: which request was answered; by which version; how many rows the batch had; the time; how long
+this process of the server had waited by then for requests, and for versions of the policy; which process of the server
+this is, from 1."""
 
 SLOT_WORDS = 2 * LINE_BYTES // 8
 

@@ -40,6 +40,7 @@ class Children(Mapping[int, GMIHandle]):
         environment: Mapping[str, str | None],
     ) -> None:
         self._order, self._roles, self._folder, self._instances = dict(order), job.roles, job.folder, instances
+        self._job = job
         self._start, self._resources, self._environment = start, resources, environment
         self.predecessors: Counter[int] = Counter()
         self._running: dict[int, GMIHandle] = {}
@@ -69,6 +70,8 @@ class Children(Mapping[int, GMIHandle]):
         """Start the process of a number."""
         order = self._order | {"gmi": number, "role": self._roles.get(number)}
         order |= {"predecessors": self.predecessors[number]}
+        own = self._job.folder_of(number)
+        order |= {"layout": str(own.layout_file), "run_folder": str(own.path)}
         wanted = {**without_mps(os.environ), **self._instances.environment(number), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self._folder.log_file(number), self._resources[number])

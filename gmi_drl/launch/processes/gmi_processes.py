@@ -93,8 +93,6 @@ class GMIProcesses:
         self._results: dict[int, Any] = {}
         order = {
             "params": dict(params),
-            "layout": str(job.folder.layout_file),
-            "run_folder": str(job.folder.path),
             "rendezvous_folder": str(job.folder.rendezvous_folder),
             "hang_s": job.config.hang_s,
             "drains": instances.drains,

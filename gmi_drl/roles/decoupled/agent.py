@@ -42,7 +42,7 @@ class ExperienceAgent(DRL_role):
         task_seed = seed_of(config, start, self.GMI_id, f"task{nth}")
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
-        send_task_info(self, task, trainers)
+        send_task_info(self.mgr, task, trainers)
         terms, learner, device = terms_of(task), acting_of(config), self.mgr.device
         agent, vector = new_actor_critic(task.spec, config, device)
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
@@ -74,6 +74,60 @@ class Follower(Protocol):
         """Take the newest version, after a place was leased."""
 
 
+class RolloutSender:
+    """Leases places for rollouts, and sends what was played.
+
+    Args:
+        facts: Returns facts about the last rollout besides those of this object (`layout.experience.FACTS`).
+        follower: Sets the version that rollouts are played by.
+        writer: Writes rollouts into slots.
+        end: Of the channels.
+        clock: Of the time of each rollout.
+
+    Attributes:
+        sent: The number of rollouts so far.
+    """
+
+    def __init__(
+        self,
+        facts: Callable[[], Mapping[str, float]],
+        follower: Follower,
+        writer: RolloutWriter,
+        end: AgentEnd,
+        clock: PhaseClock,
+    ) -> None:
+        self.follower, self.writer, self.end, self.clock, self._other_facts = follower, writer, end, clock, facts
+        self.sent, self._reported_wait_s, self._fetch_s = 0, 0.0, 0.0
+
+    def begin(self) -> bool:
+        """Lease a place for the next rollout. Returns whether there is one: not if the experience has ended."""
+        if (leased := self.end.lease()) is None:
+            return False
+        began_s = time.perf_counter()
+        self.follower.update(self.end)  # after the lease, which may wait, to bound the lag
+        self._fetch_s = time.perf_counter() - began_s
+        self.writer.begin(leased)
+        return True
+
+    def send(self) -> None:
+        """Send the rollout that was played."""
+        self.writer.end(self._facts())
+
+    def _facts(self) -> Tensor:
+        self.sent += 1
+        phases = self.clock.read()
+        waited_s, self._reported_wait_s = self.end.wait_s - self._reported_wait_s, self.end.wait_s
+        facts = {
+            "version": self.follower.version or 0,
+            "sim_s": phases[SIMULATE.name],
+            "act_s": phases[ACT.name],
+            "wait_s": waited_s,
+            "fetch_s": self._fetch_s,
+            **self._other_facts(),
+        }
+        return torch.tensor([float(facts.get(name, 0.0)) for name in FACTS], dtype=torch.float64)
+
+
 class RolloutLoop:
     """Plays rollouts into leased slots, each with the newest policy.
 
@@ -85,37 +139,18 @@ class RolloutLoop:
     """
 
     def __init__(self, actor: RolloutPlayer, follower: Follower, writer: RolloutWriter, end: AgentEnd) -> None:
-        self.actor, self.follower, self.writer, self.end = actor, follower, writer, end
-        self.clock = PhaseClock(writer.rollout.obs.device)
+        self.actor, self.clock = actor, PhaseClock(writer.rollout.obs.device)
+        self._sender = RolloutSender(actor.facts, follower, writer, end, self.clock)
         self._slot = Slot(writer.rollout, cuda_graphs=False)  # a writer may give its rollout other tensors
-        self._sent, self._reported_wait_s, self._fetch_s = 0, 0.0, 0.0
 
     def run(self) -> int:
         """Play until the experience has ended. Returns the number of rollouts."""
-        while (leased := self.end.lease()) is not None:
-            began_s = time.perf_counter()
-            self.follower.update(self.end)  # after the lease, which may wait, to bound the lag
-            self._fetch_s = time.perf_counter() - began_s
-            self.writer.begin(leased)
+        while self._sender.begin():
             self.clock.start()
-            self.actor.collect(self._slot, self.clock, self.writer.after_step)
+            self.actor.collect(self._slot, self.clock, self._sender.writer.after_step)
             self.clock.mark(ACT.name)  # evaluating, too
-            self.writer.end(self._facts())
-        return self._sent
-
-    def _facts(self) -> Tensor:
-        self._sent += 1
-        phases = self.clock.read()
-        waited_s, self._reported_wait_s = self.end.wait_s - self._reported_wait_s, self.end.wait_s
-        facts = {
-            "version": self.follower.version or 0,
-            "sim_s": phases[SIMULATE.name],
-            "act_s": phases[ACT.name],
-            "wait_s": waited_s,
-            "fetch_s": self._fetch_s,
-            **self.actor.facts(),
-        }
-        return torch.tensor([float(facts.get(name, 0.0)) for name in FACTS], dtype=torch.float64)
+            self._sender.send()
+        return self._sender.sent
 
 
 class PolicyFollower:

@@ -92,11 +92,12 @@ class ChannelReplica:
         """Take, exchange, learn, publish. See `Replica`."""
         self.publish()
         self.clock.start()
-        waited_s = self.end.wait_s + self.group.wait_s
+        rollouts_s, waited_s = self.end.wait_s, self.end.wait_s + self.group.wait_s
         batch = ExperienceBatch(**self.end.take().views)
+        rollouts_s = self.end.wait_s - rollouts_s
         advantages = self.learner.take(batch)
         stats = self._exchange.exchange(
-            decide(), batch, self.version, self.end.dropped, self._publish_s, advantages=advantages
+            decide(), batch, self.version, self.end.dropped, self._publish_s, rollouts_s, advantages
         )
         self.learner.learn(stats)
         self.clock.mark("learn_s")
@@ -143,6 +144,7 @@ class ChannelReplica:
 
     def publish(self) -> None:
         """Publish the current version, unless that is done. All trainers have the same, so one of a pool does it."""
+        self._exchange.note_published(self.version)
         if self._publishes and self._published != self.version:
             began_s = time.perf_counter()
             self.end.parameters.publish(self.version, self.learner.published)

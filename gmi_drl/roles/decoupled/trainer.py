@@ -40,7 +40,7 @@ class Trainer(Holistic):
         self.replica = ChannelReplica(
             learner,
             end,
-            UpdateExchange(self.reduction.group, agents),
+            UpdateExchange(self.reduction.group, agents, spec.frame_skip),
             version=start,
             last=self.config.iterations,
             publishes=self.GMI_id == sizes.trainers[0],

@@ -14,11 +14,14 @@ from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.channels.trainer_end import ENDED, death_of
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
-from gmi_drl.layout.experience import ANSWERS, FACTS
+from gmi_drl.layout.experience import ANSWERS, FACTS, SERVED
 from gmi_drl.roles.training.iteration_stats import NO_MOMENTS, Decision, IterationStats, mean_and_std
 
 AGENTS_S = tuple(name for name in FACTS if name != "version")
 """Numbers that an agent reports with each rollout, most of them seconds."""
+
+_KEPT = 100
+"""Versions before the oldest of a batch whose times are kept: the rollouts of one agent may be older than another's."""
 
 
 class TrainerReport(NamedTuple):
@@ -31,6 +34,8 @@ class TrainerReport(NamedTuple):
         samples: Number of its transitions.
         rollouts: Number of its rollouts.
         lags: Sum of the lags of its rollouts.
+        ages_s: Sum of the seconds since the versions of its rollouts were published.
+        waited_s: Seconds that it waited for rollouts.
     """
 
     decision: float
@@ -39,6 +44,8 @@ class TrainerReport(NamedTuple):
     samples: float
     rollouts: float
     lags: float
+    ages_s: float
+    waited_s: float
 
 
 @dataclass
@@ -60,13 +67,15 @@ class UpdateExchange:
     Args:
         group: The trainers.
         agents: Ids of the GMIs that act, the same for all trainers.
+        frames: Of a control step.
 
     Attributes:
         agents_s: Means over the rollouts of this trainer's last batch, by `AGENTS_S`.
     """
 
-    def __init__(self, group: Group, agents: Sequence[int]) -> None:
-        self.group = group
+    def __init__(self, group: Group, agents: Sequence[int], frames: int = 1) -> None:
+        self.group, self._frames = group, frames
+        self._published_s: dict[int, float] = {}  # when each version was the newest first
         self.agents_s = dict.fromkeys(AGENTS_S, 0.0)
         self._counters = [DropCounter(cause) for cause in (*map(death_of, agents), ENDED)]
         self._last_s = time.monotonic()
@@ -78,6 +87,7 @@ class UpdateExchange:
         version: int,
         dropped: Mapping[str, int],
         publish_s: float = 0.0,
+        waited_s: float = 0.0,
         advantages: Tensor = NO_MOMENTS,
     ) -> IterationStats:
         """Exchange. Waits for the device, once.
@@ -88,6 +98,7 @@ class UpdateExchange:
             version: Of the policy that learns from it.
             dropped: Rollouts that this trainer never got, since the run began, by cause (`TrainerEnd.dropped`).
             publish_s: Seconds that it took to publish that policy; 0 where another trainer did it.
+            waited_s: Seconds that this trainer waited for the batch.
             advantages: Their count, mean and M2, float64 `[3]`; zeros if the learner does not need them.
 
         Raises:
@@ -96,8 +107,10 @@ class UpdateExchange:
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
         lags = version - facts[:, FACTS.index("version")]
         self.agents_s = {name: float(facts[:, FACTS.index(name)].mean()) for name in AGENTS_S}
+        ages_s = self._ages_s(facts[:, FACTS.index("version")].tolist())
+        samples, rollouts = batch.reward.numel(), len(facts)
         report = TrainerReport(
-            float(decision), float(lags.max()), publish_s, batch.reward.numel(), len(facts), float(lags.sum())
+            float(decision), float(lags.max()), publish_s, samples, rollouts, float(lags.sum()), ages_s, waited_s
         )
         on_host = torch.tensor([*report, *self._increases(dropped)], dtype=torch.float64)
         on_device = torch.cat(
@@ -116,9 +129,20 @@ class UpdateExchange:
             reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics, advantage_mean=mean, advantage_std=std
         )
 
+    def note_published(self, version: int) -> None:
+        """Note that a version is the newest from now on."""
+        self._published_s.setdefault(version, time.monotonic())
+
     def dropped_since(self, dropped: Mapping[str, int]) -> dict[str, int]:
         """Rollouts that all trainers have dropped since the last exchange, by cause. One more exchange, for the end."""
         return self._by_cause(self.group.gather(torch.tensor(self._increases(dropped), dtype=torch.float64)))
+
+    def _ages_s(self, versions: Sequence[float]) -> float:
+        """Sum of the ages of the versions of rollouts. Forgets older ones: no later rollout is by these."""
+        now_s, oldest = time.monotonic(), min(versions)
+        ages_s = sum(now_s - self._published_s.get(int(version), now_s) for version in versions)
+        self._published_s = {version: at_s for version, at_s in self._published_s.items() if version >= oldest - _KEPT}
+        return ages_s
 
     def _increases(self, dropped: Mapping[str, int]) -> list[int]:
         return [counter.increase(dropped) for counter in self._counters]
@@ -137,11 +161,14 @@ class UpdateExchange:
         return {
             "predictions_per_second": (samples + samples / rollouts * sum(dropped.values())) / since_s,
             "training_samples_per_second": samples / since_s,
+            "training_frames_per_second": samples * self._frames / since_s,
             "lag_mean": sum(report.lags for report in reports) / rollouts,
             "lag_max": max(report.lag_max for report in reports),
+            "version_age_s": sum(report.ages_s for report in reports) / rollouts,
             "dropped": dropped,
+            "rollouts_wait_s": sum(report.waited_s for report in reports) / len(reports),
             "wait_s": self.agents_s["wait_s"],
             "fetch_s": self.agents_s["fetch_s"],
             "publish_s": max(report.publish_s for report in reports),
-            **{name: self.agents_s[name] for name in ANSWERS if self.agents_s["rows"]},
+            **{name: self.agents_s[name] for name in (*ANSWERS, *SERVED) if self.agents_s["rows"]},
         }

@@ -17,12 +17,19 @@ class Resources:
         mailboxes: Of the GMIs of its host; None if no messages are sent.
         channels: Descriptor of the channels' memory (`comm.channels.create_memory`); None in a layout without channels.
         streams: Descriptor of the memory of inference streams; None in a layout without them.
+        policies: Of a GMI that acts for several policies: the memories of each by its name, as `of_policy` takes them.
     """
 
     rendezvous: Mapping[str, Rendezvous] = field(default_factory=dict)
     mailboxes: Mailboxes | None = None
     channels: int | None = None
     streams: int | None = None
+    policies: Mapping[str, Mapping[str, int | None]] = field(default_factory=dict)
+
+    def of_policy(self, name: str) -> Self:
+        """The resources for one of several policies."""
+        own: dict[str, Any] = dict(self.policies[name])
+        return replace(self, **own, policies={})
 
     def with_descriptors(self, by: Mapping[int, int]) -> Self:
         """The same resources by other descriptors: `by` maps each descriptor of this object to the new one."""
@@ -33,22 +40,28 @@ class Resources:
         mailboxes = self.mailboxes
         if mailboxes is not None:
             mailboxes = Mailboxes(by[mailboxes.memory], {gmi: by[one] for gmi, one in mailboxes.eventfds.items()})
-        memories = {name: None if one is None else by[one] for name, one in self._memories.items()}
-        return replace(self, rendezvous=rendezvous, mailboxes=mailboxes, **memories)
+
+        def replaced(memories: Mapping[str, int | None]) -> dict[str, int | None]:
+            return {name: None if one is None else by[one] for name, one in memories.items()}
+
+        policies = {name: replaced(memories) for name, memories in self.policies.items()}
+        own: dict[str, Any] = replaced(self._memories)
+        return replace(self, rendezvous=rendezvous, mailboxes=mailboxes, policies=policies, **own)
 
     @property
     def descriptors(self) -> set[int]:
         """All descriptors that the GMI inherits."""
         descriptors = {one for point in self.rendezvous.values() for one in point.descriptors.values()}
         descriptors |= set(self.mailboxes.descriptors) if self.mailboxes else set()
-        return descriptors | {one for one in self._memories.values() if one is not None}
+        memories = (self._memories, *self.policies.values())
+        return descriptors | {one for own in memories for one in own.values() if one is not None}
 
     def to_order(self) -> dict[str, Any]:
         """The descriptors as JSON, for the order of a GMI."""
         rendezvous = {name: point.to_order() for name, point in self.rendezvous.items()}
         boxes = self.mailboxes
         mailboxes = {"memory": boxes.memory, "eventfds": list(boxes.eventfds.items())} if boxes else None
-        return {"rendezvous": rendezvous, "mailboxes": mailboxes, **self._memories}
+        return {"rendezvous": rendezvous, "mailboxes": mailboxes, "policies": self.policies, **self._memories}
 
     @classmethod
     def from_order(cls, order: Mapping[str, Any]) -> Self:
@@ -56,7 +69,7 @@ class Resources:
         rendezvous = {name: Rendezvous.from_order(point) for name, point in order["rendezvous"].items()}
         boxes = order["mailboxes"]
         mailboxes = Mailboxes(boxes["memory"], dict(boxes["eventfds"])) if boxes else None
-        return cls(rendezvous, mailboxes, order["channels"], order["streams"])
+        return cls(rendezvous, mailboxes, order["channels"], order["streams"], order["policies"])
 
     @property
     def _memories(self) -> dict[str, int | None]:

@@ -5,6 +5,7 @@ import torch
 from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.serving.player import EpisodePlayer, Player, initial_agent, load_agent
+from gmi_drl.roles.serving.policies_player import load_policies_player
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 
@@ -35,5 +36,8 @@ def load_player(
         from gmi_drl.roles.rsl_rl.player import RslRlPlayer
 
         return RslRlPlayer(task, folder, config, seed=seed, stochastic=stochastic, untrained=untrained)
+    noise = torch.Generator().manual_seed(seed) if stochastic else None
+    if config.policies:
+        return load_policies_player(folder, config, task, noise, untrained=untrained)
     agent = initial_agent(task.spec, config) if untrained else load_agent(folder, task.spec, config)
-    return Player(task, agent, torch.Generator().manual_seed(seed) if stochastic else None)
+    return Player(task, agent, noise)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.replay.files.index import Shard, step_bytes
 from gmi_drl.replay.files.shards import ShardFiles
@@ -47,7 +48,7 @@ class Server(DRL_role):
         config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
         task = self.make_task(config, own_seed)
-        agent = load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
+        agent = self.make_agent(task, config)
         noise = torch.Generator(self.mgr.device).manual_seed(own_seed) if stochastic else None
         recorder = None if experience is None else self._recorder(task, steps, Path(experience), shard_bytes)
         if into is not None:
@@ -72,6 +73,10 @@ class Server(DRL_role):
     def make_task(self, config: RunConfig, seed: int) -> Task:
         """The task to act in."""
         return open_task(self.mgr, config, self.mgr.gmi.num_env, seed)
+
+    def make_agent(self, task: Task, config: RunConfig) -> ActingAgent:
+        """The agent that acts in the task, by the policy of the run folder."""
+        return load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
 
     def phases(self, service: Service) -> dict[str, float]:
         """Seconds of the last block by phase. Waits for the device, once."""

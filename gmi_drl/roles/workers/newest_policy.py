@@ -3,6 +3,7 @@
 So no request waits for a copy, unless it asks for a version that is not here yet.
 """
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
@@ -41,11 +42,14 @@ class NewestPolicy:
     Args:
         copies: Two.
         reader: Of the parameters.
+
+    Attributes:
+        wait_s: Seconds that requests have waited so far for a version.
     """
 
     def __init__(self, copies: tuple[PolicyCopy, PolicyCopy], reader: ParameterReader) -> None:
         self._now, self._next = copies
-        self._reader = reader
+        self._reader, self.wait_s = reader, 0.0
         self._thread = ThreadPoolExecutor(1, "newest-policy")
         self._reading: Future[None] | None = None
 
@@ -53,24 +57,36 @@ class NewestPolicy:
         """The agent by the newest version that is here, and that version; it waits until that is `version`.
 
         Raises:
-            PeerDiedError: If the trainers have ended before they published a first version.
+            PeerDiedError: If the trainers have ended before they published such a version.
             PeerSilentError: If they have not published it for some times `hang_s`.
         """
-        if self._now.version is None:
-            self._now.read(self._reader)
         if self._reading is not None and self._reading.done():
             self._swap()
-        if self._reading is None and self._reader.parameters.newest_version() != self._now.version:
-            self._reading = self._thread.submit(self._next.read, self._reader)
-        while self._now.version is None or self._now.version < version:
-            if self._reading is None:
-                self._reading = self._thread.submit(self._next.read, self._reader)
-            self._swap()
-        return self._now.agent, self._now.version
+        here = self._now.version
+        if here is None or here < version:
+            here = self._await(version)
+        elif self._reading is None and self._reader.parameters.newest_version() != here:
+            self._read()
+        return self._now.agent, here
 
     def close(self) -> None:
         """Wait for the thread."""
         self._thread.shutdown()
+
+    def _await(self, version: int) -> int:
+        """Wait for a version. What is being read already may be older; what is read next is not."""
+        began = time.perf_counter()
+        self._reader.parameters.await_version(version)
+        while (here := self._now.version) is None or here < version:
+            if self._reading is None:
+                self._read()
+            self._swap()
+        self.wait_s += time.perf_counter() - began
+        return here
+
+    def _read(self) -> None:
+        """Read the newest version into the other copy, in the thread."""
+        self._reading = self._thread.submit(self._next.read, self._reader)
 
     def _swap(self) -> None:
         """Answer by the other copy from now on, when it is read."""

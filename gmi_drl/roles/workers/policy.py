@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Protocol
 
+from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import join_as_reader
 from gmi_drl.comm.streams import StreamServer
 from gmi_drl.layout.pools import pool_of
@@ -30,7 +31,8 @@ class PolicyWorker(DRL_role):
         spec, names = receive_task_info(self)
         copies = PolicyCopy(spec, config, device), PolicyCopy(spec, config, device)
         sizes = channel_sizes(mgr, config, spec, len(names), copies[0].tensors)
-        Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
+        if not mgr.predecessors:
+            Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
         with (
             closing(join_as_reader(*mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, mgr.waits)) as reader,
             closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives)) as server,
@@ -39,14 +41,25 @@ class PolicyWorker(DRL_role):
             return serve(server, policy, Forward(device))
 
 
-def serve(server: StreamServer, policy: NewestPolicy, forward: Forward) -> dict[str, Any]:
+class Versions(Protocol):
+    """Gives agents by version: `NewestPolicy`."""
+
+    @property
+    def wait_s(self) -> float:
+        """Seconds that requests have waited so far for a version."""
+
+    def at_least(self, version: int) -> tuple[Agent, int]:
+        """See `NewestPolicy.at_least`."""
+
+
+def serve(server: StreamServer, policy: Versions, forward: Forward) -> dict[str, Any]:
     """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
     requests = batches = 0
     while batch := server.next_batch():
         agent, version = policy.at_least(server.version_wanted(batch))
         for what, slots in _by_question(server, batch).items():
             forward(agent, what, [server.requests[slot] for slot in slots], [server.answers[slot] for slot in slots])
-        server.answer(version)
+        server.answer(version, policy.wait_s)
         requests, batches = requests + len(batch), batches + 1
     return {"requests": requests, "batches": batches}
 

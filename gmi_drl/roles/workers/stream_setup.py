@@ -27,21 +27,25 @@ def open_client(mgr: GMI_manager, sizes: StreamSizes) -> StreamClient:
     if not mgr.predecessors:
         Peer(mgr, sizes.server_of(mgr.gmi.id)).receive(LOADING_S)
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
-    return StreamClient(memory, notifier, _spin_s(mgr), mgr.predecessors)
+    restarts = mgr.agents_are_restarted
+    return StreamClient(memory, notifier, _spin_s(mgr), mgr.predecessors, awaits_successors=restarts)
 
 
-def open_server(mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], object]) -> StreamServer:
-    """The policy worker's end. Tells its actors that the memory is there.
+def open_server(
+    mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], object], least_s: float = 0.0
+) -> StreamServer:
+    """The policy worker's end. Tells its actors that the memory is there, unless its predecessor has.
 
     Args:
         mgr: Of the policy worker.
         sizes: Of the stream.
         progress: A wait for requests starts again whenever this value changes.
+        least_s: Wait at least this long for a request, in seconds.
     """
     settings = mgr.layout.streams
     assert settings is not None  # as its template has checked
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
-    for actor in sizes.clients_of(mgr.gmi.id):
+    for actor in sizes.clients_of(mgr.gmi.id) if not mgr.predecessors else ():
         Peer(mgr, actor).send("room")
     return StreamServer(
         memory,
@@ -49,9 +53,10 @@ def open_server(mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], obj
         wait_s=settings.wait_ms / 1000,
         most_rows=settings.most_rows,
         spin_s=_spin_s(mgr),
-        patience=mgr.waits.behind,
+        patience=max(mgr.waits.behind, least_s / mgr.hang_s),
         progress=progress,
         awaits_successors=mgr.agents_are_restarted,
+        predecessors=mgr.predecessors,
     )
 
 

@@ -31,7 +31,8 @@ def scalars(row: Row) -> dict[str, float]:
 
     Losses are `Loss/NAME`; `Reward/NAME` is the mean per step of the reward and of its terms. `GMI/NAME` is for numbers
     that rsl_rl does not have: seconds of the phases, as means and of each GMI (`GMI/0/sim_s`), steps, and other metrics
-    of a learner. `Device/gpu0/NAME` is the utilisation of a GPU (`gmi.utilisation.Usage`).
+    of a learner. `Device/gpu0/NAME` is the utilisation of a GPU (`gmi.utilisation.Usage`). `Policy/NAME/...` has all of
+    this of one of several policies.
     """
     return {tag: float(value) for tag, value in _tagged(row) if isinstance(value, int | float)}
 
@@ -45,6 +46,9 @@ def _tagged(row: Row) -> Iterator[tuple[str, object]]:
         yield f"Reward/{name}", value
     for name, value in row.get("world_returns", {}).items():
         yield f"GMI/world_returns/{name}", value
+    for policy, own in row.get("policies", {}).items():
+        for tag, value in _tagged(own):
+            yield f"Policy/{policy}/{tag}", value
     for device, values in row.get("devices", {}).items():
         for name, value in values.items():
             yield f"Device/{device}/{name}", value

@@ -119,7 +119,7 @@ def _require_paddable(task: str, agents: Sequence[AgentSpaces], *, may_pad: bool
     if not may_pad:
         raise UsageError(
             f"{task}: its agents differ: {words}: --set task.pad=true fills their observations with zeros and masks "
-            "actions; policies of their own are not supported"
+            "actions, also where each has a policy of its own"
         )
     is_plain = all(one.seen.observation.is_vector for one in agents)
     kinds = {(one.acts.action.numbers > 0, len(one.acts.action.categories)) for one in agents}

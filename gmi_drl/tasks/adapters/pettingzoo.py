@@ -5,6 +5,7 @@ left are not `valid` until its world begins anew, which it does in the step in w
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, cast
 
@@ -76,6 +77,7 @@ class ParallelTask(AdaptedTask):
             0.0,
             agents=len(agents),
         )
+        spec = replace(spec, agent_names=tuple(map(str, self._ids)))
         super().__init__(spec, self._observations(), self._rows.acts)
 
     def draw(self) -> npt.NDArray[np.uint8]:

@@ -17,7 +17,7 @@ def sizes_of(servers=(0,), clients=((1, 2),), members=1, rows=2):
 
 
 class Ends:
-    """A stream whose ends are all in this process. A client's process, for its end, is one that does nothing else."""
+    """A stream whose ends are all in this process. The process of a client is one that does nothing else."""
 
     def __init__(self, sizes, hang_s=5.0):
         self.sizes, self.hang_s = sizes, hang_s
@@ -31,16 +31,20 @@ class Ends:
 
     def client(self, gmi, predecessors=0, **more):
         made = StreamClient(*self.join(gmi), predecessors=predecessors, **more)
+        self.live_elsewhere(gmi)
+        return made
+
+    def live_elsewhere(self, gmi):
+        """Give an end a process of its own, for its end."""
         self.end(gmi)
         self.processes[gmi] = subprocess.Popen(["sleep", "1000"])
         self.pids.set_pid(gmi, self.processes[gmi].pid)
-        return made
 
     def join(self, gmi):
         return join_stream(self.memory, self.mailboxes, gmi, self.sizes, self.hang_s)
 
     def end(self, gmi):
-        """End the process of a client."""
+        """End the process of an end."""
         if gmi in self.processes:
             self.processes[gmi].kill()
             self.processes.pop(gmi).wait()

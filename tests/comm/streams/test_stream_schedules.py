@@ -33,3 +33,8 @@ def test_each_request_has_its_own_answer(steps):
                 asked = {key: value for key, value in asked.items() if key[0] != gmi}
             elif step == "server":
                 server = made.server()
+        while server._waiting():
+            serve(server)
+        assert {key: value_of(clients[key[0]].take(key[1])) for key in asked} == {
+            key: 2 * value for key, value in asked.items()
+        }

@@ -1,6 +1,7 @@
 """Requests and answers between clients and servers of a stream."""
 
 import os
+import threading
 
 import pytest
 import torch
@@ -17,6 +18,26 @@ def test_a_request_is_answered_by_the_version_that_it_wants():
         assert serve(server) == [0]
         answer = client.take(0)
         assert (answer.version, value_of(answer)) == (7, 6.0)
+
+
+def test_both_ends_count_how_long_they_wait():
+    with ends(sizes_of(clients=((1,),))) as made:
+        server, client = made.server(), made.client(1)
+        asker = threading.Timer(0.02, post, (client, 1.0))
+        asker.start()
+        server.next_batch()
+        asker.join()
+        answerer = threading.Timer(0.02, server.answer, (0, 3.0))
+        answerer.start()
+        answer = client.take(0)
+        answerer.join()
+        assert answer.server_waited_s == pytest.approx(server.wait_s, abs=1e-6) and server.wait_s >= 0.01
+        assert answer.server_fetched_s == 3.0 and client.wait_s >= 0.01
+        post(client, 1.0)
+        serve(server)
+        before = client.wait_s
+        client.take(0)
+        assert client.wait_s == before
 
 
 def test_requests_of_all_clients_and_members_make_one_batch():
@@ -120,6 +141,36 @@ def test_the_successor_of_a_server_answers_what_was_open():
         first.next_batch()
         assert serve(made.server()) == [0]
         assert value_of(client.take(0)) == 2.0
+
+
+def test_a_client_waits_for_the_successor_of_its_server_and_goes_on_with_it():
+    with ends(sizes_of(clients=((1,),))) as made:
+        made.server()
+        made.live_elsewhere(0)
+        client = made.client(1, awaits_successors=True)
+        for predecessors in (1, 2):
+            post(client, predecessors)
+            made.end(0)
+            successor = made.server(predecessors=predecessors)
+            made.live_elsewhere(0)
+            answerer = threading.Timer(0.02, serve, (successor,))
+            answerer.start()
+            assert value_of(client.take(0)) == 2 * predecessors
+            answerer.join()
+
+
+def test_a_server_that_has_ended_is_named_if_no_successor_comes():
+    with ends(sizes_of(clients=((1,),)), hang_s=0.1) as made:
+        made.server()
+        made.live_elsewhere(0)
+        client, waiting = made.client(1), made.client(1, awaits_successors=True)
+        post(client, 1.0)
+        post(waiting, 1.0)
+        made.end(0)
+        with pytest.raises(PeerDiedError, match=r"GMI 0 .* ended and has not answered a request"):
+            client.take(0)
+        with pytest.raises(PeerSilentError, match=r"GMI 0 .* ended .* no successor has come for 0\.1 s"):
+            waiting.take(0)
 
 
 def test_silence_and_death_are_told_by_name():

@@ -27,8 +27,9 @@ def batch_of(versions=(5, 3), valid=1.0):
 
 
 def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
-    exchange, batch = UpdateExchange(SingleRankGroup(), (0, 2)), batch_of()
-    stats = exchange.exchange(Decision.STOP, batch, 5, dropped={"GMI 2 ended": 3})
+    exchange, batch = UpdateExchange(SingleRankGroup(), (0, 2), frames=4), batch_of()
+    exchange.note_published(3)
+    stats = exchange.exchange(Decision.STOP, batch, 5, dropped={"GMI 2 ended": 3}, waited_s=0.75)
     assert stats.decision is Decision.STOP
     sums = stats.reward_sum, stats.episodes, stats.return_sum, stats.length_sum, stats.bad_environments
     assert sums == (10, 12, 14, 16, 18)
@@ -38,7 +39,13 @@ def test_sums_add_lags_are_in_versions_and_what_was_seen_is_merged():
     assert stats.metrics["dropped"] == {"GMI 2 ended": 3}
     told = {name: value for name, value in exchange.agents_s.items() if value}
     assert told == {"sim_s": 1.0, "act_s": 0.25, "wait_s": 1.0, "fetch_s": 0.125}
-    assert "rows" not in stats.metrics  # agents that act for themselves alone tell nothing of answers
+    assert stats.metrics["training_frames_per_second"] == pytest.approx(
+        4 * stats.metrics["training_samples_per_second"]
+    )
+    assert stats.metrics["rollouts_wait_s"] == 0.75 and stats.metrics["version_age_s"] > 0
+    assert not {"rows", "answers_wait_s"} & set(
+        stats.metrics
+    )  # agents that act for themselves alone tell nothing of answers
     per_second = stats.metrics["predictions_per_second"] / stats.metrics["training_samples_per_second"]
     assert per_second == pytest.approx((2 + 3) / 2)  # three more rollouts were predicted and dropped
     again = exchange.exchange(Decision.GO_ON, batch, 6, dropped={"GMI 2 ended": 4})

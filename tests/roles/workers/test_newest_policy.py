@@ -5,6 +5,7 @@ import threading
 import pytest
 import torch
 
+from gmi_drl.errors import PeerSilentError
 from gmi_drl.roles.workers.newest_policy import NewestPolicy
 
 ANSWER_S = 10
@@ -19,6 +20,10 @@ class Reader:
 
     def newest_version(self):
         return self.newest
+
+    def await_version(self, version):
+        if self.newest < version:
+            raise PeerSilentError(f"no version {version}")
 
     def read_into(self, tensors):
         assert self.may_read.wait(ANSWER_S)
@@ -69,3 +74,10 @@ def test_the_other_copy_is_read_while_one_answers(policy, reader):
     assert version == 9 and agent is not before and float(before) == 3.0
     reader.newest = 10
     assert policy.at_least(10)[0] is before
+
+
+def test_a_version_that_nobody_publishes_is_not_waited_for_without_end(policy):
+    policy.at_least(3)
+    with pytest.raises(PeerSilentError, match="no version 4"):
+        policy.at_least(4)
+    assert policy.at_least(3)[1] == 3 and policy.wait_s > 0

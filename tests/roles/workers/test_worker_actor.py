@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from gmi_drl.roles.workers.actor import VersionAtLease
+from gmi_drl.roles.workers.ends import VersionAtLease
 
 
 class Late:

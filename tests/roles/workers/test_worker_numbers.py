@@ -49,13 +49,15 @@ def test_the_members_of_a_ring_fill_columns_of_one_rollout():
     assert (rollout.reward == 1).all() and (rollout.log_prob < 0).all()
 
 
-def test_a_served_ring_learns():
-    inference = Served()
-    workers = Workers(config_of(), members=2, inference=inference)
-    inference.agent = workers.learner.agent
-    before = workers.learner.ppo.flat.vector.clone()
+def test_a_served_ring_learns_what_an_inline_one_learns():
+    config, inference = config_of(), Served()
+    served, inline = Workers(config, members=2, inference=inference), Workers(config, members=2)
+    inference.agent = served.learner.agent
     try:
-        assert 1 <= workers.iterate().metrics["rows"] <= N
+        for _ in range(2):
+            assert 1 <= served.iterate().metrics["rows"] <= N
+            inline.iterate()
     finally:
         inference.close()
-    assert (workers.learner.ppo.flat.vector - before).abs().max() > 1e-5
+    for name, tensor in inline.learner.state_dict().items():
+        torch.testing.assert_close(served.learner.state_dict()[name], tensor, **CLOSE)

@@ -102,7 +102,7 @@ class Served:
     """Inference by a thread that answers as a policy worker does, on a real stream."""
 
     def __init__(self):
-        self.agent = None
+        self.agent, self.wait_s = None, 0.0
 
     def __call__(self, kinds, members, respond):
         request, answer = kinds

@@ -1,0 +1,56 @@
+"""The section `policies` of a configuration: which agents of a world have which policy."""
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from gmi_drl.errors import UsageError
+from gmi_drl.files import FileModel
+from gmi_drl.units import counted
+
+
+class PolicySection(FileModel):
+    """One of several policies. It learns, unless it has a `checkpoint`."""
+
+    agents: Annotated[tuple[str, ...], Field(min_length=1)]
+    """Names of its agents, or patterns such as `adversary_*`."""
+
+    learner: dict[str, Any] = Field(default_factory=dict)
+    """What differs from the settings of `learner`."""
+
+    checkpoint: str | None = None
+    """The folder of a run whose newest policy acts here, and learns nothing; None: the policy learns."""
+
+
+def agents_of(policies: Mapping[str, PolicySection], names: Sequence[str], task: str) -> dict[str, tuple[int, ...]]:
+    """The agents of each policy, as indices of their names.
+
+    Args:
+        policies: The section.
+        names: Of the agents of a world of the task, in order.
+        task: The task's name, for messages.
+
+    Raises:
+        UsageError: with all mistakes: patterns that match nothing, agents of two policies or of none.
+    """
+    if not names:
+        raise UsageError(f"policies: {task} does not name its agents, so they have one policy: leave policies out")
+    mistakes, owners = [], dict[str, list[str]]()
+    for policy, section in policies.items():
+        for pattern in section.agents:
+            matched = [name for name in names if fnmatchcase(name, pattern)]
+            if not matched:
+                mistakes.append(f"policies.{policy}.agents: {pattern!r} matches none of {', '.join(names)}")
+            for name in matched:
+                owners.setdefault(name, []).append(policy)
+    for name, several in owners.items():
+        if len(set(several)) > 1:
+            mistakes.append(f"{name} is an agent of {' and '.join(dict.fromkeys(several))}: give it one policy")
+    if missing := [name for name in names if name not in owners]:
+        which = f"{counted(len(missing), 'agent')} of {task} {'has' if len(missing) == 1 else 'have'} no policy"
+        mistakes.append(f"{which}: {', '.join(missing)}")
+    if mistakes:
+        raise UsageError("; ".join(mistakes))
+    return {policy: tuple(number for number, name in enumerate(names) if policy in owners[name]) for policy in policies}

@@ -1,0 +1,98 @@
+"""Playing with several policies: each acts for its agents of the worlds."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.config.policies import agents_of
+from gmi_drl.config.run_config import RunConfig, policy_config
+from gmi_drl.roles.serving.player import CPU, EpisodePlayer, initial_agent, load_agent
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
+
+
+@dataclass(frozen=True)
+class ActingPart:
+    """One policy's agent, the rows in which it acts, int64, and the state of its memories there; None without."""
+
+    agent: ActingAgent
+    rows: Tensor
+    state: Tensor | None
+
+    def act(self, obs: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Actions of the rows, for the observations of all; with noise of the generator, or the most likely ones."""
+        noise = None
+        if generator is not None:
+            noise = self.agent.policy.distribution.noise((len(self.rows),), generator, CPU)
+        return self.agent.act(obs[self.rows], noise, self.state)
+
+
+class PoliciesPlayer(EpisodePlayer):
+    """Steps a task with the agents of several policies.
+
+    Args:
+        task: On the CPU.
+        agents: Of each policy, with the indices of its agents in a world.
+        noise: Generator of the noise; None to act by the mode.
+    """
+
+    def __init__(
+        self, task: Task, agents: Sequence[tuple[ActingAgent, Sequence[int]]], noise: torch.Generator | None = None
+    ) -> None:
+        super().__init__(task)
+        self._noise = noise
+        found = [(agent, rows_of(task, own)) for agent, own in agents]
+        self._parts = [ActingPart(agent, rows, agent.empty_state(len(rows))) for agent, rows in found]
+
+    @property
+    def iteration(self) -> int:
+        """See `EpisodePlayer`: of the policy that was trained least."""
+        return min(part.agent.iteration for part in self._parts)
+
+    def actions(self) -> Tensor:
+        """See `EpisodePlayer`."""
+        actions = torch.zeros(self.task.num_env, self.task.spec.action.size)
+        for part in self._parts:
+            actions[part.rows] = part.act(self.task.obs, self._noise)
+        return actions
+
+    def forget(self, ended: Tensor) -> None:
+        """See `EpisodePlayer`."""
+        for part in self._parts:
+            if part.state is not None:
+                part.state.masked_fill_(ended[part.rows][:, None], 0)
+
+
+def load_policies_player(
+    folder: RunFolder, config: RunConfig, task: Task, noise: torch.Generator | None, *, untrained: bool
+) -> PoliciesPlayer:
+    """A player with the newest version of all policies of a run.
+
+    Args:
+        folder: Of the run.
+        config: Of the run.
+        task: On the CPU.
+        noise: Generator of the noise; None to act by the mode.
+        untrained: Whether those that learn play as at the start of the run.
+
+    Raises:
+        UsageError: See `load_agent`.
+    """
+    agents = list[tuple[ActingAgent, Sequence[int]]]()
+    for name, own in agents_of(config.policies, task.spec.agent_names, task.spec.name).items():
+        checkpoint = config.policies[name].checkpoint
+        if untrained and checkpoint is None:
+            agents.append((initial_agent(task.spec, policy_config(config, name)), own))
+        else:
+            source = folder.policy(name) if checkpoint is None else RunFolder(Path(checkpoint))
+            agents.append((load_agent(source, task.spec, source.read_setup()[1]), own))
+    return PoliciesPlayer(task, agents, noise)
+
+
+def rows_of(task: Task, agents: Sequence[int]) -> Tensor:
+    """The rows of some agents, int64: worlds of K agents lie one after another."""
+    return torch.arange(task.num_env).view(-1, task.spec.agents)[:, list(agents)].flatten()

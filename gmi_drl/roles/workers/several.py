@@ -1,0 +1,151 @@
+"""An actor whose agents have several policies: each has channels, streams and rollouts of its own."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.config.policies import agents_of
+from gmi_drl.config.run_config import RunConfig, acting_of
+from gmi_drl.roles.decoupled.agent import RolloutSender
+from gmi_drl.roles.decoupled.startup import send_task_info
+from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection, connect_to_trainers
+from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.serving.player import load_agent
+from gmi_drl.roles.serving.policies_player import ActingPart, rows_of
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.episodes import stagger
+from gmi_drl.roles.workers.ends import open_ends
+from gmi_drl.roles.workers.ring import Part, play, sums_of
+from gmi_drl.roles.workers.share import Outcome, Share
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.tasks import Task
+from gmi_drl.tasks.terms import terms_of
+
+
+class Learning:
+    """The part of a policy that learns: its rows and its rollouts, until its experience has ended.
+
+    Args:
+        share: Its rows.
+        sender: Of its rollouts.
+    """
+
+    def __init__(self, share: Share, sender: RolloutSender) -> None:
+        self.share, self.sender, self.is_over = share, sender, False
+
+    def lease(self) -> bool:
+        """Lease a place for the next rollout. Returns whether there is one. All actors lease in the same order."""
+        self.is_over = self.is_over or not self.sender.begin()
+        return not self.is_over
+
+    def after_step(self, t: int) -> None:
+        """Announce what was written of step `t`."""
+        if not self.is_over:
+            self.sender.writer.after_step(t)
+
+    def end(self) -> None:
+        """Complete the rollout, and send it. One without a place is seen by nobody."""
+        self.share.end()
+        if not self.is_over:
+            self.sender.send()
+
+
+class Frozen:
+    """The part of a policy that learns nothing: the newest of another run. See `ring.Part`.
+
+    Args:
+        tasks: Of the members.
+        rows: Of each task.
+        agent: Acts.
+        generator: Of its noise.
+    """
+
+    def __init__(self, tasks: Sequence[Task], rows: Tensor, agent: ActingAgent, generator: torch.Generator) -> None:
+        self.rows: Tensor | None = rows
+        self._tasks, self._generator = tasks, generator
+        self._acting = [ActingPart(agent, rows, agent.empty_state(len(rows))) for _ in tasks]
+
+    def keep_states(self, t: int) -> None:
+        """Do nothing: nobody learns from its states."""
+
+    def post(self, member: int, t: int) -> None:
+        """Do nothing: it acts when actions are taken."""
+
+    def take(self, member: int, t: int) -> Tensor:
+        """The actions of a member's rows."""
+        return self._acting[member].act(self._tasks[member].obs, self._generator)
+
+    def write(self, member: int, t: int, outcome: Outcome) -> None:
+        """Begin anew in rows whose episodes have ended."""
+        acting = self._acting[member]
+        if acting.state is not None:
+            acting.state.masked_fill_((outcome.terminated | outcome.truncated)[acting.rows][:, None], 0)
+
+
+def play_several(mgr: GMI_manager, config: RunConfig, tasks: Sequence[Task], seed: Callable[[str], int]) -> int:
+    """Play rollouts of all policies, until the experience of each has ended. Returns how many were sent.
+
+    Args:
+        mgr: Of the actor.
+        config: Of the run.
+        tasks: Of the ring's members.
+        seed: Returns the seed for a purpose.
+    """
+    spec, first = tasks[0].spec, tasks[0]
+    agents = agents_of(config.policies, spec.agent_names, spec.name)
+    clock, parts, learning = PhaseClock(mgr.device), list[Part](), list[Learning]()
+    for task in tasks:
+        stagger(task, _generator(seed("agent")))
+    with ExitStack() as opened:
+        found = list[tuple[str, GMI_manager, TrainerConnection]]()
+        for name, section in config.policies.items():
+            if section.checkpoint is None:
+                seen = mgr.of_policy(name, (len(agents[name]), spec.agents))
+                found.append((name, seen, connect_to_trainers(seen)))
+                send_task_info(seen, first, found[-1][2], tells_terms=len(found) == 1)
+            else:
+                folder = RunFolder(Path(section.checkpoint))
+                agent = load_agent(folder, spec, folder.read_setup()[1])
+                parts.append(Frozen(tasks, rows_of(first, agents[name]), agent, _generator(seed(f"agent {name}"))))
+        for name, seen, trainers in found:
+            own = seen.configure()
+            terms = terms_of(first) if not learning else None
+            ends = open_ends(seen, own, spec, len(terms.names) if terms else 0, trainers, opened)
+            share = Share(
+                tasks,
+                ends.inference,
+                acting_of(own),
+                _generator(seed(f"agent {name}")),
+                ends.version,
+                rows_of(first, agents[name]),
+                sums_of(tasks) if terms else None,
+            )
+            learning.append(Learning(share, RolloutSender(share.facts, ends.follower, ends.writer, ends.end, clock)))
+        _play(tasks, [*(one.share for one in learning), *parts], learning, acting_of(own).horizon, clock)
+    return sum(one.sender.sent for one in learning)
+
+
+@torch.no_grad()
+def _play(
+    tasks: Sequence[Task], parts: Sequence[Part], learning: Sequence[Learning], horizon: int, clock: PhaseClock
+) -> None:
+    def after_step(t: int) -> None:
+        for one in learning:
+            one.after_step(t)
+
+    while any([one.lease() for one in learning]):
+        clock.start()
+        for one in learning:
+            one.share.begin(one.sender.writer.rollout)
+        play(tasks, parts, horizon, clock, after_step)
+        clock.mark("act_s")
+        for one in learning:
+            one.end()
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)

@@ -1,0 +1,163 @@
+"""Trainings of several policies, each with trainers and policy workers of its own."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.policies import PolicySection
+from gmi_drl.config.run_config import RunConfig, load_config
+from gmi_drl.config.task_section import TaskSettings
+from gmi_drl.errors import UsageError
+from gmi_drl.files import load_yaml
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Channels, Streams
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.run.checkpoint import list_checkpoints, read_part
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+TAG = "pettingzoo:mpe2.simple_tag_v3"
+CHASERS, RUNNERS = PolicySection(agents=("adversary_*",)), PolicySection(agents=("agent_0",), learner={"hidden": [16]})
+
+
+def layout_of(*policies, num_env=8, served=True, **more):
+    """An actor, and for each policy a policy worker and a trainer."""
+    gmis = [GMI(id=0, roles=("simulator",) if served else ("simulator", "agent"), num_env=num_env, cores=(0,))]
+    for policy in policies:
+        for role in ("agent", "trainer") if served else ("trainer",):
+            gmis.append(GMI(id=len(gmis), roles=(role,), cores=(0,), policy=policy))
+    trainers = {gmi.policy: gmi.id for gmi in gmis if gmi.roles == ("trainer",)}
+    settings = {
+        "task": TAG,
+        "template": "workers",
+        "share_cores": True,
+        "devices": (Device(kind="cpu", gmis=tuple(gmis)),),
+        "groups": {f"trainers-{policy}": GmiGroup(members=(gmi,)) for policy, gmi in trainers.items()},
+        "channels": Channels(max_lag=1),
+        "streams": Streams() if served else None,
+    }
+    return Layout(**settings | more)
+
+
+def config_of(policies, **more):
+    learner = PPOConfig(hidden=(8,), horizon=30, minibatches=1)
+    usual = {"iterations": 3, "checkpoint_every": 3, "hang_s": 60.0, "writers": (), "task": TaskSettings(pad=True)}
+    return RunConfig(**usual | more, learner=learner, policies=policies)
+
+
+def trained(path, layout, config):
+    folder = RunFolder(path)
+    folder.create()
+    outcome = train(resolve(layout, config, folder))
+    assert outcome.state == "done"
+    return folder, read_metrics(folder.metrics_file)
+
+
+def test_chasers_and_runners_learn_in_the_same_worlds_and_one_can_act_in_another_run(tmp_path, command_line):
+    """Three agents are chasers and one is a runner: in two worlds they have six rows and two."""
+    config = config_of({"chasers": CHASERS, "runners": RUNNERS})
+    folder, rows = trained(tmp_path / "run", layout_of("chasers", "runners"), config)
+    assert [row["iteration"] for row in rows] == [1, 2, 3]
+    for row in rows:
+        chasers, runners = row["policies"]["chasers"], row["policies"]["runners"]
+        assert chasers["env_steps"] == 3 * runners["env_steps"] == row["iteration"] * 30 * 6
+        assert row["env_steps"] == chasers["env_steps"] + runners["env_steps"]
+        assert chasers["reward_mean"] != runners["reward_mean"] and max(chasers["lag_max"], runners["lag_max"]) <= 1
+        assert (chasers["rows"], runners["rows"]) == (6, 2)
+    before = {name: learner_of(folder, name, 0) for name in ("chasers", "runners")}
+    after = {name: learner_of(folder, name, 3) for name in ("chasers", "runners")}
+    assert len(before["chasers"]) < len(before["runners"])  # which have a wider network
+    assert all((after[name] - before[name]).abs().max() > 1e-5 for name in before)
+    code, out, _ = command_line("play", str(folder.path), "--num-env", "4", "--format", "json")
+    assert code == 0 and json.loads(out)["iteration"] == 3
+    assert "RUN/policies" not in command_line("play", str(folder.policy("chasers").path), "--steps", "2")[2]
+    code, _, err = command_line("train", "--resume", str(folder.path))
+    assert code and "several policies, and such runs are not resumed yet" in err
+
+    frozen = PolicySection(agents=("agent_0",), checkpoint=str(folder.policy("runners").path))
+    against = config_of({"chasers": CHASERS, "runners": frozen})
+    _, rows = trained(tmp_path / "against", layout_of("chasers", served=False), against)
+    assert [list(row["policies"]) for row in rows] == [["chasers"]] * 3
+    assert rows[-1]["env_steps"] == 3 * 30 * 6
+    other = config_of({"chasers": CHASERS, "runners": frozen}, task=TaskSettings(pad=True, agent_id=True))
+    with pytest.raises(UsageError, match=r"policies\.runners\.checkpoint: .* is not what .*runners has learnt"):
+        resolve(layout_of("chasers", served=False), other, RunFolder(tmp_path / "other"))
+
+
+def learner_of(folder, policy, iteration):
+    """The parameters of a policy after an iteration."""
+    (saved,) = [one for one in list_checkpoints(folder.policy(policy).checkpoints) if int(one.name) == iteration]
+    return read_part(saved, "learner")["parameters"]
+
+
+def test_the_example_of_the_page_can_be_trained(tmp_path):
+    page = Path("docs/guides/workers.md").read_text().partition("## Several policies")[2]
+    for name, text in zip(("layout", "config"), re.findall(r"```yaml\n(.*?)```", page, re.DOTALL), strict=True):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    layout, config = load_yaml(Layout, tmp_path / "layout.yaml"), load_config(tmp_path / "config.yaml")
+    job = resolve(layout, config, RunFolder(tmp_path / "run"))
+    assert [(one.name, one.layout.num_env) for one in job.policies] == [("chasers", 6), ("runners", 2)]
+
+
+@pytest.mark.parametrize(
+    ("policies", "named", "message"),
+    [
+        ({"chasers": CHASERS}, ("chasers",), "1 agent of pettingzoo:mpe2.simple_tag_v3 has no policy: agent_0"),
+        (
+            {"chasers": CHASERS, "runners": PolicySection(agents=("*_0", "runner_*"))},
+            ("chasers", "runners"),
+            "policies.runners.agents: 'runner_*' matches none of adversary_0, adversary_1, adversary_2, agent_0; "
+            "adversary_0 is an agent of chasers and runners: give it one policy",
+        ),
+        (
+            {"chasers": CHASERS, "runners": RUNNERS},
+            ("chasers",),
+            "chasers, runners learn, and the layout has trainers of",
+        ),
+        ({}, ("chasers",), "the layout has the policies chasers: name their agents in policies of config.yaml"),
+        (
+            {"chasers": CHASERS, "runners": PolicySection(agents=("agent_0",), learner={"horizon": 15})},
+            ("chasers", "runners"),
+            "need the same learner.horizon, these have {'chasers': 30, 'runners': 15}",
+        ),
+        (
+            {"chasers": CHASERS, "runners": PolicySection(agents=("agent_0",), checkpoint="nowhere")},
+            ("chasers",),
+            "policies.runners.checkpoint: nowhere is no run folder",
+        ),
+        (
+            {"chasers": CHASERS, "runners": PolicySection(agents=("agent_0",), learner={"horizn": 15})},
+            ("chasers", "runners"),
+            "horizn",
+        ),
+    ],
+    ids=[
+        "an agent without",
+        "two and none",
+        "no trainer",
+        "not in the configuration",
+        "horizon",
+        "no run",
+        "unknown key",
+    ],
+)
+def test_what_does_not_fit_is_refused_before_anything_starts(tmp_path, policies, named, message):
+    with pytest.raises(UsageError, match=re.escape(message)):
+        resolve(layout_of(*named), config_of(policies), RunFolder(tmp_path / "run"))
+
+
+def test_layouts_that_do_not_give_each_policy_its_workers_are_refused(tmp_path):
+    layout = layout_of("chasers", "runners")
+    *others, last = layout.gmis
+    device = layout.devices[0].model_copy(update={"gmis": (*others, last.model_copy(update={"policy": None}))})
+    config, folder = config_of({"chasers": CHASERS, "runners": RUNNERS}), RunFolder(tmp_path / "run")
+    with pytest.raises(UsageError, match=r"give trainers and policy workers a `policy`.*GMIs \[4\] have none"):
+        resolve(layout.model_copy(update={"devices": (device,)}), config, folder)
+    with pytest.raises(UsageError, match=r"the groups of these policies are trainers-chasers, trainers-runners"):
+        resolve(layout.model_copy(update={"groups": {"trainers": GmiGroup(members=(2, 4))}}), config, folder)
+    with pytest.raises(UsageError, match=r"TCG_EX has one policy, GMIs \[1, 2, 3, 4\] name one"):
+        resolve(layout.model_copy(update={"template": "TCG_EX"}), config, folder)
