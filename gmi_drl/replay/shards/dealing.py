@@ -18,7 +18,7 @@ from gmi_drl.replay.checkpoint import INDEX, ReplayIndex
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths, priorities_of
 from gmi_drl.replay.shards.meeting import Meeting, numbers_of
-from gmi_drl.replay.shards.shard import Shard
+from gmi_drl.replay.shards.shard import Shard, stamp_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -118,13 +118,16 @@ def deal_out(folders: Sequence[Path], shard: Shard, meeting: Meeting) -> Counts:
                 first = blocks[place] * shard.steps
                 shard.storage.rows.words[column][first : first + len(rows)] = rows
     shard.committed = max(each.committed for each in saved)
-    _commit(shard, blocks, *(torch.cat([getattr(each, name) for each in saved])[mine] for name in _FACTS))
+    place_in_order = torch.arange(len(stamps))[meeting.rank :: meeting.size]  # unlike stamps, no two are equal
+    new = stamp_of(saved[0].counts.calls - 1, place_in_order)
+    steps, priorities, versions = (torch.cat([getattr(each, name) for each in saved])[mine] for name in _FACTS)
+    _commit(shard, blocks, steps, priorities, versions, new)
     ranks = f"{len(folders)} ranks were dealt out anew to {meeting.size}"
     _LOG.warning("%s: %d trajectories of %s", folders[0].parent, len(stamps), ranks)
     return saved[0].counts
 
 
-_FACTS = ("lengths", "priorities", "versions", "stamps")
+_FACTS = ("lengths", "priorities", "versions")
 
 
 def _commit(

@@ -139,7 +139,7 @@ class Shard:
         with self.lock:
             if stamps is None:
                 order = torch.arange(self.committed, self.committed + len(blocks))
-                stamps = (self.meeting << _STAMP_BITS) | order
+                stamps = stamp_of(self.meeting, order)
                 self.committed += len(blocks)
             self.stamps[at] = stamps
             self.keys[at] = self.table.insert(at * self.steps, steps, priorities, version=version)
@@ -206,3 +206,8 @@ class Shard:
         self.keys[indices] = 0
         self.lengths[indices[self._holds[indices] == 0]] = 0
         self.table.delete(keys)
+
+
+def stamp_of(meeting: int, order: Tensor) -> Tensor:
+    """When trajectories were committed: after which meeting, and in which order `[n]` since."""
+    return (meeting << _STAMP_BITS) | order

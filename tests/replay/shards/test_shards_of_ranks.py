@@ -132,14 +132,14 @@ def test_shares_are_right_by_chi_squared(central):
 def test_distinct_draws_have_the_shares_of_draws_without_replacement():
     def job(shards):
         shards.insert(trajectories([0, 1, 2]), priorities=torch.tensor([1.0, 2.0, 3.0]))
-        return torch.stack([shards.select(2, Weighted(), distinct=True) for _ in range(3000)])
+        return torch.stack([shards.select(2, Weighted(), distinct=True) for _ in range(1000)])
 
     drawn = on_ranks(1, job, trajectories=3)[0]
     assert bool((drawn[:, 0] != drawn[:, 1]).all())
-    firsts = torch.bincount(drawn[:, 0], minlength=3) / 3000
-    assert firsts.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.04)
+    firsts = torch.bincount(drawn[:, 0], minlength=3) / 1000
+    assert firsts.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.06)
     seconds = torch.bincount(drawn[drawn[:, 0] == 2, 1], minlength=3)
-    assert float(seconds[1] / seconds.sum()) == pytest.approx(2 / 3, abs=0.05)
+    assert float(seconds[1] / seconds.sum()) == pytest.approx(2 / 3, abs=0.08)
 
 
 def test_what_is_selected_stays_until_it_is_collected():
