@@ -21,15 +21,14 @@ from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.shards import Weighted, open_shards
 
-HANG_S = 1.0
 NAMED_S = 10.0
 CALLS = ("allocate", "select", "collect", "save")
 
 
-def rank_of(rank, size, listeners, addresses, folder, lost):
+def rank_of(rank, size, hang_s, listeners, addresses, folder, lost):
     """One rank's life. `lost` says how, in which call, in which round and after how many exchanges it is lost."""
     how, where, after, exchanges = lost or ("", "", 0, 0)
-    member = Membership(rank, [[other] for other in range(size)], hang_s=HANG_S)
+    member = Membership(rank, [[other] for other in range(size)], hang_s=hang_s)
     link = SocketLink(member, addresses, listeners[rank].fileno())
     shards = open_shards(link, Signature([Field("x", (64,))]), trajectories=16, steps=4, placement="cpu")
     move, left = link.move, exchanges
@@ -62,7 +61,7 @@ def rank_of(rank, size, listeners, addresses, folder, lost):
         number += 1
 
 
-def one_round(dice):
+def one_round(dice, hang_s):
     """Returns what went wrong, and what happened."""
     size, how, where = dice.choice((2, 3)), dice.choice(("ends", "ends", "ends", "stops")), dice.choice(CALLS)
     victim = dice.randrange(size)
@@ -80,7 +79,7 @@ def one_round(dice):
                     if number != rank:
                         listener.close()
                 try:
-                    rank_of(rank, size, listeners, addresses, folder, lost if rank == victim else None)
+                    rank_of(rank, size, hang_s, listeners, addresses, folder, lost if rank == victim else None)
                 except (PeerDiedError, PeerSilentError) as error:
                     os.write(theirs, f"{time.monotonic()} {error}".encode())
                 except BaseException:
@@ -91,7 +90,7 @@ def one_round(dice):
             listener.close()
         os.waitpid(pids[victim], os.WUNTRACED)
         since, problems = time.monotonic(), []
-        deadline = since + NAMED_S + 3 * HANG_S
+        deadline = since + 2 * NAMED_S + hang_s
         ended = set() if how == "stops" else {victim}
         while time.monotonic() < deadline and len(ended | {victim}) < size:
             ended |= {rank for rank in set(range(size)) - ended - {victim} if os.waitpid(pids[rank], os.WNOHANG)[0]}
@@ -112,11 +111,11 @@ def one_round(dice):
     return problems, f"of {size}, rank {victim} {how} in round {lost[2]}, in {where}, after {lost[3]} exchanges"
 
 
-def main(rounds, seed):
+def main(rounds, seed, hang_s):
     torch.set_num_threads(1)
     dice, wrong = random.Random(seed), 0
     for number in range(rounds):
-        problems, what = one_round(dice)
+        problems, what = one_round(dice, hang_s)
         wrong += bool(problems)
         if problems:
             print(f"round {number}: {what}: {'; '.join(problems)}", flush=True)
@@ -125,4 +124,4 @@ def main(rounds, seed):
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0) > 0)
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3])) > 0)
