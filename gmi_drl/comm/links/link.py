@@ -1,4 +1,4 @@
-"""What reductions need between ranks that share no memory: vectors sent from rank to rank, with their bytes counted."""
+"""What ranks that share no memory need: vectors sent from rank to rank, with their bytes counted."""
 
 from typing import Protocol
 
@@ -36,4 +36,24 @@ class Link(Protocol):
 
     def exchange(self, vector: Tensor, to: int, into: Tensor, source: int) -> None:
         """Send and receive at once, as a ring needs it: all its members send before any receives."""
+        ...
+
+
+class MovingLink(Protocol):
+    """Transport of vectors of any type between all ranks of a group at once; the rest as of a `Link`.
+
+    Attributes:
+        rank: This process, from 0.
+        size: Processes in the group.
+    """
+
+    rank: int
+    size: int
+
+    def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
+        """Send a vector to each of some ranks, and receive one from each of others."""
+        ...
+
+    def close(self) -> None:
+        """Leave the group."""
         ...

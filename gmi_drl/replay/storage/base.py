@@ -15,6 +15,9 @@ from gmi_drl.replay.rows import Rows
 FEWEST_BLOCKS = 16
 """A small storage has smaller blocks, so that it has as many."""
 
+BLOCK_FOR_EACH = 0
+"""As `fewest_blocks`: each of the longest items has a block of its own."""
+
 
 class Storage:
     """Rows of steps in one memory. Subclasses provide the memory.
@@ -26,7 +29,8 @@ class Storage:
         steps: Least number of steps.
         longest: Steps of the longest item.
         device: Where `gather` puts what it gathers.
-        fewest_blocks: Each stream that writes has one, so a small storage with many streams needs more.
+        fewest_blocks: Each stream that writes has one, so a small storage with many streams needs more; or
+            `BLOCK_FOR_EACH`.
         block_bytes: Of a block, unless there would be few, or 8 of the longest items need more; None for the class's.
 
     Attributes:
@@ -189,5 +193,7 @@ def steps_of_block(
     block_bytes: int = BLOCK_BYTES,
 ) -> int:
     """Steps of a block: so many bytes, or less where there would be few blocks, but 8 of the longest items."""
+    if fewest_blocks == BLOCK_FOR_EACH:
+        return longest
     by_bytes = min(block_bytes // signature.step_bytes, steps // fewest_blocks)
     return max(by_bytes, ITEMS_PER_BLOCK * longest)

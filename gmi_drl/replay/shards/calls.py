@@ -1,0 +1,94 @@
+"""What every call of all ranks begins with: that all make it, and the updates that wait for their owners."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.shards.meeting import Meeting, numbers_of
+from gmi_drl.replay.shards.shard import EVICT, Shard
+
+_UPDATE = 3  # numbers of an update: index, as_of, bits of the priority
+
+
+class Calls:
+    """Begins calls of all ranks.
+
+    Args:
+        meeting: Of the ranks.
+        shard: Of this one.
+
+    Attributes:
+        as_of: The number of the call by which the list was selected that this rank used last.
+        ignored: Updates of this shard's trajectories that were gone.
+    """
+
+    def __init__(self, meeting: Meeting, shard: Shard) -> None:
+        self.meeting, self.shard = meeting, shard
+        self.as_of = self.ignored = 0
+        self._waiting: list[Tensor] = []
+
+    def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Tensor:
+        """Meet, and give updates to their owners.
+
+        Args:
+            words: What this rank does.
+            tell: Numbers for the others; asked again after updates.
+
+        Returns:
+            The numbers of all, int64 `[ranks, numbers]`.
+
+        Raises:
+            UsageError: if another rank does something else. All raise it, in the same words.
+        """
+        waiting, meeting = self._waiting, self.meeting
+        updates = torch.cat([torch.empty(0, _UPDATE, dtype=torch.int64), *waiting])
+        owners = updates[:, 0] // self.shard.trajectories
+        counts = torch.bincount(owners, minlength=meeting.size).tolist()
+        rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
+        del waiting[:]
+        if bool(rows[:, 0].any()):
+            sends = {rank: updates[owners == rank].flatten() for rank in meeting.others}
+            sizes = {rank: _UPDATE * int(theirs[rank]) for rank in meeting.others}
+            came = meeting.exchange("updates", sends, sizes)
+            came[meeting.rank] = updates[owners == meeting.rank].flatten()
+            for _, part in sorted(came.items()):
+                index, as_of, bits = part.view(-1, _UPDATE).unbind(1)
+                self.ignored += self.shard.update(index % self.shard.trajectories, as_of, numbers_of(bits))
+            rows, _ = meeting.agree(words, [0, *tell()])
+        return rows[:, 1:]
+
+    def update(self, indices: Tensor, priorities: float | Tensor) -> None:
+        """Note other priorities, float64 `[n]` or one of all, for the next call; `EVICT` evicts."""
+        self.check(indices)
+        weights = torch.as_tensor(priorities, dtype=torch.float64)
+        if weights.dim() > 1 or weights.numel() not in (1, len(indices)):
+            raise UsageError(f"priorities are {list(weights.shape)}, the indices [{len(indices)}]")
+        if bad := [weight for weight in weights.flatten().tolist() if not (0 <= weight < float("inf"))]:
+            raise UsageError(f"a priority must be a number of 0 or more, not {bad[0]}")
+        self._note(indices, weights)
+
+    def evict(self, indices: Tensor) -> None:
+        """Note trajectories that are to be evicted at the next call."""
+        self.check(indices)
+        self._note(indices, torch.tensor(EVICT, dtype=torch.float64))
+
+    def check(self, indices: Tensor) -> None:
+        """Raise unless these are indices `[n]` of places that there are.
+
+        Raises:
+            UsageError: with the first that is not, and what there is.
+        """
+        if indices.dtype != torch.int64 or indices.dim() != 1:
+            raise UsageError(f"indices are int64 [n], not {indices.dtype} {list(indices.shape)}")
+        size, each = self.meeting.size, self.shard.trajectories
+        is_wrong = (indices < 0) | (indices >= size * each)
+        if bool(is_wrong.any()):
+            place = int(is_wrong.nonzero()[0])
+            text = f"index {int(indices[place])}, at place {place}, is none of {size} shards of {each} trajectories"
+            raise UsageError(f"{text}: 0 to {size * each - 1}")
+
+    def _note(self, indices: Tensor, weights: Tensor) -> None:
+        bits = weights.expand(len(indices)).contiguous().view(torch.int64)
+        self._waiting.append(torch.stack((indices, torch.full_like(indices, self.as_of), bits), 1))

@@ -1,0 +1,166 @@
+"""What decides which items of a shard are selected: their weights by each way that was asked for, and their order."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gmi_drl.replay.items import LENGTH_BITS, STRETCHES, Items, lengths, priorities_of
+from gmi_drl.replay.selectors import Fifo, Lifo, Selector, Uniform
+from gmi_drl.replay.selectors.prioritized import weights_of
+from gmi_drl.replay.selectors.sum_tree import SumTree
+from gmi_drl.replay.shards import ways
+
+_OLDEST = torch.iinfo(torch.int64).max
+
+
+class Choice(NamedTuple):
+    """What is asked of a shard.
+
+    Args:
+        way: How.
+        by_steps: Whether a trajectory weighs as much more as it has steps.
+        distinct: Whether none may be there twice.
+    """
+
+    way: ways.Way
+    by_steps: bool = False
+    distinct: bool = False
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether it takes those of the highest scores; else it draws with replacement."""
+        return self.distinct or not isinstance(self.way, ways.RANDOM)
+
+
+class Chances(Selector):
+    """The sampler of a shard's table. A tree of weights is made when a way needs it first, and kept from then on.
+
+    Args:
+        stamps: Of each block, when its trajectory was committed, int64 `[blocks]`.
+        steps: Of a block.
+
+    Attributes:
+        count: Items that there are.
+        items: Of the table; set by the shard.
+    """
+
+    items: Items
+
+    def __init__(self, stamps: Tensor, steps: int) -> None:
+        self._stamps, self._steps = stamps, steps
+
+    def clear(self) -> None:
+        """All items are gone."""
+        self.priorities = torch.full((self.capacity,), -1.0, dtype=torch.float64)  # of an item: 0 or more
+        self._all, self._ordered = Uniform(), (Fifo(), Lifo())
+        for selector in (self._all, *self._ordered):
+            selector.open(self.capacity)
+        self._trees: dict[tuple[float | None, bool], SumTree] = {}
+        self.count = 0
+
+    def inserted(self, slots: Tensor, priorities: Tensor) -> None:
+        """Give them weights."""
+        self.count += len(slots)
+        for selector in (self._all, *self._ordered):
+            selector.inserted(slots, priorities)
+        self.updated(slots, priorities)
+
+    def updated(self, slots: Tensor, priorities: Tensor) -> None:
+        """Give them other weights."""
+        self.priorities[slots] = priorities
+        for (exponent, by_steps), tree in self._trees.items():
+            tree.set(slots, self._weights(exponent, by_steps, slots))
+
+    def deleted(self, slots: Tensor) -> None:
+        """Give them none."""
+        self.count -= len(slots)
+        self.priorities[slots] = -1.0
+        for selector in (self._all, *self._ordered):
+            selector.deleted(slots)
+        for tree in self._trees.values():
+            tree.set(slots, torch.zeros(len(slots), dtype=torch.float64))
+
+    def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Each with the same probability: shards select by `draw` and `best`."""
+        return self._all.select(count, generator)
+
+    def total(self, choice: Choice) -> float:
+        """The weight of all items together."""
+        if choice.way == ways.Uniform() and not choice.by_steps:
+            return float(self.count)
+        return float(self._tree(choice).total)
+
+    def eligible(self, choice: Choice) -> int:
+        """How many distinct items a choice may take, where weights are not all 0."""
+        if isinstance(choice.way, ways.Weighted):
+            return int((self.priorities > 0).sum())
+        return self.count
+
+    def draw(self, choice: Choice, count: int, generator: torch.Generator) -> Tensor:
+        """Slots `[count]`, drawn with replacement; none if there is no item with a weight."""
+        if not count or not self.total(choice):
+            return torch.empty(0, dtype=torch.int64)
+        if choice.way == ways.Uniform() and not choice.by_steps:
+            return self._all.select(count, generator)[0]
+        return self._tree(choice).draw(count, generator)
+
+    def best(self, choice: Choice, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """The slots of the highest scores, `count` at most, and these scores, int64, the highest first.
+
+        Scores of all shards can be compared. Distinct draws take those of the highest w / -ln(u) with u from 0 to 1,
+        which is what draws without replacement, one after the other, would give (Efraimidis and Spirakis 2006).
+        """
+        if isinstance(choice.way, ways.Fifo | ways.Lifo):
+            is_lifo = isinstance(choice.way, ways.Lifo)
+            slots = self._ordered[is_lifo].select_distinct(min(count, self.count), generator)[0]
+            stamps = self._stamps[self.blocks_of(slots)]
+            return slots, stamps if is_lifo else _OLDEST - stamps
+        scores = self.priorities
+        if choice.distinct and isinstance(choice.way, ways.RANDOM):
+            exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
+            there = (self.priorities >= 0).nonzero().flatten()
+            uniform = torch.rand(len(there), dtype=torch.float64, generator=generator).clamp_(min=1e-300)
+            weights = self._weights(exponent, choice.by_steps, there)
+            found, places = torch.where(weights > 0, -weights / uniform.log(), -1.0).topk(min(count, len(there)))
+            slots = there[places]
+        else:
+            found, slots = scores.topk(min(count, self.count))
+        is_taken = found >= 0
+        return slots[is_taken], found[is_taken].view(torch.int64)  # the bits of numbers from 0 on are in their order
+
+    def blocks_of(self, slots: Tensor) -> Tensor:
+        """The blocks of items."""
+        first = self.items.records[slots, STRETCHES] >> LENGTH_BITS
+        return first.div_(self._steps, rounding_mode="floor")
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """The order of the list from which uniform draws are made, and that of insertion. Items have the rest."""
+        return {"all": self._all.state_dict()["slots"], "order": self._ordered[0].state_dict()["slots"]}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over both; the items must be there."""
+        self.clear()
+        self._all.load_state_dict({"slots": state["all"]})
+        for selector in self._ordered:
+            selector.load_state_dict({"slots": state["order"]})
+        self.count = len(state["all"])
+        self.priorities[state["all"]] = priorities_of(self.items.read(state["all"]))
+
+    def _tree(self, choice: Choice) -> SumTree:
+        exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
+        key = exponent, choice.by_steps
+        if key not in self._trees:
+            self._trees[key] = tree = SumTree(self.capacity)
+            there = (self.priorities >= 0).nonzero().flatten()
+            if len(there):
+                tree.set(there, self._weights(exponent, choice.by_steps, there))
+        return self._trees[key]
+
+    def _weights(self, exponent: float | None, by_steps: bool, slots: Tensor) -> Tensor:
+        if exponent is None:
+            weights = torch.ones(len(slots), dtype=torch.float64)
+        else:
+            weights = weights_of(self.priorities[slots], exponent)
+        return weights * lengths(self.items.records[slots, STRETCHES]) if by_steps else weights

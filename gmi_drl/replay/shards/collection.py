@@ -1,0 +1,227 @@
+"""Collection (GEAR 3.4): gather what is local, move what is remote all at once, scatter it into place."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.shards.calls import Calls
+
+_GONE, _PAST_THE_END = 1, 2
+Window = tuple[Tensor, int]
+
+
+class Trajectories(dict[str, Tensor]):
+    """Fields `[n, T, *shape]` by name, views of `rows`."""
+
+    def __init__(self, rows: Rows) -> None:
+        super().__init__(rows.fields)
+        self.rows = rows
+
+
+class Request(NamedTuple):
+    """What all ranks collect.
+
+    Args:
+        indices: int64 `[n]`.
+        columns: Of the storage.
+        window: First steps `[n]`, and the number of steps; None for whole trajectories.
+        is_split: Whether each head gets a part of its own.
+    """
+
+    indices: Tensor
+    columns: tuple[str, ...]
+    window: Window | None
+    is_split: bool
+
+
+class Collection:
+    """Collects for one rank.
+
+    Args:
+        calls: Of the ranks.
+        heads: The ranks that need data.
+    """
+
+    def __init__(self, calls: Calls, heads: Sequence[int]) -> None:
+        self._calls, self._heads = calls, tuple(heads)
+        self._memory: dict[str, Tensor] = {}
+
+    def check(self, words: str, request: Request) -> None:
+        """Begin the call; see that all that is asked for is there.
+
+        Raises:
+            UsageError: if not, with the first place that is wrong, in the same words on all ranks.
+        """
+        calls = self._calls
+        rows = calls.begin(words, lambda: self._first_wrong(request))
+        calls.check(request.indices)
+        if request.is_split and len(request.indices) % len(self._heads):
+            raise UsageError(f"{len(request.indices)} trajectories cannot be split over {len(self._heads)} heads")
+        _check_window(request, calls.shard.steps)
+        for rank, (kind, place, length) in enumerate(rows[:, :3].tolist()):
+            if not kind:
+                continue
+            index = int(request.indices[place])
+            if kind == _GONE:
+                where = f"at place {place}: rank {rank} has {length} of {calls.shard.trajectories}"
+                raise UsageError(f"there is no trajectory {index}, {where}; it was evicted, or never committed")
+            first = int(request.window[0][place]) if request.window else 0
+            raise UsageError(
+                f"a window from step {first} on of trajectory {index}, at place {place}: it has {length} steps"
+            )
+
+    def collect(self, request: Request, out: Trajectories | None) -> tuple[Trajectories, Tensor]:
+        """Gather, move and scatter. On ranks that are no heads nothing comes out."""
+        meeting, shard = self._calls.meeting, self._calls.shard
+        rank, owners = meeting.rank, request.indices // shard.trajectories
+        steps = request.window[1] if request.window else shard.steps
+        words = steps * sum(self._widths(request))
+        parts = {head: self._part(request, head) for head in self._heads}
+        sends, into = dict[int, Tensor](), dict[int, Tensor]()
+        for head in self._heads:
+            places = parts[head][owners[parts[head]] == rank]
+            if head != rank and len(places):
+                is_packed = not request.is_split and bool(sends)  # all heads get the same
+                sends[head] = next(iter(sends.values())) if is_packed else self._pack(request, places, head)
+        own = parts.get(rank, request.indices[:0])
+        for other in meeting.others:
+            count = int((owners[own] == other).sum())
+            if count:
+                into[other] = self._room(f"from {other}", _even(count) + count * words)
+        target = self._target(request, len(own), steps, out)
+        lengths = torch.zeros(len(own), dtype=torch.int64)
+        self._gather_own(request, own, owners[own] == rank, target, lengths)
+        meeting.move("trajectories", sends, into)
+        for other, buffer in into.items():
+            self._scatter(request, (owners[own] == other).nonzero().flatten(), buffer, target, lengths)
+        return Trajectories(target), lengths
+
+    def _first_wrong(self, request: Request) -> tuple[int, int, int]:
+        """The first place of the list that this shard owns and cannot serve: kind, place and what there is."""
+        shard, indices = self._calls.shard, request.indices
+        if indices.dtype != torch.int64 or indices.dim() != 1:
+            return 0, 0, 0
+        places = (
+            (indices.div(shard.trajectories, rounding_mode="floor") == self._calls.meeting.rank).nonzero().flatten()
+        )
+        lengths = shard.lengths[indices[places] % shard.trajectories]
+        gone = (lengths == 0).nonzero().flatten()
+        if len(gone):
+            return _GONE, int(places[gone[0]]), int((shard.lengths > 0).sum())
+        if request.window and len(request.window[0]) == len(indices):
+            late = (request.window[0][places] >= lengths).nonzero().flatten()
+            if len(late):
+                return _PAST_THE_END, int(places[late[0]]), int(lengths[late[0]])
+        return 0, 0, 0
+
+    def _part(self, request: Request, head: int) -> Tensor:
+        """Places of the list that a head collects."""
+        count = len(request.indices)
+        if not request.is_split:
+            return torch.arange(count)
+        each, number = count // len(self._heads), self._heads.index(head)
+        return torch.arange(number * each, (number + 1) * each)
+
+    def _pack(self, request: Request, places: Tensor, head: int) -> Tensor:
+        """Lengths and rows for a head in contiguous memory: int64, first the lengths, then column after column."""
+        shard, count = self._calls.shard, len(places)
+        steps = request.window[1] if request.window else shard.steps
+        end = _even(count)
+        buffer = self._room(f"to {head}", end + count * steps * sum(self._widths(request)))
+        buffer[:count] = self._lengths(request, places)
+        for column, width in zip(request.columns, self._widths(request), strict=True):
+            size = count * steps * width
+            self._gather(request, column, places, buffer[end : end + size].view(count, steps, width))
+            end += size
+        return buffer
+
+    def _gather_own(self, request: Request, own: Tensor, is_here: Tensor, target: Rows, lengths: Tensor) -> None:
+        """Put what this rank owns itself into its places."""
+        here = is_here.nonzero().flatten()
+        if not len(here):
+            return
+        lengths[here] = self._lengths(request, own[here])
+        for column in request.columns:
+            rows = target.words[column]
+            if len(here) == len(own):
+                self._gather(request, column, own, rows)
+                continue
+            part = self._room("own", len(here) * rows[0].numel()).view(len(here), *rows.shape[1:])
+            self._gather(request, column, own[here], part)
+            rows.index_copy_(0, here.to(rows.device), part.to(rows.device))
+
+    def _gather(self, request: Request, column: str, places: Tensor, out: Tensor) -> None:
+        """Copy the rows of these places of the list, all of this shard, to `[m, T, words]`."""
+        shard = self._calls.shard
+        rows = shard.storage.rows.words[column]
+        local = request.indices[places] % shard.trajectories
+        if request.window is None and out.device == rows.device:
+            torch.index_select(rows.view(shard.trajectories, -1), 0, local, out=out.view(len(out), -1))
+            return
+        first, steps = local * shard.steps, out.shape[1]
+        length: int | Tensor = steps
+        if request.window is not None:
+            length = (shard.steps - request.window[0][places]).clamp_(max=steps)  # not into the next trajectory
+            first = first + request.window[0][places]
+        into = Rows(shard.storage.signature, {column: out})
+        shard.storage.gather(first, length, longest=steps, columns=(column,), out=into)
+
+    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows, lengths: Tensor) -> None:
+        """Put what came from one rank into its places."""
+        count = len(here)
+        lengths[here], end = buffer[:count], _even(count)
+        for column in request.columns:
+            rows = target.words[column]
+            size = count * rows[0].numel()
+            part = buffer[end : end + size].view(count, *rows.shape[1:])
+            rows.index_copy_(0, here.to(rows.device), part.to(rows.device, non_blocking=True))
+            end += size
+
+    def _lengths(self, request: Request, places: Tensor) -> Tensor:
+        """Steps of what is collected of these places, all of this shard."""
+        lengths: Tensor = self._calls.shard.lengths[request.indices[places] % self._calls.shard.trajectories]
+        if request.window is None:
+            return lengths
+        starts, steps = request.window
+        return (lengths - starts[places]).clamp_(max=steps)
+
+    def _widths(self, request: Request) -> list[int]:
+        """Words of a step, by column."""
+        return [self._calls.shard.storage.signature.row_bytes(column) // 8 for column in request.columns]
+
+    def _target(self, request: Request, count: int, steps: int, out: Trajectories | None) -> Rows:
+        storage = self._calls.shard.storage
+        if (
+            out is not None
+            and out.rows.fits((count, steps), request.columns)
+            and len(out.rows.words) == len(request.columns)
+        ):
+            return out.rows
+        return Rows.empty(storage.signature, (count, steps), device=storage.device, columns=request.columns)
+
+    def _room(self, name: str, numel: int) -> Tensor:
+        """Memory that is kept for the next call: to touch new pages takes longer than to copy them."""
+        there = self._memory.get(name)
+        if there is None or len(there) < numel:
+            self._memory[name] = there = torch.empty(numel, dtype=torch.int64)
+        return there[:numel]
+
+
+def _even(count: int) -> int:
+    """Rows begin at an even word, as numbers of 16 bytes need it."""
+    return count + count % 2
+
+
+def _check_window(request: Request, steps: int) -> None:
+    if request.window is None:
+        return
+    starts, length = request.window
+    if starts.dtype != torch.int64 or starts.shape != request.indices.shape or not 1 <= length <= steps:
+        text = f"a window has starts int64 [{len(request.indices)}] and a length of 1 to {steps}"
+        raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
+    if len(starts) and int(starts.min()) < 0:
+        raise UsageError(f"a window begins at step 0 at least, not {int(starts.min())}")

@@ -1,0 +1,105 @@
+"""Where all ranks meet: each call begins with one exchange that shows whether all make the same."""
+
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import torch
+from torch import Tensor
+
+from gmi_drl.comm.links.link import MovingLink
+from gmi_drl.errors import UsageError
+
+FACTS = 6
+"""Numbers that a rank tells all others at the beginning of a call."""
+
+_WORDS = 1024
+_HEAD = 2  # the digest of the call, and a number for this peer alone
+
+
+class Meeting:
+    """Exchanges between all ranks, with their bytes counted by kind.
+
+    Args:
+        link: Of these exchanges alone.
+
+    Attributes:
+        bytes: That this rank has sent, by kind.
+        calls: That all ranks have made so far.
+    """
+
+    def __init__(self, link: MovingLink) -> None:
+        self.rank, self.size = link.rank, link.size
+        self.others = [rank for rank in range(link.size) if rank != link.rank]
+        self.bytes: Counter[str] = Counter()
+        self.calls = 0
+        self._link = link
+
+    def agree(self, words: str, facts: Sequence[int], told: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+        """Begin a call.
+
+        Args:
+            words: What this rank does, all of it: "selects 32 by Uniform()".
+            facts: Numbers for all ranks, `FACTS` at most.
+            told: A number for each rank alone.
+
+        Returns:
+            The facts of all, int64 `[ranks, FACTS]`, and the numbers that were told to this rank, `[ranks]`.
+
+        Raises:
+            UsageError: if another rank does something else. All raise it, in the same words.
+        """
+        digest = int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), "little", signed=True)
+        own = torch.tensor([digest, 0, *facts] + [0] * (FACTS - len(facts)), dtype=torch.int64)
+        sends = {rank: own.clone() for rank in self.others}
+        for rank, vector in sends.items():
+            vector[1] = told[rank] if told else 0
+        came = self.exchange("agreement", sends, dict.fromkeys(self.others, _HEAD + FACTS))
+        own[1] = told[self.rank] if told else 0
+        table = torch.stack([came.get(rank, own) for rank in range(self.size)])
+        self.calls += 1
+        if bool((table[:, 0] != table[0, 0]).any()):
+            self._refuse(words, table[:, 0])
+        return table[:, _HEAD:], table[:, 1]
+
+    def gather(self, kind: str, own: Tensor, sizes: Sequence[int]) -> list[Tensor]:
+        """The vectors of all ranks, which have these sizes and the type of this rank's."""
+        came = self.exchange(
+            kind, dict.fromkeys(self.others, own), {rank: sizes[rank] for rank in self.others}, own.dtype
+        )
+        return [came.get(rank, own) for rank in range(self.size)]
+
+    def exchange(
+        self, kind: str, sends: dict[int, Tensor], sizes: dict[int, int], dtype: torch.dtype = torch.int64
+    ) -> dict[int, Tensor]:
+        """Send a vector to each of some ranks, receive one of these sizes from each of others. Returns what came."""
+        into = {rank: torch.empty(size, dtype=dtype) for rank, size in sizes.items()}
+        self.move(kind, sends, into)
+        return into
+
+    def move(self, kind: str, sends: dict[int, Tensor], into: dict[int, Tensor]) -> None:
+        """As `exchange`, into memory that is there."""
+        self.bytes[kind] += sum(vector.numel() * vector.element_size() for vector in sends.values())
+        self._link.move(sends, into)
+
+    def _refuse(self, words: str, digests: Tensor) -> None:
+        """Raise the error of ranks that make different calls: the first rank, and the first that differs."""
+        text = words.encode()[:_WORDS]
+        own = torch.frombuffer(bytearray(text.ljust(_WORDS)), dtype=torch.uint8)
+        texts = self.gather("agreement", own, [_WORDS] * self.size)
+        other = int((digests != digests[0]).nonzero()[0])
+        first, second = (
+            f"rank {rank} {bytes(texts[rank].numpy()).decode(errors='replace').rstrip()}" for rank in (0, other)
+        )
+        raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
+
+
+def bits_of(number: float) -> int:
+    """The bits of a number, as an integer that can be exchanged."""
+    return int(struct.unpack("<q", struct.pack("<d", number))[0])
+
+
+def numbers_of(bits: Tensor) -> Tensor:
+    """The numbers `[n]` with these bits, float64."""
+    return bits.contiguous().view(torch.float64)

@@ -1,0 +1,213 @@
+"""The shard of one rank: a table whose items are trajectories, each in a block of its own (GEAR 3.2).
+
+The number of the block is the trajectory's index in the shard. The blocks allocate indices, the table's records are
+the status of the trajectories, the storage's columns their data.
+"""
+
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths
+from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError
+from gmi_drl.replay.selectors import Selector
+from gmi_drl.replay.shards.chances import Chances
+from gmi_drl.replay.storage import make_storage
+from gmi_drl.replay.storage.base import BLOCK_FOR_EACH
+from gmi_drl.replay.table import Table
+
+PLACEMENTS = ("cpu", "shared", "pinned", "file")
+EVICT = -1.0
+"""As a priority in an update: delete the trajectory."""
+
+_STAMP_BITS = 32
+_LOOK_S = 0.02
+
+
+class Shard:
+    """Trajectories of one rank. All methods may be called by several threads.
+
+    Args:
+        name: For messages.
+        signature: Of a step.
+        trajectories: Room for so many.
+        steps: Of the longest trajectory.
+        placement: A name of `PLACEMENTS`.
+        remover: Selects what is evicted.
+        path: Of the file, with the placement `file`.
+        device: Where collected rows go.
+        seed: Of what the remover draws.
+
+    Attributes:
+        lengths: Steps of each trajectory that can be read, int64 `[trajectories]`; 0 of others.
+        keys: Of the items in the table, int64 `[trajectories]`; 0 of what is not selectable.
+        stamps: When each was committed, int64 `[trajectories]`: the meeting, then the order in this shard.
+        meeting: The number of calls that all ranks have made so far: what is committed from now on is newer.
+        committed: Trajectories so far.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        signature: Signature,
+        trajectories: int,
+        steps: int,
+        placement: str,
+        remover: Selector,
+        path: Path | None,
+        device: torch.device | str,
+        seed: int,
+    ) -> None:
+        if trajectories < 1 or steps < 1:
+            raise UsageError(f"a shard has room for 1 trajectory of 1 step at least, not {trajectories} of {steps}")
+        if placement not in PLACEMENTS:
+            raise UsageError(f"shards lie in {', '.join(PLACEMENTS)}, not {placement!r}")
+        if not isinstance(remover, Selector):
+            raise UsageError(f"a remover is a selector of gmi_drl.replay.selectors, not {remover!r}")
+        self.trajectories, self.steps = trajectories, steps
+        self.storage = make_storage(
+            signature,
+            trajectories * steps,
+            placement=placement,
+            longest=steps,
+            device=device,
+            path=path,
+            fewest_blocks=BLOCK_FOR_EACH,
+        )
+        self.stamps, self.keys, self.lengths, self._holds = torch.zeros(4, trajectories, dtype=torch.int64)
+        self.chances = Chances(self.stamps, steps)
+        self.table = Table(
+            name,
+            signature,
+            sampler=self.chances,
+            remover=remover,
+            max_size=trajectories,
+            limiter=MinSize(1),
+            storage=self.storage,
+            seed=seed,
+        )
+        self.chances.items = self.table.contents.items
+        self.storage.blocks.tables.clear()  # this shard evicts by itself: strictly by its remover
+        self.meeting = self.committed = 0
+
+    @property
+    def lock(self) -> AbstractContextManager[bool]:
+        """Guards everything but rows."""
+        return self.table.lock
+
+    def lease(self, count: int, timeout_s: float) -> list[int]:
+        """Take indices to write to. Evicts what nobody holds, if there are too few, else waits.
+
+        Raises:
+            UsageError: if there are not as many at all.
+            ReplayTimeoutError: if they do not become free in time.
+        """
+        if not 1 <= count <= self.trajectories:
+            raise UsageError(f"1 to {self.trajectories} trajectories can be allocated at once, not {count}")
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._make_room(count)
+            try:
+                return self.storage.blocks.lease(count, 0, min(_LOOK_S, max(0.0, deadline - time.monotonic())))
+            except ReplayTimeoutError:
+                if time.monotonic() >= deadline:
+                    with self.lock:
+                        held, there = int((self._holds > 0).sum()), self.table.size
+                    text = f"{self.table.name}: no room for {count} trajectories after {timeout_s:g} s: of"
+                    text += f" {self.trajectories} {there} are there, {held} of all wait to be collected"
+                    raise ReplayTimeoutError(f"{text}: collect or drop lists, commit or abandon buffers") from None
+
+    def end_lease(self, blocks: list[int]) -> None:
+        """Nobody writes to these any more; those that were not committed are free."""
+        self.storage.blocks.end_lease(blocks)
+
+    def commit(
+        self, blocks: list[int], steps: Tensor, priorities: Tensor, version: int, stamps: Tensor | None = None
+    ) -> None:
+        """Make leased trajectories selectable, the first one as the oldest. Steps past their ends become zeros."""
+        at = torch.tensor(blocks, dtype=torch.int64)
+        for block, length in zip(blocks, steps.tolist(), strict=True):
+            if length < self.steps:
+                for rows in self.storage.rows.words.values():
+                    rows[block * self.steps + length : (block + 1) * self.steps] = 0
+        with self.lock:
+            if stamps is None:
+                order = torch.arange(self.committed, self.committed + len(blocks))
+                stamps = stamp_of(self.meeting, order)
+                self.committed += len(blocks)
+            self.stamps[at] = stamps
+            self.keys[at] = self.table.insert(at * self.steps, steps, priorities, version=version)
+            self.lengths[at] = steps
+        self.end_lease(blocks)
+
+    def update(self, indices: Tensor, as_of: Tensor, priorities: Tensor) -> int:
+        """Give trajectories other priorities, or evict them (`EVICT`).
+
+        Args:
+            indices: Of trajectories, int64 `[n]`.
+            as_of: The meetings before which they were committed, int64 `[n]`: newer ones are others.
+            priorities: `[n]`.
+
+        Returns:
+            How many are gone.
+        """
+        with self.lock:
+            is_there = (self.keys[indices] > 0) & (self.stamps[indices] >> _STAMP_BITS < as_of)
+            is_kept = is_there & (priorities >= 0)
+            self.table.update(self.keys[indices[is_kept]], priorities[is_kept])
+            self._delete(torch.unique(indices[is_there & (priorities < 0)]))
+        return int((~is_there).sum())
+
+    def hold(self, indices: Tensor) -> None:
+        """Keep these from being written over until `release`."""
+        np.add.at(self._holds.numpy(), indices.numpy(), 1)
+        self.storage.blocks.hold(indices)
+
+    def release(self, indices: Tensor) -> None:
+        """End a `hold` of the same."""
+        with self.lock:
+            np.subtract.at(self._holds.numpy(), indices.numpy(), 1)
+            self.lengths[indices[(self._holds[indices] == 0) & (self.keys[indices] == 0)]] = 0
+        self.storage.blocks.release(indices)
+
+    def take_over(self, stamps: Tensor, committed: int) -> None:
+        """The table was restored: take over what is not in it."""
+        with self.lock:
+            records = self.table.contents.items.records
+            records = records[records[:, KEY] > 0]
+            at = first_steps(records[:, STRETCHES]) // self.steps
+            self.stamps.copy_(stamps)
+            self.keys[at], self.lengths[at] = records[:, KEY], lengths(records[:, STRETCHES])
+            self.committed = committed
+
+    def _make_room(self, count: int) -> None:
+        """Evict until `count` indices are free, in the order of the remover, what nobody holds."""
+        with self.lock:
+            missing = count - self.storage.blocks.free
+            size = self.table.size
+            if missing <= 0 or not size:
+                return
+            held = int(((self._holds > 0) & (self.keys > 0)).sum())
+            contents = self.table.contents
+            slots, _ = contents.remover.select_distinct(min(size, missing + held), contents.generator)
+            blocks = self.chances.blocks_of(slots)
+            self._delete(blocks[self._holds[blocks] == 0][:missing])
+
+    def _delete(self, indices: Tensor) -> None:
+        if not len(indices):
+            return
+        keys = self.keys[indices]
+        self.keys[indices] = 0
+        self.lengths[indices[self._holds[indices] == 0]] = 0
+        self.table.delete(keys)
+
+
+def stamp_of(meeting: int, order: Tensor) -> Tensor:
+    """When trajectories were committed: after which meeting, and in which order `[n]` since."""
+    return (meeting << _STAMP_BITS) | order

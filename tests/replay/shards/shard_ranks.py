@@ -1,0 +1,63 @@
+"""Ranks of shards as threads of one process, over a link that has no sockets."""
+
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.shards import open_shards
+
+SIGNATURE = Signature([Field("value", (2,), torch.float32, "a"), Field("tag", (), torch.int64, "b")])
+DEADLINE_S = 60.0
+
+
+class FakeLink:
+    """A `MovingLink` between threads."""
+
+    def __init__(self, rank, size, queues):
+        self.rank, self.size, self._queues = rank, size, queues
+
+    def move(self, sends, receives):
+        for to, vector in sends.items():
+            if vector.numel():
+                self._queues[self.rank, to].put(vector.clone())
+        for source, into in receives.items():
+            if into.numel():
+                came = self._queues[source, self.rank].get(timeout=DEADLINE_S)
+                assert came.dtype == into.dtype
+                into.copy_(came)
+
+    def close(self):
+        pass
+
+
+def fake_links(size):
+    queues = {(source, to): queue.Queue() for source in range(size) for to in range(size)}
+    return [FakeLink(rank, size, queues) for rank in range(size)]
+
+
+def on_ranks(size, job, **options):
+    """What `job(shards)` gives on each rank."""
+    links, barrier = fake_links(size), threading.Barrier(size)
+    settings = {"signature": SIGNATURE, "trajectories": 8, "steps": 4, "placement": "cpu"} | options
+    signature = settings.pop("signature")
+
+    def live(link):
+        shards = open_shards(link, signature, **settings)
+        shards.barrier = lambda: barrier.wait(DEADLINE_S)
+        try:
+            return job(shards)
+        except BaseException:
+            barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(size) as pool:
+        return [future.result(2 * DEADLINE_S) for future in [pool.submit(live, link) for link in links]]
+
+
+def trajectories(tags, steps=4):
+    """Trajectories `[n, steps]` whose every number tells the tag and the step."""
+    tag = torch.as_tensor(tags, dtype=torch.int64)[:, None] * 100 + torch.arange(steps)
+    return {"value": torch.stack((tag, -tag), 2).float(), "tag": tag}

@@ -1,0 +1,187 @@
+"""What shards refuse: on all ranks, in the same words, before data moves."""
+
+import pytest
+import torch
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.shards import AloneLink, TopK, Uniform, Weighted, open_shards
+from tests.replay.shards.shard_ranks import SIGNATURE, fake_links, on_ranks, trajectories
+
+
+def refused_by_all(call, size=2, **options):
+    """What `call(shards)` is refused with, the same on all ranks; they go on afterwards."""
+
+    def job(shards):
+        shards.insert(trajectories([1, 2]))
+        before = dict(shards.bytes)
+        with pytest.raises(UsageError) as caught:
+            call(shards)
+        moved = {kind for kind in shards.bytes if shards.bytes[kind] != before.get(kind)}
+        assert moved <= {"agreement"}
+        assert len(shards.select(3)) == 3
+        return str(caught.value)
+
+    (said,) = set(on_ranks(size, job, **options))
+    return said
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda shards: shards.select(2 + shards.rank), "rank 0 selects 2 by Uniform(), rank 1 selects 3 by Uniform()"),
+        (
+            lambda shards: shards.select(2, [Uniform(), Weighted(0.5)][shards.rank]),
+            "rank 0 selects 2 by Uniform(), rank 1 selects 2 by Weighted(exponent=0.5)",
+        ),
+        (lambda shards: shards.select(2, distinct=shards.rank == 1), "rank 1 selects 2 by Uniform(), distinct"),
+        (lambda shards: shards.select(2, central=shards.rank == 1), "rank 1 selects 2 by Uniform(), central"),
+        (
+            lambda shards: shards.collect(torch.tensor([0]), "ab"[shards.rank]),
+            "of columns a, rank 1 collects 1 trajectories (0; sum 0, 6522df69) of columns b",
+        ),
+        (lambda shards: shards.collect(torch.tensor([shards.rank])), "rank 1 collects 1 trajectories (1; sum 1,"),
+        (lambda shards: shards.collect(torch.tensor([0]), split=shards.rank == 1), "split over heads"),
+        (
+            lambda shards: shards.sync() if shards.rank else shards.collect(torch.tensor([0])),
+            "rank 1 synchronises: all ranks must make the same calls in the same order",
+        ),
+    ],
+    ids=["count", "way", "distinct", "central", "columns", "indices", "split", "another call"],
+)
+def test_ranks_that_ask_for_different_things(call, says):
+    assert says in refused_by_all(call)
+
+
+def test_of_three_ranks_the_first_that_differs_is_named():
+    said = refused_by_all(lambda shards: shards.select(2 + shards.rank // 2), size=3)
+    assert said.startswith("rank 0 selects 2 by Uniform(), rank 2 selects 3")
+
+
+def test_one_call_more_is_refused_on_all():
+    def job(shards):
+        shards.insert(trajectories([1]))
+        if shards.rank == 1:
+            with pytest.raises(UsageError) as caught:
+                shards.sync()
+        else:
+            with pytest.raises(UsageError) as caught:
+                shards.select(1)
+        return str(caught.value), shards.select(1).tolist()
+
+    (one,) = {said for said, _ in on_ranks(2, job)}
+    assert one.startswith("rank 0 selects 1 by Uniform(), rank 1 synchronises")
+
+
+@pytest.mark.parametrize(
+    ("call", "says"),
+    [
+        (lambda shards: shards.select(0), "1 trajectory at least is selected, not 0"),
+        (lambda shards: shards.select(-3, TopK()), "1 trajectory at least is selected, not -3"),
+        (lambda shards: shards.select(0, central=True), "1 trajectory at least is selected, not 0"),
+        (lambda shards: shards.select(2, TopK(), central=True), "central selection is by Uniform() or Weighted()"),
+        (lambda shards: shards.select(5, distinct=True), "5 distinct trajectories are wanted, but only 4 can"),
+        (lambda shards: shards.select(5, TopK()), "5 distinct trajectories are wanted, but only 4 can be selected"),
+        (lambda shards: shards.select(2, TopK(), by_steps=True), "by_steps goes with Uniform() and Weighted()"),
+        (lambda shards: shards.select(2, "uniform"), "selected by Uniform, Weighted, TopK, Fifo, Lifo, not 'uniform'"),
+        (
+            lambda shards: shards.collect(torch.tensor([0, 16])),
+            "index 16, at place 1, is none of 2 shards of 8 trajectories: 0 to 15",
+        ),
+        (lambda shards: shards.collect(torch.tensor([-1])), "index -1, at place 0, is none of 2 shards"),
+        (lambda shards: shards.collect(torch.tensor([0.0])), "indices are int64 [n], not torch.float32 [1]"),
+        (
+            lambda shards: shards.collect(torch.tensor([0, 10])),
+            "there is no trajectory 10, at place 1: rank 1 has 2 of 8; it was evicted, or never committed",
+        ),
+        (lambda shards: shards.collect(torch.tensor([0]), ["c"]), "there is no column 'c' (columns: a, b)"),
+        (lambda shards: shards.collect(torch.tensor([0]), split=True), "1 trajectories cannot be split over 2 heads"),
+        (
+            lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([0]), 5)),
+            "a window has starts int64 [1] and a length of 1 to 4",
+        ),
+        (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([-1]), 1)), "begins at step 0"),
+        (
+            lambda shards: shards.collect(torch.tensor([0, 9]), window=(torch.tensor([0, 4]), 1)),
+            "a window from step 4 on of trajectory 9, at place 1: it has 4 steps",
+        ),
+        (lambda shards: shards.update(torch.tensor([99]), 1.0), "index 99, at place 0, is none of 2 shards"),
+        (lambda shards: shards.update(torch.tensor([0]), -1.0), "a priority must be a number of 0 or more, not -1.0"),
+        (lambda shards: shards.update(torch.tensor([0]), float("nan")), "a priority must be a number of 0 or more"),
+        (lambda shards: shards.update(torch.tensor([0, 1]), torch.ones(3)), "priorities are [3], the indices [2]"),
+        (lambda shards: shards.allocate(9), "1 to 8 trajectories can be allocated at once, not 9"),
+        (lambda shards: shards.insert(trajectories([1], steps=5)), "trajectories are [n, T, ...] with 1 to 4 steps"),
+        (lambda shards: shards.insert(trajectories([1]), lengths=0), "a trajectory has 1 to 4 steps, not 0"),
+        (lambda shards: shards.insert(trajectories([1], steps=2), lengths=3), "3 is more than the 2 steps"),
+        (lambda shards: shards.insert(trajectories([1]), priorities=-1), "a priority must be a number of 0 or more"),
+        (lambda shards: shards.insert(trajectories([1]), torch.ones(2)), "as many lengths and priorities"),
+        (lambda shards: shards.insert({"tag": torch.zeros(1, 4)}), "value is missing"),
+        (lambda shards: shards.allocate(1).write(4, {}), "step 4: trajectories have the steps 0 to 3"),
+        (lambda shards: shards.allocate(1).write(0, {"x": torch.zeros(1)}), "x [1] is unknown (fields: value, tag)"),
+        (lambda shards: shards.allocate(1).write(0, {"tag": torch.zeros(2)}), "tag [2] is not [1, *[]]"),
+        (lambda shards: shards.prefetch(0, 1), "1 batch at least is prefetched, not 0"),
+    ],
+)
+def test_bad_requests(call, says):
+    assert says in refused_by_all(call)
+
+
+def test_what_was_refused_has_not_taken_room():
+    def job(shards):
+        for _ in range(20):
+            with pytest.raises(UsageError):
+                shards.insert(trajectories([1]), lengths=7)
+        shards.insert(trajectories(range(8)))
+        return len(shards.select(8, distinct=True))
+
+    assert on_ranks(1, job) == [8]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"trajectories": 3}, "rank 1 opens shards of 3 trajectories of 4 steps"),
+        ({"steps": 5}, "of 8 trajectories of 5 steps"),
+        ({"seed": 1}, "seed 1"),
+        ({"heads": [1]}, "heads [1]"),
+        ({"sync_every": 2}, "sync_every 2"),
+        ({"signature": Signature([Field("value", (3,))])}, "fields value float32[3] in step"),
+    ],
+)
+def test_ranks_that_open_other_shards(options, says):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def live(link):
+        given = {"signature": SIGNATURE, "trajectories": 8, "steps": 4, "placement": "cpu"}
+        given |= options if link.rank == 1 else {}
+        with pytest.raises(UsageError) as caught:
+            open_shards(link, given.pop("signature"), **given)
+        return str(caught.value)
+
+    with ThreadPoolExecutor(2) as pool:
+        (said,) = set(pool.map(live, fake_links(2)))
+    assert says in said
+    assert "rank 0 opens shards of 8 trajectories of 4 steps, heads [0, 1], seed 0" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"trajectories": 0}, "a shard has room for 1 trajectory of 1 step at least, not 0 of 4"),
+        ({"placement": "device"}, "shards lie in cpu, shared, pinned, file, not 'device'"),
+        ({"remover": Uniform()}, "a remover is a selector of gmi_drl.replay.selectors, not Uniform()"),
+        ({"heads": []}, "heads are ranks of 0 to 0, none twice, not []"),
+        ({"heads": [0, 0]}, "none twice, not [0, 0]"),
+        ({"heads": [1]}, "heads are ranks of 0 to 0, none twice, not [1]"),
+        ({"sync_every": 0}, "sync_every must be 1 at least, not 0"),
+    ],
+)
+def test_settings(options, says):
+    with pytest.raises(UsageError) as caught:
+        open_shards(AloneLink(), SIGNATURE, **({"trajectories": 8, "steps": 4, "placement": "cpu"} | options))
+    assert says in str(caught.value)
+
+
+def test_exponents():
+    with pytest.raises(UsageError, match="0 or more, not -1"):
+        Weighted(-1)

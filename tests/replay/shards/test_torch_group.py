@@ -1,0 +1,57 @@
+"""Ranks that meet by a store of torch."""
+
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import torch.distributed
+
+from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.replay.shards import link_by_store, open_shards, open_shards_of_torch
+from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
+
+EXAMPLE = Path(__file__).parents[3] / "examples/shards_ddp.py"
+
+
+def test_shards_of_ranks_that_met_by_a_store():
+    store = torch.distributed.HashStore()
+
+    def live(rank):
+        with closing(open_shards(link_by_store(store, rank, 2), SIGNATURE, trajectories=2, steps=4)) as shards:
+            shards.insert(trajectories([rank]))
+            fields, _ = shards.collect(torch.tensor([2, 0]))
+            shards.sync()
+            return fields["tag"][:, 0].tolist()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(live, range(2))) == [[100, 0], [100, 0]]
+    assert store.get("rank 1").startswith(b'["127.0.0.1", ')
+
+
+def test_a_rank_that_does_not_come_is_named():
+    with pytest.raises(PeerSilentError, match=r"rank 1 has not come to the store for 0\.05 s"):
+        link_by_store(torch.distributed.HashStore(), 0, 2, hang_s=0.05)
+
+
+def test_a_store_with_something_else():
+    store = torch.distributed.HashStore()
+    store.set("token", b"\x80\x04pickled")
+    with pytest.raises(UsageError, match="the store has something else at 'token'"):
+        link_by_store(store, 1, 2, hang_s=0.05)
+
+
+def test_without_a_process_group():
+    with pytest.raises(UsageError, match="there is no process group"):
+        open_shards_of_torch(SIGNATURE, trajectories=2, steps=4)
+
+
+def test_the_example_learns_beside_ddp():
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", EXAMPLE]
+    done = subprocess.run([*command, "--updates", "60"], capture_output=True, text=True, timeout=240, check=False)
+    said = re.findall(r"rank (\d): error (\S+), then (\S+); (\S+) epochs", done.stdout)
+    assert sorted(rank for rank, *_ in said) == ["0", "1"], done.stderr
+    assert all(float(last) < 0.3 * float(first) and epochs == "15.0" for _, first, last, epochs in said), done.stdout
