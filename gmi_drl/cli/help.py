@@ -117,6 +117,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "replay": {
         "replay serve tables.yaml --shards 2 --checkpoints kept": "Serve tables of experience by two processes.",
         "replay info localhost:8123": "Show the tables of a server, and who waits for what.",
+        "replay import seen --into hopper.replay": "Import the episodes that `serve --experience seen` wrote.",
     },
     "status": {
         "status": "Show all runs in runs/.",

@@ -7,9 +7,11 @@ from gmi_drl.replay.batch import Batch
 from gmi_drl.replay.checkpoint import restore, save
 from gmi_drl.replay.client.client import Client
 from gmi_drl.replay.client.datasets import ServerDataset
+from gmi_drl.replay.episodes import EpisodeSet
 from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.files.dataset import ExperienceDataset
+from gmi_drl.replay.importing.episodes import import_episodes
 from gmi_drl.replay.limiters import MinSize, Queue, RateLimiter, ReplayTimeoutError, SampleToInsertRatio, Stack
 from gmi_drl.replay.ring import Ring, RingBatch
 from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, MinHeap, Prioritized, Selector, TopK, Uniform
@@ -23,6 +25,7 @@ __all__ = [
     "Batch",
     "Client",
     "Diffusion",
+    "EpisodeSet",
     "ExperienceDataset",
     "Extension",
     "Field",
@@ -50,6 +53,7 @@ __all__ = [
     "TableState",
     "TopK",
     "Uniform",
+    "import_episodes",
     "make_storage",
     "restore",
     "save",

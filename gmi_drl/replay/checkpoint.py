@@ -4,7 +4,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -72,15 +72,8 @@ def save(folder: Path, source: Source, trainer_step: int) -> None:
         draft.mkdir(parents=True)
         with source.snapshot() as state:
             tensors, numbers = flattened({name: part for name, part in state.items() if name != "rows"})
-            save_file(tensors, draft / STATE)
             write_rows(draft / ROWS, state["rows"])
-        digests = {name: _digest_of(draft / name) for name in (STATE, ROWS)}
-        entries = {"schema": SCHEMA, "trainer_step": trainer_step, "facts": source.facts(), "numbers": numbers}
-        entries |= {"sha256": digests}
-        text = json.dumps(entries | {"own_sha256": _digest(entries)}, indent=1)
-        (draft / INDEX).write_text(text + "\n")
-        for name in (STATE, ROWS, INDEX):
-            _sync(draft / name)
+        write_files(draft, source.facts(), tensors, numbers, (ROWS,), trainer_step)
         if folder.exists():  # else the former one is all that there is
             shutil.rmtree(former, ignore_errors=True)
             folder.rename(former)
@@ -102,10 +95,7 @@ def restore(folder: Path, source: Source) -> int:
     """
     former = folder.with_name(f".{folder.name}.former")
     folder = former if not folder.exists() and former.exists() else folder
-    index = load_json(ReplayIndex, folder / INDEX, "checkpoint of replay")
-    entries = index.model_dump(mode="json", by_alias=True, exclude={"own_sha256"})
-    if index.own_sha256 != _digest(entries) or set(index.sha256) != {STATE, ROWS}:
-        raise UsageError(f"{folder / INDEX} was changed since it was written")
+    index = read_index(folder, {STATE, ROWS})
     own, names = source.facts(), sorted({*source.facts(), *index.facts})
     differences = [
         f"{name} was {index.facts.get(name)}, is {own.get(name)}"
@@ -114,18 +104,73 @@ def restore(folder: Path, source: Source) -> int:
     ]
     if differences:
         raise UsageError(f"{folder} is of another source: {'; '.join(differences)}")
-    tensors = {name: _read(folder / name, index.sha256[name]) for name in (STATE, ROWS)}
+    tensors = {name: read_tensors(folder, name, index) for name in (STATE, ROWS)}
     source.load_state_dict(nested(tensors[STATE] | index.numbers) | {"rows": tensors[ROWS]})
     return index.trainer_step
 
 
-def _read(path: Path, sha256: str) -> dict[str, Tensor]:
+def write_files(
+    folder: Path,
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    numbers: Mapping[str, int],
+    others: Collection[str],
+    trainer_step: int = 0,
+) -> None:
+    """Write the state and the index into a folder that has the other files, and wait until all are on the disk.
+
+    Raises:
+        OSError, SafetensorError: if they cannot be written.
+    """
+    save_file(dict(tensors), folder / STATE)
+    digests = {name: _digest_of(folder / name) for name in (STATE, *others)}
+    entries = {"schema": SCHEMA, "trainer_step": trainer_step, "facts": facts, "numbers": numbers}
+    entries |= {"sha256": digests}
+    text = json.dumps(entries | {"own_sha256": _digest(entries)}, indent=1)
+    (folder / INDEX).write_text(text + "\n")
+    for name in (STATE, *others, INDEX):
+        _sync(folder / name)
+
+
+def read_index(folder: Path, files: Collection[str]) -> ReplayIndex:
+    """Read the index of a folder with these files.
+
+    Raises:
+        UsageError: if it is missing, altered, or of other files.
+    """
+    index = load_json(ReplayIndex, folder / INDEX, "checkpoint of replay")
+    entries = index.model_dump(mode="json", by_alias=True, exclude={"own_sha256"})
+    if index.own_sha256 != _digest(entries):
+        raise UsageError(f"{folder / INDEX} was changed since it was written")
+    if index.sha256.keys() != set(files):
+        raise UsageError(f"{folder / INDEX} is of {', '.join(sorted(index.sha256))}, not {', '.join(sorted(files))}")
+    return index
+
+
+def read_tensors(folder: Path, name: str, index: ReplayIndex) -> dict[str, Tensor]:
+    """The tensors of a file.
+
+    Raises:
+        UsageError: if it is missing, or altered.
+    """
+    check_digest(folder, name, index)
     try:
-        if _digest_of(path) != sha256:
-            raise UsageError(f"{path} was changed since it was written")
-        return load_file(path)
+        return load_file(folder / name)
     except (OSError, SafetensorError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+        raise UsageError(f"{folder / name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def check_digest(folder: Path, name: str, index: ReplayIndex) -> None:
+    """Raise unless a file is as it was written.
+
+    Raises:
+        UsageError: if it is missing, or altered.
+    """
+    try:
+        if _digest_of(folder / name) != index.sha256[name]:
+            raise UsageError(f"{folder / name} was changed since it was written")
+    except OSError as error:
+        raise UsageError(f"{folder / name} cannot be read: {error.strerror}") from None
 
 
 def _digest_of(path: Path) -> str:
