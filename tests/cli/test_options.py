@@ -205,6 +205,7 @@ ALWAYS = {
     "compare": {"--format"},
     "report": {"--output", "--film"},
     "serve": {"--steps", "--backend", "--seed", "--stochastic", "--launcher", "--format", "--into"},
+    "replay import": {"--into", "--skip-broken"},
     "replay serve": {"--port", "--host", "--shards", "--checkpoints", "--restore", "--token-file"},
     "replay info": {"--token-file", "--format"},
     "replay checkpoint": {"--step", "--token-file"},
