@@ -1,13 +1,13 @@
 """PPO in one file, in the manner of CleanRL, on a task with choices of envpool, by given settings."""
 
-import json
+import argparse
 from dataclasses import dataclass, field
 from typing import Any
 
 import envpool
 import numpy as np
 import torch
-from settings import Updates, make_parser, mean
+from settings import mean, read_settings, updates_of
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
@@ -69,16 +69,27 @@ class Worlds:
         return torch.from_numpy(reward).float()
 
 
+class Apart(nn.Module):
+    """A network for the policy, and one for the value."""
+
+    def __init__(self, inputs: int, hidden: list[int], choices: int) -> None:
+        super().__init__()
+        self.actor, self.critic = mlp(inputs, hidden, choices, 0.01), mlp(inputs, hidden, 1, 1.0)
+
+    def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits `[N, A]` and values `[N]`."""
+        return self.actor(obs), self.critic(obs).squeeze(-1)
+
+
 @dataclass
 class Trainer:
-    """The policy, the value, their optimizer, and the settings."""
+    """The network, which gives logits and values, its optimizer, and the settings."""
 
-    actor: nn.Module
-    critic: nn.Module
+    network: nn.Module
     given: dict[str, Any]
 
     def __post_init__(self) -> None:
-        self.parameters = [*self.actor.parameters(), *self.critic.parameters()]
+        self.parameters = [*self.network.parameters()]
         self.optimizer = torch.optim.Adam(self.parameters, lr=self.given["learning_rate"], eps=1e-5)
 
     @torch.no_grad()
@@ -86,12 +97,12 @@ class Trainer:
         """Fill the rollout; gives the advantages `[T, N]`."""
         for t in range(len(rollout.reward)):
             rollout.obs[t], rollout.done[t] = worlds.obs, worlds.done
-            policy = Categorical(logits=self.actor(worlds.obs), validate_args=False)
+            logits, rollout.value[t] = self.network(worlds.obs)
+            policy = Categorical(logits=logits, validate_args=False)
             action = policy.sample()
             rollout.action[t], rollout.log_prob[t] = action, policy.log_prob(action)
-            rollout.value[t] = self.critic(worlds.obs).squeeze(-1)
             rollout.reward[t] = worlds.step(action)
-        last = self.critic(worlds.obs).squeeze(-1)
+        _, last = self.network(worlds.obs)
         return rollout.advantages(last, worlds.done, self.given["gamma"], self.given["lam"])
 
     def learn(self, rollout: Rollout, advantages: Tensor) -> None:
@@ -100,8 +111,8 @@ class Trainer:
         obs, action, log_prob = rollout.obs.flatten(0, 1), rollout.action.flatten(), rollout.log_prob.flatten()
         for _ in range(self.given["epochs"]):
             for rows in torch.randperm(len(action)).split(self.given["batch"]):
-                policy = Categorical(logits=self.actor(obs[rows]), validate_args=False)
-                value = self.critic(obs[rows]).squeeze(-1)
+                logits, value = self.network(obs[rows])
+                policy = Categorical(logits=logits, validate_args=False)
                 surrogate = self._surrogate(policy.log_prob(action[rows]) - log_prob[rows], advantages[rows])
                 value_loss = (value - returns[rows]).square().mean()
                 loss = surrogate + self.given["value"] * value_loss - self.given["entropy"] * policy.entropy().mean()
@@ -116,28 +127,36 @@ class Trainer:
         return torch.max(-advantage * ratio, -advantage * ratio.clamp(1 - clip, 1 + clip)).mean()
 
 
-def main() -> None:
-    """Train by the settings given."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--settings", type=json.loads, required=True, help="fields of discrete_tasks.Settings, as JSON")
-    arguments = parser.parse_args()
-    given, num_env = arguments.settings, arguments.num_env
+def make_envs(arguments: argparse.Namespace, **more: Any) -> Any:
+    """The environments of envpool that the settings name. Torch gets its threads and its seed."""
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(arguments.seed)
-    envs = envpool.make(
-        given["env_id"], env_type="gymnasium", num_envs=num_env, num_threads=arguments.threads, seed=arguments.seed
-    )
-    num_obs, choices = envs.observation_space.shape[0], int(envs.action_space.n)
-    actor, critic = mlp(num_obs, given["hidden"], choices, 0.01), mlp(num_obs, given["hidden"], 1, 1.0)
-    trainer = Trainer(actor, critic, given)
-    worlds = Worlds(envs, torch.from_numpy(envs.reset()[0]).float(), torch.zeros(num_env), np.zeros(num_env))
-    rollout = Rollout(*(torch.zeros(given["horizon"], num_env, *shape) for shape in ((num_obs,), (), (), (), (), ())))
-    updates, env_steps = Updates(arguments.seconds), 0
+    sizes = {"num_envs": arguments.num_env, "num_threads": arguments.threads, "seed": arguments.seed}
+    return envpool.make(arguments.settings["env_id"], env_type="gymnasium", **sizes, **more)
+
+
+def train(network: nn.Module, worlds: Worlds, arguments: argparse.Namespace) -> None:
+    """Train by the settings until all steps are done or time is over."""
+    trainer, updates = Trainer(network, arguments.settings), updates_of(arguments)
+    updates.weights = sum(weights.numel() for weights in trainer.parameters)
+    given, (num_env, *seen) = trainer.given, worlds.obs.shape
+    shapes: tuple[tuple[int, ...], ...] = (tuple(seen), (), (), (), (), ())
+    rollout, env_steps = Rollout(*(torch.zeros(given["horizon"], num_env, *shape) for shape in shapes)), 0
     while env_steps < given["steps"] and not updates.is_over:
         trainer.learn(rollout, trainer.collect(worlds, rollout))
         env_steps += given["horizon"] * num_env
         updates.report(env_steps, mean(worlds.returns), len(worlds.returns))
         worlds.returns.clear()
+
+
+def main() -> None:
+    """Train on a task whose observations are vectors."""
+    arguments = read_settings(__doc__)
+    given, num_env = arguments.settings, arguments.num_env
+    envs = make_envs(arguments)
+    network = Apart(envs.observation_space.shape[0], given["hidden"], int(envs.action_space.n))
+    worlds = Worlds(envs, torch.from_numpy(envs.reset()[0]).float(), torch.zeros(num_env), np.zeros(num_env))
+    train(network, worlds, arguments)
 
 
 if __name__ == "__main__":

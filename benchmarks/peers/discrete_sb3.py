@@ -3,28 +3,25 @@
 Its environments are gymnasium's in its DummyVecEnv, as its users run them; with `normalise` in its VecNormalize.
 """
 
-import json
+import argparse
+from typing import Any
 
 import torch
 from returns_sb3 import ReportEnded
-from settings import make_parser
+from settings import read_settings, updates_of
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 
 
-def main() -> None:
+def train(policy: str, envs: VecEnv, arguments: argparse.Namespace, policy_kwargs: dict[str, Any]) -> None:
     """Train by the settings given."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--settings", type=json.loads, required=True, help="fields of discrete_tasks.Settings, as JSON")
-    arguments = parser.parse_args()
-    given = arguments.settings
     torch.set_num_threads(arguments.threads)
-    envs: VecEnv = make_vec_env(given["env_id"], arguments.num_env, seed=arguments.seed)
+    given = arguments.settings
     model = PPO(
-        "MlpPolicy",
-        VecNormalize(envs, gamma=given["gamma"]) if given["normalise"] else envs,
+        policy,
+        envs,
         n_steps=given["horizon"],
         batch_size=given["batch"],
         n_epochs=given["epochs"],
@@ -35,13 +32,22 @@ def main() -> None:
         ent_coef=given["entropy"],
         vf_coef=given["value"],
         max_grad_norm=given["max_grad_norm"],
-        policy_kwargs={"net_arch": given["hidden"]},
+        policy_kwargs=policy_kwargs,
         device="cpu",
         seed=arguments.seed,
-        stats_window_size=given["horizon"] * arguments.num_env,  # as many episodes as can end in an update
+        stats_window_size=given["horizon"] * envs.num_envs,  # as many episodes as can end in an update
     )
     model.set_logger(Logger(None, []))  # its own would leave a folder behind
-    model.learn(given["steps"], callback=ReportEnded(arguments.seconds))
+    model.learn(given["steps"], callback=ReportEnded(updates_of(arguments)))
+
+
+def main() -> None:
+    """Train on one of gymnasium's own tasks."""
+    arguments = read_settings(__doc__)
+    given = arguments.settings
+    envs: VecEnv = make_vec_env(given["env_id"], arguments.num_env, seed=arguments.seed)
+    envs = VecNormalize(envs, gamma=given["gamma"]) if given["normalise"] else envs
+    train("MlpPolicy", envs, arguments, {"net_arch": given["hidden"]})
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ those that the task gave, of the episodes that have ended since the last update.
 """
 
 import torch
-from settings import SAMPLES, make_parser
+from settings import SAMPLES, Updates, make_parser
 from stable_baselines3 import PPO
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.logger import Logger
@@ -44,7 +44,7 @@ def main() -> None:
         stats_window_size=SAMPLES,  # as many episodes as can end in an update
     )
     model.set_logger(Logger(None, []))  # its own would leave a folder behind
-    model.learn(arguments.env_steps, callback=ReportEnded(arguments.seconds))
+    model.learn(arguments.env_steps, callback=ReportEnded(Updates(arguments.seconds)))
 
 
 if __name__ == "__main__":

@@ -44,15 +44,26 @@ def read_arguments(description: str | None) -> argparse.Namespace:
 
 
 class Updates:
-    """Prints a line per update; time and CPU time count from its making."""
+    """Prints a line per update; time and CPU time count from its making.
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds, self.started, self.started_cpu = seconds, time.monotonic(), time.process_time()
+    Args:
+        seconds: For training.
+        of_cpu: Whether these are CPU seconds.
+
+    Attributes:
+        weights: How many the networks have, if the driver tells.
+    """
+
+    def __init__(self, seconds: float, of_cpu: bool = False) -> None:
+        self.seconds, self.of_cpu = seconds, of_cpu
+        self.weights: int | None = None
+        self.started, self.started_cpu = time.monotonic(), time.process_time()
 
     @property
     def is_over(self) -> bool:
         """Whether the time for training has passed."""
-        return time.monotonic() - self.started >= self.seconds
+        passed = time.process_time() - self.started_cpu if self.of_cpu else time.monotonic() - self.started
+        return passed >= self.seconds
 
     def report(self, env_steps: int, return_mean: float | None, episodes: int | None = None) -> None:
         """An update has ended.
@@ -65,7 +76,20 @@ class Updates:
         wall_s = time.monotonic() - self.started
         row = {"env_steps": env_steps, "wall_s": wall_s, "return_mean": return_mean, "episodes": episodes}
         cpu_s = time.process_time() - self.started_cpu
-        print(json.dumps(row | {"cores_s": busy_s(), "cpu_s": cpu_s}), flush=True)
+        print(json.dumps(row | {"cores_s": busy_s(), "cpu_s": cpu_s, "weights": self.weights}), flush=True)
+
+
+def read_settings(description: str | None) -> argparse.Namespace:
+    """The command line of drivers that train by `--settings`: the fields of `trainings.Settings`, as JSON."""
+    parser = make_parser(description)
+    parser.add_argument("--settings", type=json.loads, required=True, help="as JSON")
+    return parser.parse_args()
+
+
+def updates_of(arguments: argparse.Namespace) -> Updates:
+    """For as many CPU seconds as the settings say; without them for `--seconds` of the clock."""
+    cpu_s = arguments.settings.get("cpu_s")
+    return Updates(cpu_s or arguments.seconds, of_cpu=cpu_s is not None)
 
 
 def busy_s() -> float:
@@ -78,4 +102,4 @@ def busy_s() -> float:
 
 def mean(values: list[float]) -> float | None:
     """None of nothing."""
-    return sum(values) / len(values) if values else None
+    return float(sum(values) / len(values)) if values else None

@@ -22,19 +22,28 @@ def main() -> None:
 
 
 def make_environment(peer: str) -> None:
-    """Install what `requirements/PEER.txt` pins, unless just that has been installed before."""
+    """Install what `requirements/PEER.txt` pins, unless just that has been installed before.
+
+    If lines were only added at its end, these alone are installed.
+    """
     folder, wanted = ENVIRONMENTS / peer, (REQUIREMENTS / f"{peer}.txt").read_text()
     ready = folder / "ready.txt"
-    if ready.is_file() and ready.read_text() == wanted:
+    before = ready.read_text() if ready.is_file() else ""
+    if before == wanted:
         print(f"{folder} is ready")
         return
-    print(f"Making {folder}: {TORCH}, then {', '.join(pinned(wanted))}")
-    venv.create(folder, clear=True, with_pip=True)
     held = folder / "held.txt"
-    held.write_text(f"{TORCH}\n")
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet"]
-    subprocess.run([*pip, TORCH], check=True)
-    for line in pinned(wanted):  # one by one: a later line may overrule what an earlier package asks for
+    if before and wanted.startswith(before):
+        lines = pinned(wanted.removeprefix(before))
+        print(f"Adding {', '.join(lines)} to {folder}")
+    else:
+        lines = pinned(wanted)
+        print(f"Making {folder}: {TORCH}, then {', '.join(lines)}")
+        venv.create(folder, clear=True, with_pip=True)
+        held.write_text(f"{TORCH}\n")
+        subprocess.run([*pip, TORCH], check=True)
+    for line in lines:  # one by one: a later line may overrule what an earlier package asks for
         subprocess.run([*pip, "--constraint", str(held), line], check=True)
     ready.write_text(wanted)
     print(f"{folder} is ready")

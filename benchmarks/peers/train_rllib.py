@@ -52,13 +52,13 @@ def make_config(num_env: int, runners: int, seed: int) -> PPOConfig:
 
 
 @contextmanager
-def joined(nodes: int) -> Iterator[None]:
-    """Be the driver of a cluster of our own."""
+def joined(nodes: int, runners: int = settings.CORES) -> Iterator[None]:
+    """Be the driver of a cluster of our own; one node has room for so many runners."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
         if nodes == 1:
-            size = {"num_cpus": settings.CORES + 1, "object_store_memory": 300 * 2**20}
+            size = {"num_cpus": runners + 1, "object_store_memory": 300 * 2**20}
             ray.init(address="local", include_dashboard=False, _temp_dir=folder, **size, **quiet)
             yield
             ray.shutdown()

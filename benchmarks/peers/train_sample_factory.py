@@ -31,10 +31,10 @@ class Report(AlgoObserver):
             runner.cfg.train_for_env_steps = 0  # the runner looks at it next
 
 
-def options(num_env: int, workers: int, folder: str, seed: int) -> list[str]:
-    """Its command line."""
+def options(num_env: int, workers: int, folder: str, seed: int) -> dict[str, Any]:
+    """Its options."""
     per_worker = num_env // workers
-    values: dict[str, Any] = {
+    return {
         "algo": "APPO",
         "env": "Ant-v5",
         "experiment": "ant",
@@ -71,12 +71,15 @@ def options(num_env: int, workers: int, folder: str, seed: int) -> list[str]:
         "decorrelate_envs_on_one_worker": False,
         "set_workers_cpu_affinity": False,
         "max_policy_lag": 1000,
+        "encoder_mlp_layers": settings.HIDDEN,
     }
-    return [
-        *(f"--{name}={value}" for name, value in values.items()),
-        "--encoder_mlp_layers",
-        *map(str, settings.HIDDEN),
-    ]
+
+
+def command_line(values: dict[str, Any]) -> list[str]:
+    """The options as Sample Factory reads them."""
+    lists = {name: value for name, value in values.items() if isinstance(value, list | tuple)}
+    line = [f"--{name}={value}" for name, value in values.items() if name not in lists]
+    return [*line, *(word for name, value in lists.items() for word in (f"--{name}", *map(str, value)))]
 
 
 def make_env(name: str, *args: Any, render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env:
@@ -89,7 +92,7 @@ def main() -> int:
     arguments = read_arguments(__doc__)
     register_env("Ant-v5", make_env)
     with tempfile.TemporaryDirectory() as folder:
-        line = options(arguments.num_env, settings.CORES, folder, arguments.seed)
+        line = command_line(options(arguments.num_env, settings.CORES, folder, arguments.seed))
         parser, _ = parse_sf_args(line)
         _, runner = make_runner(parse_full_cfg(parser, line))
         runner.register_observer(Report(arguments.seconds))

@@ -16,9 +16,12 @@ from stable_baselines3.common.logger import Logger
 class Report(BaseCallback):
     """Tells of every update when the next rollout begins, and ends the training there."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, updates: Updates) -> None:
         super().__init__()
-        self.updates = Updates(seconds)
+        self.updates = updates
+
+    def _on_training_start(self) -> None:
+        self.updates.weights = sum(weights.numel() for weights in self.model.policy.parameters())
 
     def _on_rollout_start(self) -> None:
         if self.num_timesteps:
@@ -53,7 +56,7 @@ def main() -> None:
         seed=arguments.seed,
     )
     model.set_logger(Logger(None, []))  # its own would leave a folder behind
-    model.learn(10**12, callback=Report(arguments.seconds))
+    model.learn(10**12, callback=Report(Updates(arguments.seconds)))
 
 
 if __name__ == "__main__":

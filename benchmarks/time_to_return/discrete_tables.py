@@ -1,11 +1,12 @@
 """The tables of `discrete_tasks.py tell`: returns, CPU seconds to the threshold, and steps per CPU second."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median, quantiles
-from typing import Any
 
-from discrete_tasks import OURS, SIDES, SPEED_TASKS, TASKS, runs
+from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
+from resumable import Run
+from trainings import OURS, Settings
 
 LATE = 0.1
 """The last part of the steps, whose episodes count."""
@@ -18,14 +19,7 @@ RESAMPLES = 5_000
 
 def tell() -> None:
     """Print both tables."""
-    print(
-        f"{'learn':15} {'side':17} {'late returns of all seeds':36} {'median':>7} {'quartile':>9} "
-        f"{'ratio of ours, 95 %':21} CPU s to the threshold"
-    )
-    for task in TASKS:
-        for side in SIDES:
-            if of := [run for run in runs("learn") if (run["task"], run["side"]) == (task, side)]:
-                print(f"{task:15} {side:17} {_learnt(task, of)}")
+    tell_learnt(TASKS, SIDES, runs("learn"))
     print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
     for task in SPEED_TASKS:
         for side in SIDES:
@@ -35,14 +29,28 @@ def tell() -> None:
                 print(f"{task:15} {side:17} {_listed(speeds):36} {median(speeds):7.0f}   {_ratio(ours, speeds)}")
 
 
-def _learnt(task: str, of: Sequence[dict[str, Any]]) -> str:
+def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
+    """Print the table of returns. The first side is ours."""
+    print(
+        f"{'learn':15} {'side':17} {'late returns of all seeds':36} {'median':>7} {'quartile':>9} "
+        f"{'ratio of ours, 95 %':21} CPU s to the threshold"
+    )
+    for task, settings in tasks.items():
+        ours = [run for run in trained if (run["task"], run["side"]) == (task, sides[0])]
+        for side in sides:
+            if of := [run for run in trained if (run["task"], run["side"]) == (task, side)]:
+                print(f"{task:15} {side:17} {_learnt(settings.threshold, of, ours)}")
+
+
+def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) -> str:
     """The columns of one side."""
-    late = [late_return(run) for run in of]
-    ours = [late_return(run) for run in runs("learn") if (run["task"], run["side"]) == (task, OURS)]
-    seconds = [cpu_s_to(run, TASKS[task].threshold) for run in of]
+    late, ours = ([late_return(run) for run in side] for side in (of, of_ours))
+    columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {_ratio(ours, late):21}"
+    if threshold is None:
+        return columns
+    seconds = [cpu_s_to(run, threshold) for run in of]
     reached = _listed([at for at in seconds if at is not None])
-    missed = f", {seconds.count(None)} not reached" if None in seconds else ""
-    return f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {_ratio(ours, late):21} {reached}{missed}"
+    return f"{columns} {reached}{f', {seconds.count(None)} not reached' if None in seconds else ''}"
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -62,13 +70,13 @@ def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     return f"{median(ours) / median(theirs):.2f} ({low:.2f}-{high:.2f})"
 
 
-def late_return(run: dict[str, Any]) -> float:
+def late_return(run: Run) -> float:
     """The mean return of the episodes that ended in the last tenth of the steps."""
     late = [of for of in run["updates"] if of[0] > (1 - LATE) * run["env_steps"]]
     return sum(total for *_, total in late) / max(1, sum(count for _, _, count, _ in late))
 
 
-def recent(run: dict[str, Any]) -> list[float | None]:
+def recent(run: Run) -> list[float | None]:
     """At each update the mean return of the last episodes, `RECENT` or more; None before there are as many."""
     means, window = list[float | None](), list[tuple[int, float]]()
     for _, _, episodes, total in run["updates"]:
@@ -80,13 +88,13 @@ def recent(run: dict[str, Any]) -> list[float | None]:
     return means
 
 
-def cpu_s_to(run: dict[str, Any], threshold: float) -> float | None:
+def cpu_s_to(run: Run, threshold: float) -> float | None:
     """CPU seconds until the mean of the last episodes reaches the threshold; None if it never does."""
     reached = zip(run["updates"], recent(run), strict=True)
     return next((float(cpu_s) for (_, cpu_s, *_), mean in reached if mean is not None and mean >= threshold), None)
 
 
-def speed_of(run: dict[str, Any]) -> float:
+def speed_of(run: Run) -> float:
     """Environment steps per CPU second, without the first updates."""
     first, last = run["updates"][WARM_UP - 1], run["updates"][-1]
     return float((last[0] - first[0]) / (last[1] - first[1]))

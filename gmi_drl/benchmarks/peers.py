@@ -33,6 +33,7 @@ class Update:
         episodes: The number of these episodes; None if the library does not give it.
         cores_s: Seconds since the machine's boot for which the driver's cores were busy.
         cpu_s: CPU seconds of the driver's process so far, all its threads together.
+        weights: How many the networks have; None if the driver does not tell.
     """
 
     env_steps: int
@@ -41,6 +42,7 @@ class Update:
     episodes: int | None = None
     cores_s: float = 0.0
     cpu_s: float = 0.0
+    weights: int | None = None
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:

@@ -40,6 +40,43 @@ class Writer(SummaryWriter, LogWriter):
     def stop(self):
         (Path(self.log_dir) / "ended").touch()
 """
+SEEN = """
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+
+class Seen(gymnasium.Env):
+    '''A point, and a picture in which it is lit; an action moves it.'''
+
+    observation_space = spaces.Dict(
+        {"joints": spaces.Box(-1, 1, (2,), np.float32), "camera": spaces.Box(0, 255, (12, 12, 3), np.uint8)}
+    )
+    action_space = spaces.Box(-1, 1, (2,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.at = self.np_random.uniform(-1, 1, 2).astype(np.float32)
+        return self._seen(), {}
+
+    def step(self, action):
+        self.at = np.clip(self.at + 0.1 * action, -1, 1).astype(np.float32)
+        return self._seen(), -float(np.square(self.at).sum()), False, False, {}
+
+    def _seen(self):
+        camera = np.zeros((12, 12, 3), np.uint8)
+        camera[tuple(((self.at + 1) * 5.9).astype(int))] = 255
+        return {"joints": self.at, "camera": camera}
+
+
+gymnasium.register("Seen-v0", Seen, max_episode_steps=6)
+"""
+GAUSSIAN = {"distribution_cfg": {"class_name": "GaussianDistribution", "init_std": 0.3}}
+CNN = NETWORK | {"class_name": "CNNModel", "cnn_cfg": {"output_channels": [4], "kernel_size": 3, "stride": 2}}
+RNN = NETWORK | {"class_name": "RNNModel", "rnn_type": "gru", "rnn_hidden_dim": 8}
+MODELS = {"convolutions": (CNN, ["joints", "camera"]), "memory": (RNN, ["joints"])}
+"""rsl_rl's own networks, and the groups of observations that they see."""
+
 MANY_MINI_BATCHES = "learner.runner.algorithm.num_mini_batches=99"
 RSL_RL = ["--algo", "rsl_rl", "--num-env", 8, "--run-dir", "run"]
 
@@ -81,6 +118,24 @@ def test_a_run_by_an_agent_file_on_two_gmis_and_its_resumption_on_one(command_li
     assert code == 4 and "model_5.pt cannot be written: Is a directory" in err
     code, out, err = command_line("play", "run", "--steps", 2)
     assert code == 0 and ": ant, 2 steps" in err + out
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_its_own_networks_train_by_a_file_and_play(command_line, tmp_path, monkeypatch, kind):
+    pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
+    (tmp_path / "seen.py").write_text(SEEN)
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(tmp_path)  # `play` runs in this process
+    task, (network, seen) = "gymnasium:seen:Seen-v0", MODELS[kind]
+    agent = AGENT | {"obs_groups": {"actor": seen, "critic": seen}, "actor": network | GAUSSIAN, "critic": network}
+    (tmp_path / "agent.yaml").write_text(yaml.dump({**agent, "max_iterations": 2, "logger": None}))
+    given = ["--gmis-per-gpu", 1, "--rsl-rl-config", "agent.yaml"]
+    code, _, err = command_line("train", "--task", task, *RSL_RL, *given)
+    assert code == 0, err
+    rows = read_metrics(RunFolder(tmp_path / "run").metrics_file)
+    assert rows[-1]["env_steps"] == 2 * 4 * 8 and rows[-1]["episodes"] == 8
+    code, out, err = command_line("play", "run", "--steps", 8)
+    assert code == 0 and f"iteration 2: {task}, 8 steps" in err + out and "Mean of 4 finished" in err + out
 
 
 def test_the_remedy_for_other_groups_of_observations_helps(command_line, tmp_path):

@@ -68,12 +68,12 @@ def test_a_threshold_is_reached_by_twenty_episodes_or_more():
 
 def test_curves_of_all_tasks_are_drawn(results):
     (results / "learn.jsonl").write_text("".join(json.dumps(line(side, 1)) + "\n" for side in SIDES))
-    discrete_picture.draw(results / "learn.png")
+    discrete_picture.draw(results / "learn.png", TASKS, SIDES, discrete_tasks.runs("learn"))
     assert (results / "learn.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_speed_settings_have_64_environments_and_as_many_samples_as_peers():
-    fast = TASKS["LunarLander-v3"].for_speed
+    fast = discrete_tasks.for_speed(TASKS["LunarLander-v3"])
     assert (fast.num_env, fast.samples) == (64, 2048)
 
 

@@ -42,10 +42,17 @@ def start(path, layout, config, **more):
     return folder, train(resolve(layout, config, folder), **more)
 
 
-@pytest.mark.parametrize("mode", [pytest.param("MCC", marks=pytest.mark.starts_gmis), "UCC"])
-def test_with_no_lag_experience_is_of_the_very_policy_that_learns(tmp_path, mode):
-    """So densities on both sides are the same: parameters and statistics have come to the agent whole."""
-    folder, outcome = start(tmp_path / "run", layout_of(mode=mode, max_lag=0), config_of(5))
+@pytest.mark.parametrize(
+    ("mode", "memory"),
+    [
+        pytest.param("MCC", {}, marks=pytest.mark.starts_gmis),
+        ("UCC", {}),
+        ("MCC", {"memory": "gru", "memory_size": 8, "sequence": 4}),
+    ],
+)
+def test_with_no_lag_experience_is_of_the_very_policy_that_learns(tmp_path, mode, memory):
+    """So densities on both sides are the same: parameters, statistics and states have come to the other whole."""
+    folder, outcome = start(tmp_path / "run", layout_of(mode=mode, max_lag=0), config_of(5, **memory))
     rows = read_metrics(folder.metrics_file)
     assert outcome.state == "done" and [row["iteration"] for row in rows] == [1, 2, 3, 4, 5]
     for row in rows:

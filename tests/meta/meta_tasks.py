@@ -1,5 +1,6 @@
 """Tasks, and replicas in them, on the `meta` device."""
 
+from dataclasses import replace
 from functools import cache
 from math import inf
 
@@ -14,8 +15,10 @@ from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.run_config import default_config
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
-from gmi_drl.tasks import TASKS, SimTask
+from gmi_drl.tasks import TASKS, SimTask, Task
 from gmi_drl.tasks.sim.base import STATE_FIELDS
+from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import continuous, image
 
 quick_kernels()
 
@@ -66,12 +69,33 @@ def meta_task(watch: Watch, name: str, num_env: int = 64, **more) -> SimTask:
     return task
 
 
-def no_action(task: SimTask) -> torch.Tensor:
+class Pixels:
+    """A task on the device that shows black screens, never ends and costs nothing. `meta` draws no categories."""
+
+    counts_by_itself, device = False, META
+
+    def __init__(self, num_env):
+        self.spec = replace(TASK_SPECS["ant"], observation=image(4, 84, 84), action=continuous(6), hidden=())
+        self.num_env = num_env
+        self.obs = torch.zeros(num_env, 4, 84, 84, dtype=torch.uint8, device=META)
+        self.episode_length = torch.zeros(num_env, dtype=torch.int64, device=META)
+        flags = torch.zeros(num_env, dtype=torch.bool, device=META)
+        self._info = {"final_obs": self.obs, "bad": flags, "valid": ~flags}
+        self._told = torch.zeros(num_env, device=META), flags, flags
+
+    def step(self, action):
+        return self.obs, *self._told, self._info
+
+    def state_dict(self):
+        return {}
+
+
+def no_action(task: Task) -> torch.Tensor:
     """Zeros `[N, A]`."""
     return torch.zeros(task.num_env, task.spec.action.size, device=META)
 
 
-def meta_replica(watch: Watch, task: SimTask, reduction: Reduction | None = None, **learner) -> PPOReplica:
+def meta_replica(watch: Watch, task: Task, reduction: Reduction | None = None, **learner) -> PPOReplica:
     """One that trains in these worlds, an iteration old: as the task's configuration says, but for what is given."""
     config = default_config(task.spec)
     config = config.model_copy(update={"learner": config.learner.model_copy(update=learner)})

@@ -1,15 +1,11 @@
 """Policies with memories, and of images: nothing within a horizon or an update waits for the device."""
 
-from dataclasses import replace
-
 import pytest
 import torch
-from meta_tasks import meta_replica, meta_task
+from meta_tasks import Pixels, meta_replica, meta_task
 from operation_counts import META, Counts, meta_device
 
 from gmi_drl.roles.serving.service import Service
-from gmi_drl.workload import TASK_SPECS
-from gmi_drl.workload.spaces import continuous, image
 
 SHORT = {"horizon": 4, "epochs": 1, "minibatches": 2}
 KINDS = {
@@ -18,26 +14,6 @@ KINDS = {
     "nature": {"memory": "none"},
     "nature with a gru": {"memory": "gru"},
 }
-
-
-class Pixels:
-    """A task on the device that shows black screens, and never ends. `meta` draws no categories."""
-
-    counts_by_itself, device = False, META
-
-    def __init__(self, num_env):
-        self.spec = replace(TASK_SPECS["ant"], observation=image(4, 84, 84), action=continuous(6), hidden=())
-        self.num_env = num_env
-        self.obs = torch.zeros(num_env, 4, 84, 84, dtype=torch.uint8, device=META)
-        self.episode_length = torch.zeros(num_env, dtype=torch.int64, device=META)
-
-    def step(self, action):
-        flags = torch.zeros(self.num_env, dtype=torch.bool, device=META)
-        info = {"final_obs": self.obs, "bad": flags, "valid": ~flags}
-        return self.obs, torch.zeros(self.num_env, device=META), flags, flags, info
-
-    def state_dict(self):
-        return {}
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from meta_tasks import go_on, meta_replica, meta_task, no_action
+from meta_tasks import Pixels, go_on, meta_replica, meta_task, no_action
 from operation_counts import Counts, meta_device
 
 from gmi_drl.config.run_config import default_config
@@ -15,23 +15,36 @@ PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "gpu.md").read_text()
 COUNTED_WITH = re.search(r"counted with torch (\d+\.\d+)", PAGE)[1]
 WORLDS = 4096
 WAITS = 1  # of an iteration: the agreement
+NATURE, SCREENS = "images, Nature", 256
+NETWORKS: dict[str, dict[str, object]] = {NATURE: {}, "ant, GRU": {"memory": "gru"}}
+"""Policies with other networks than those of tasks, by what is set of them."""
 
 
-def count(name: str, horizon: int, minibatches: int) -> tuple[Counts, Counts, Counts]:
-    """Operations in a step of the task, in a control step, and in an iteration of so many of these and mini-batches.
+def count(name: str) -> tuple[Counts, Counts, Counts]:
+    """Operations in a step of the task, in a control step, and in an iteration of the task's own settings.
 
-    The latter is put together: what a step and a mini-batch add is the same for each.
+    The latter is put together: what a step and a mini-batch add is the same for each. With a memory a step also adds to
+    the loop of each mini-batch, and the first epoch costs more than others.
     """
+    network = NETWORKS.get(name, {})
     with meta_device() as watch:
-        task = meta_task(watch, name, WORLDS)
+        task = Pixels(SCREENS) if name == NATURE else meta_task(watch, name.partition(",")[0], WORLDS)
+        action = no_action(task)
         with watch.count() as of_task:
-            task.step(no_action(task))
-        short, longer, repeated = (
-            count_iteration(watch, task, horizon=steps, epochs=epochs, minibatches=1)
-            for steps, epochs in ((1, 1), (2, 1), (1, 2))
+            task.step(action)
+        learner = default_config(task.spec).learner
+        minibatches, epochs = (
+            (learner.minibatches, learner.epochs) if network else (1, learner.epochs * learner.minibatches)
         )
-    step, minibatch = longer - short, repeated - short
-    return of_task, step, short + step * (horizon - 1) + minibatch * (minibatches - 1)
+        short, longer, repeated, both = (
+            count_iteration(watch, task, horizon=steps, epochs=repeats, minibatches=minibatches, **network)
+            if network or (steps, repeats) != (3, 2)
+            else None
+            for steps, repeats in ((2, 1), (3, 1), (2, 2), (3, 2))
+        )
+    in_loop = both - repeated - longer + short if both else Counts()
+    step, epoch, steps = longer - short - in_loop, repeated - short, learner.horizon - 2
+    return of_task, step, short + step * steps + epoch * (epochs - 1) + in_loop * (steps * epochs)
 
 
 def count_iteration(watch, task, **sizes):
@@ -42,9 +55,8 @@ def count_iteration(watch, task, **sizes):
 
 
 def row(name: str) -> str:
-    """The task's row on the page."""
-    learner = default_config(TASK_SPECS[name]).learner
-    of_task, step, iteration = count(name, learner.horizon, learner.epochs * learner.minibatches)
+    """The row of a task, or of a network, on the page."""
+    of_task, step, iteration = count(name)
     of_agent = step - of_task
     assert (step.waits, step.to_device, iteration.waits) == (0, 0, WAITS)
     cells = [
@@ -66,13 +78,7 @@ def row(name: str) -> str:
     torch.__version__.split(".")[:2] != COUNTED_WITH.split("."),
     reason=f"numbers were counted with torch {COUNTED_WITH}",
 )
-@pytest.mark.parametrize("name", TASK_SPECS)
+@pytest.mark.parametrize("name", [*TASK_SPECS, *NETWORKS])
 def test_the_page_has_the_counts(name):
     (said,) = re.findall(rf"^\| {name} \|.*B \|$", PAGE, re.MULTILINE)
     assert row(name) == said, "put the first into docs/internals/gpu.md if that is how it should be"
-
-
-def test_an_iteration_is_what_its_parts_add():
-    with meta_device() as watch:
-        whole = count_iteration(watch, meta_task(watch, "ant", WORLDS), horizon=4, epochs=2, minibatches=2)
-    assert count("ant", horizon=4, minibatches=4)[2] == whole
