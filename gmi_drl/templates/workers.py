@@ -38,6 +38,7 @@ class Workers(Template):
     name = "workers"
     what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
     purpose: Purpose = "training"
+    planner: str | None = "gmi_drl.profiler.worker_plan:plan_here"
     channels: Channels | None = Channels()
     has_streams = True
 
@@ -169,6 +170,7 @@ class ServedWorkers(Workers):
     """See `Template`: the layouts of `Workers` without trainers. Actors report, also for their policy workers."""
 
     purpose: Purpose = "serving"
+    planner = None
     channels = None
 
     def role_mistakes(self, layout: Layout) -> list[str]:

@@ -1,0 +1,214 @@
+"""Plans workers on the cores of this machine: measures one core alone, divides, and runs the best beside TCG_EX."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+from gmi_drl.config.run_config import RunConfig, ppo_of
+from gmi_drl.errors import GmiError, NoFeasiblePlanError, UsageError
+from gmi_drl.gmi import claimed
+from gmi_drl.hardware.cluster import Cluster
+from gmi_drl.hardware.node import Node
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Streams
+from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Layout, Projection, Role
+from gmi_drl.profiler.budget import Budget, budget_of
+from gmi_drl.profiler.session import PATIENCE_S, Session
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.scheduler import Plan
+from gmi_drl.scheduler.exploration import Grid
+from gmi_drl.scheduler.worker_split import WorkerRates, WorkerSplit, worker_splits
+from gmi_drl.templates import TCG_EX, WORKERS, more_gmis
+from gmi_drl.templates.template import all_in_one
+from gmi_drl.units import human_count, human_value
+from gmi_drl.workload import TaskSpec
+
+PROBE = "gmi_drl.roles.probes.worker_probe:WorkerProbe"
+CLAIM = "gmi-drl is measuring"
+MEASURE_S = 1.0
+"""Seconds of each size."""
+
+RUN_S = 5.0
+"""Seconds of each training that is run, and the least of the budget that must be left for one."""
+
+BEST = 2
+"""Divisions that are run beside TCG_EX."""
+
+SHOWN = 3
+"""Further divisions that the reasons list."""
+
+
+def plan_here(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    grid: Grid,
+    *,
+    seconds: float,
+    fresh: bool = False,
+    tell: Callable[[str], None] = lambda line: None,
+    remarks: Sequence[str] = (),
+    cluster: Cluster | None = None,
+) -> Plan:
+    """Measure, divide, run the best. The arguments are those of `profiler.measured_plan.plan_here`.
+
+    Nothing is kept of the measurements, so all are `fresh`.
+
+    Raises:
+        NoFeasiblePlanError: if there are GPUs, or fewer than two cores to divide.
+        LayoutMismatchError: if a core is in use.
+        UsageError: if it is for a cluster, or not for PPO.
+    """
+    ppo_of(config)
+    if cluster is not None:
+        raise UsageError(f"{WORKERS.name} is planned for one machine: leave --cluster out")
+    cut = _cut_of(grid, node)
+    budget = budget_of(seconds, task, config, node, tell)
+    rates = measured(task, config, node, cut, budget)
+    splits = worker_splits(rates, cut.gmis_per_gpu)
+    why = [*remarks, _rates_told(rates), *(f"by these {one.described}" for one in splits[: BEST + SHOWN])]
+    for line in why[len(remarks) :]:
+        tell(line)
+    ran = _run_all(task, config, node, cut, splits[:BEST], budget, tell)
+    best = max(splits[:BEST], key=lambda one: (ran.get(one.described, 0.0), one.expected))
+    told = [f"chosen: {best.described}", _compared(ran, best, rates, cut), *_not_run(ran, len(splits[:BEST]) + 1)]
+    projection = Projection(measured=True, steps_per_second=ran.get(best.described, best.expected))
+    layout = layout_of(task, node, cut, best, projection, [*why, *told])
+    for line in told:
+        tell(line)
+    return Plan(layout, horizon=config.learner.horizon, learner=config.learner.kind)
+
+
+def measured(task: TaskSpec, config: RunConfig, node: Node, cut: Cut, budget: Budget) -> WorkerRates:
+    """The rates of one core, while the others are idle: with the environments of an actor, half and twice of them."""
+    whole = TCG_EX.lay_out(task, node, cut)
+    device = whole.devices[0].model_copy(update={"gmis": whole.devices[0].gmis[:1]})
+    alone = whole.model_copy(
+        update={"devices": (device,), "groups": all_in_one([[0]], WORKERS.usual([[0]], node, cut.backend))}
+    )
+    horizon, answers = config.learner.horizon, dict[int, float]()
+    with claimed([alone], CLAIM) as claim, closing(Session(alone, config, role=PROBE)) as session:
+        budget.start(session, claim)
+        own = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
+        answers[cut.num_env] = own.phases["act_s"] / horizon
+        for num_env in (task.whole_worlds(max(1, cut.num_env // 2)), 2 * cut.num_env):
+            if num_env not in answers:
+                answers[num_env] = session.measure(num_env, MEASURE_S, deadline_s=PATIENCE_S).phases["act_s"] / horizon
+    samples, trip_s = cut.num_env * horizon, float(own.rows[0]["trip_s"])
+    return WorkerRates(
+        num_env=cut.num_env,
+        step_s=own.phases["sim_s"] / horizon,
+        answers=answers,
+        update_s=own.phases["learn_s"] / samples,
+        trip_s=trip_s,
+        agents=task.agents,
+    )
+
+
+def layout_of(
+    task: TaskSpec, node: Node, cut: Cut, split: WorkerSplit, projection: Projection, why: Sequence[str]
+) -> Layout:
+    """The layout of a division: actors on the first cores, then policy workers, then trainers."""
+    even = WORKERS.lay_out(task, node, cut)
+    acts: tuple[Role, ...] = ("simulator",) if split.policies else ("simulator", "agent")
+    answers: tuple[Role, ...] = ("agent",)
+    trains: tuple[Role, ...] = ("trainer",)
+    device = even.devices[0]
+    kinds = [acts] * split.actors + [answers] * split.policies + [trains] * split.trainers
+
+    def given(gmi: GMI) -> GMI:
+        sizes = {"num_env": cut.num_env, "ring": split.ring} if kinds[gmi.id] == acts else {"num_env": 0}
+        return gmi.model_copy(update={"roles": kinds[gmi.id], **sizes})
+
+    trainers = [[gmi.id for gmi in device.gmis if kinds[gmi.id] == trains]]
+    return even.model_copy(
+        update={
+            "devices": (device.model_copy(update={"gmis": tuple(map(given, device.gmis))}),),
+            "groups": all_in_one(trainers, WORKERS.usual(trainers, node, cut.backend)),
+            "streams": Streams() if split.policies else None,
+            "projection": projection,
+            "reasons": tuple(why),
+        }
+    )
+
+
+def run(layout: Layout, config: RunConfig, seconds: float) -> float:
+    """Steps/s that trainers learn from, in a training of some seconds. Its first row is left out.
+
+    Raises:
+        GmiError: if it fails, or has too few rows.
+    """
+    rows = list[float]()
+    short = config.model_copy(
+        update={"iterations": 10**6, "time_limit_s": seconds, "writers": (), "checkpoint_every_s": None}
+    )
+    with tempfile.TemporaryDirectory(prefix="gmi-drl-plan-") as path:
+        folder = RunFolder(Path(path) / "run", stays=False)
+        folder.create()
+        train(resolve(layout, short, folder), on_row=lambda row: rows.append(row["steps_per_second"]))
+    if len(rows) < 2:
+        raise GmiError(f"it has done {len(rows)} updates in {seconds:g} s, 2 are needed: give more with --budget")
+    return float(median(rows[1:]))
+
+
+def _cut_of(grid: Grid, node: Node) -> Cut:
+    """The cut with the most GMIs, each of a core, and of these with the middle number of environments."""
+    if node.num_gpus:
+        raise NoFeasiblePlanError(
+            f"{WORKERS.name} is planned for cores, and {node.name} has GPUs: hide them, or write a layout"
+        )
+    most = max(cut.gmis_per_gpu for cut in grid)
+    if most < 2:
+        raise NoFeasiblePlanError(f"{node.name} has no room for an actor and a trainer: {more_gmis(WORKERS.name, 2)}")
+    cuts = sorted(cut for cut in grid if cut.gmis_per_gpu == most)
+    return cuts[len(cuts) // 2]
+
+
+def _run_all(
+    task: TaskSpec,
+    config: RunConfig,
+    node: Node,
+    cut: Cut,
+    splits: Sequence[WorkerSplit],
+    budget: Budget,
+    tell: Callable[[str], None],
+) -> dict[str, float]:
+    """Steps/s of TCG_EX and of these divisions, by what they are, as far as the budget allows."""
+    layouts = {TCG_EX.name: TCG_EX.lay_out(task, node, cut)}
+    layouts |= {one.described: layout_of(task, node, cut, one, Projection(measured=False), ()) for one in splits}
+    ran = dict[str, float]()
+    for name, layout in layouts.items():
+        if budget.left_s < RUN_S:
+            break
+        try:
+            ran[name] = run(layout, config, RUN_S)
+            tell(f"{name}: ran at {human_count(ran[name])} steps/s")
+        except GmiError as error:
+            tell(f"{name}: did not run: {str(error).splitlines()[0]}")
+    return ran
+
+
+def _rates_told(rates: WorkerRates) -> str:
+    step, trip = human_value(rates.step_s, "s"), human_value(rates.trip_s, "s")
+    answers = ", ".join(f"{human_value(seconds, 's')} to {rows}" for rows, seconds in sorted(rates.answers.items()))
+    learns = human_count(1 / rates.update_s)
+    times = f"a step of {rates.num_env} environments takes {step}, an answer {answers} of them, a round trip {trip}"
+    return f"measured on one core alone: {times}; it learns from {learns} samples/s"
+
+
+def _compared(ran: dict[str, float], best: WorkerSplit, rates: WorkerRates, cut: Cut) -> str:
+    """A sentence that says how the choice compares with TCG_EX on the same cores."""
+    has_run = TCG_EX.name in ran and best.described in ran
+    one = ran[TCG_EX.name] if has_run else cut.gmis_per_gpu * rates.together
+    ours = ran[best.described] if has_run else best.expected
+    how = "each ran by itself" if has_run else "as expected, not run"
+    text = f"{TCG_EX.name} on the same cores {human_count(one)} steps/s, workers {human_count(ours)} ({how})"
+    return f"{text}: take {TCG_EX.name}, it is faster here" if one > ours else text
+
+
+def _not_run(ran: dict[str, float], wanted: int) -> list[str]:
+    return [] if len(ran) == wanted else [f"{len(ran)} of {wanted} layouts were run: give more with --budget"]
