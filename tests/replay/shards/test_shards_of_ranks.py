@@ -78,6 +78,16 @@ def test_updates_reach_their_owners_with_the_next_call():
     assert on_ranks(2, job) == [[10, 1]] * 2
 
 
+def test_what_this_rank_has_just_inserted_can_be_updated_or_evicted():
+    def job(shards):
+        indices = shards.insert(trajectories(range(3)), priorities=1.0)
+        shards.update(indices[:1], 4.0)
+        shards.evict(indices[1:2])
+        return shards.select(4, TopK()).tolist()
+
+    assert on_ranks(2, job) == [[0, 8, 2, 10]] * 2
+
+
 def test_an_update_does_not_hit_what_came_in_the_place_of_its_trajectory():
     def job(shards):
         shards.insert(trajectories([1]), priorities=1.0)
