@@ -21,6 +21,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_learning,
     replay_rings,
     replay_server,
+    replay_shards,
     streams,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
@@ -92,6 +93,11 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_clients,
         replay_clients.CASES,
         (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
+    ),
+    (
+        replay_shards,
+        replay_shards.CASES,
+        (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (ppo_update, (ppo_update.CASE,), PPO),

@@ -9,6 +9,9 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.shards.meeting import Meeting, numbers_of
 from gmi_drl.replay.shards.shard import EVICT, Shard
 
+NOW = 2**31 - 1
+"""As `as_of`: whatever lies there."""
+
 _UPDATE = 3  # numbers of an update: index, as_of, bits of the priority
 
 
@@ -20,13 +23,13 @@ class Calls:
         shard: Of this one.
 
     Attributes:
-        as_of: The number of the call by which the list was selected that this rank used last.
+        as_of: The number of the call by which the last list was selected.
         ignored: Updates of this shard's trajectories that were gone.
     """
 
     def __init__(self, meeting: Meeting, shard: Shard) -> None:
         self.meeting, self.shard = meeting, shard
-        self.as_of = self.ignored = 0
+        self.as_of, self.ignored = NOW, 0
         self._waiting: list[Tensor] = []
 
     def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Tensor:
@@ -42,12 +45,16 @@ class Calls:
         Raises:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
-        waiting, meeting = self._waiting, self.meeting
+        meeting = self.meeting
+        waiting, self._waiting = self._waiting, []  # another thread may note more meanwhile
         updates = torch.cat([torch.empty(0, _UPDATE, dtype=torch.int64), *waiting])
         owners = updates[:, 0] // self.shard.trajectories
         counts = torch.bincount(owners, minlength=meeting.size).tolist()
-        rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
-        del waiting[:]
+        try:
+            rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
+        except UsageError:
+            self._waiting = waiting + self._waiting
+            raise
         if bool(rows[:, 0].any()):
             sends = {rank: updates[owners == rank].flatten() for rank in meeting.others}
             sizes = {rank: _UPDATE * int(theirs[rank]) for rank in meeting.others}
@@ -59,20 +66,29 @@ class Calls:
             rows, _ = meeting.agree(words, [0, *tell()])
         return rows[:, 1:]
 
-    def update(self, indices: Tensor, priorities: float | Tensor) -> None:
-        """Note other priorities, float64 `[n]` or one of all, for the next call; `EVICT` evicts."""
+    def update(self, indices: Tensor, priorities: float | Tensor, as_of: int) -> None:
+        """Note other priorities, `[n]` or one of all, for the next call.
+
+        Args:
+            indices: Global ones, int64 `[n]`.
+            priorities: 0 or more.
+            as_of: The number of a call: trajectories that were committed after it are others.
+
+        Raises:
+            UsageError: if an index or a priority is wrong; then none is noted.
+        """
         self.check(indices)
         weights = torch.as_tensor(priorities, dtype=torch.float64)
         if weights.dim() > 1 or weights.numel() not in (1, len(indices)):
             raise UsageError(f"priorities are {list(weights.shape)}, the indices [{len(indices)}]")
         if bad := [weight for weight in weights.flatten().tolist() if not (0 <= weight < float("inf"))]:
             raise UsageError(f"a priority must be a number of 0 or more, not {bad[0]}")
-        self._note(indices, weights)
+        self._note(indices, weights, as_of)
 
-    def evict(self, indices: Tensor) -> None:
-        """Note trajectories that are to be evicted at the next call."""
+    def evict(self, indices: Tensor, as_of: int) -> None:
+        """Note trajectories that are to be evicted at the next call; the rest as in `update`."""
         self.check(indices)
-        self._note(indices, torch.tensor(EVICT, dtype=torch.float64))
+        self._note(indices, torch.tensor(EVICT, dtype=torch.float64), as_of)
 
     def check(self, indices: Tensor) -> None:
         """Raise unless these are indices `[n]` of places that there are.
@@ -89,6 +105,6 @@ class Calls:
             text = f"index {int(indices[place])}, at place {place}, is none of {size} shards of {each} trajectories"
             raise UsageError(f"{text}: 0 to {size * each - 1}")
 
-    def _note(self, indices: Tensor, weights: Tensor) -> None:
+    def _note(self, indices: Tensor, weights: Tensor, as_of: int) -> None:
         bits = weights.expand(len(indices)).contiguous().view(torch.int64)
-        self._waiting.append(torch.stack((indices, torch.full_like(indices, self.as_of), bits), 1))
+        self._waiting.append(torch.stack((indices, torch.full_like(indices, as_of), bits), 1))

@@ -1,5 +1,6 @@
 """Collection (GEAR 3.4): gather what is local, move what is remote all at once, scatter it into place."""
 
+import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -59,6 +60,9 @@ class Collection:
         calls = self._calls
         rows = calls.begin(words, lambda: self._first_wrong(request))
         calls.check(request.indices)
+        if unknown := [name for name in request.columns if name not in calls.shard.storage.signature.columns]:
+            known = ", ".join(calls.shard.storage.signature.columns)
+            raise UsageError(f"there is no column {unknown[0]!r} (columns: {known})")
         if request.is_split and len(request.indices) % len(self._heads):
             raise UsageError(f"{len(request.indices)} trajectories cannot be split over {len(self._heads)} heads")
         _check_window(request, calls.shard.steps)
@@ -209,6 +213,21 @@ class Collection:
         if there is None or len(there) < numel:
             self._memory[name] = there = torch.empty(numel, dtype=torch.int64)
         return there[:numel]
+
+
+def words_of(request: Request) -> str:
+    """What a rank does that collects this."""
+    indices, window = request.indices, request.window
+    named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
+    words = f"collects {len(indices)} trajectories ({named}; sum {int(indices.sum())}"
+    words += f", {_checksum(indices):08x}) of columns {', '.join(request.columns)}"
+    if window is not None:
+        words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
+    return words + (" split over heads" if request.is_split else "")
+
+
+def _checksum(values: Tensor) -> int:
+    return zlib.crc32(values.contiguous().numpy().data) if values.numel() else 0
 
 
 def _even(count: int) -> int:

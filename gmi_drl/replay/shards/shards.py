@@ -1,7 +1,7 @@
 """Trajectories sharded over the ranks that train: stored, selected and collected by the same calls on all (GEAR)."""
 
 import time
-import zlib
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,10 +15,10 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.limiters import WAIT_S
 from gmi_drl.replay.shards import checkpoints, ways
 from gmi_drl.replay.shards.buffer import Buffer
-from gmi_drl.replay.shards.calls import Calls
+from gmi_drl.replay.shards.calls import NOW, Calls
 from gmi_drl.replay.shards.central import select_centrally
 from gmi_drl.replay.shards.chances import Choice
-from gmi_drl.replay.shards.collection import Collection, Request, Trajectories, Window
+from gmi_drl.replay.shards.collection import Collection, Request, Trajectories, Window, words_of
 from gmi_drl.replay.shards.lists import Lists
 from gmi_drl.replay.shards.meeting import Meeting
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
@@ -34,10 +34,12 @@ class Progress(NamedTuple):
     Args:
         selections: So far.
         epochs: What was drawn against what there was.
+        as_of: The call by which the last list was selected; updates go by it.
     """
 
     selections: int = 0
     epochs: float = 0.0
+    as_of: int = NOW
 
 
 class Shards:
@@ -136,16 +138,17 @@ class Shards:
     def update(self, indices: Tensor, priorities: float | Tensor) -> None:
         """Give trajectories of any rank, `[n]`, other priorities, one or `[n]`, with the next call of all ranks.
 
-        Those that have gone since this rank selected last are ignored; each owner counts them (`ignored`).
+        Those that are gone are ignored, and what was committed since this rank's last selection (or batch) is left as
+        it is: it may lie in the place of what was meant. Owners count these (`ignored`).
 
         Raises:
             UsageError: if an index or a priority is wrong; then none is updated.
         """
-        self._calls.update(indices, priorities)
+        self._calls.update(indices, priorities, self._taken.as_of)
 
     def evict(self, indices: Tensor) -> None:
         """Evict trajectories of any rank, with the next call of all ranks. Lists that hold them keep them."""
-        self._calls.evict(indices)
+        self._calls.evict(indices, self._taken.as_of)
 
     def drop(self, indices: Tensor) -> None:
         """This list will not be collected: its trajectories need not stay. Each rank drops its part."""
@@ -158,6 +161,7 @@ class Shards:
             self._selection.forget()
             with self.shard.lock:
                 self.shard.meeting = self._calls.as_of = self._meeting.calls
+            self._progress = self._progress._replace(as_of=self._calls.as_of)
 
     def select(
         self,
@@ -232,15 +236,10 @@ class Shards:
         names = tuple(self.shard.storage.signature.columns if columns is None else columns)
         request = Request(indices, names, window, split)
         with self._alone():
-            try:
-                self._collection.check(_words(request), request)
-                if unknown := [name for name in names if name not in self.shard.storage.signature.columns]:
-                    known = ", ".join(self.shard.storage.signature.columns)
-                    raise UsageError(f"there is no column {unknown[0]!r} (columns: {known})")
-                collected = self._collection.collect(request, out)
-                self.shard.storage.await_gathers()
-            finally:
-                self._lists.end(indices)
+            self._collection.check(words_of(request), request)
+            collected = self._collection.collect(request, out)
+            self.shard.storage.await_gathers()
+            self._lists.end(indices)
         return collected
 
     def prefetch(
@@ -258,7 +257,8 @@ class Shards:
         """An endless iterator of batches, selected and collected `ahead` batches ahead in a thread of its own.
 
         Batches and their order are those of `select` and `collect` without it, unless priorities change meanwhile.
-        Other calls of all ranks may be made between two batches: they wait until the thread rests.
+        Other calls of all ranks may be made between two batches: they wait until the thread rests. On cores a batch is
+        valid until the next one is taken, which may be written over it.
 
         Raises:
             UsageError: if one is open.
@@ -266,11 +266,17 @@ class Shards:
         if self._prefetch is not None:
             raise UsageError("batches are prefetched already: end_prefetch() first")
 
+        device = self.shard.storage.device
+        outs: deque[Trajectories | None] = deque([None] * (ahead + 1 if device.type == "cpu" else 0))
+
         def make() -> Collected:
             indices = self.select(count, how, distinct=distinct, by_steps=by_steps, timeout_s=timeout_s)
-            return Collected(indices, *self.collect(indices, columns, split=split))
+            fields, lengths = self.collect(indices, columns, split=split, out=outs.popleft() if outs else None)
+            if device.type == "cpu":  # a GPU may read a batch later than its next one is taken
+                outs.append(fields)
+            return Collected(indices, fields, lengths)
 
-        self._prefetch = Prefetch(ahead, make, lambda: self._progress, self.shard.storage.device)
+        self._prefetch = Prefetch(ahead, make, lambda: self._progress, device)
         return self._prefetch
 
     def end_prefetch(self) -> None:
@@ -287,14 +293,14 @@ class Shards:
     def save(self, folder: Path, trainer_step: int) -> None:
         """Save all shards, each rank its own; see `checkpoints.save`."""
         with self._alone():
-            checkpoints.save(folder, self._calls, *self._taken, trainer_step)
+            checkpoints.save(folder, self._calls, self._taken.selections, self._taken.epochs, trainer_step)
             self._selection.forget()
 
     def restore(self, folder: Path) -> int:
         """Load what `save` has saved, by as many ranks or another number; see `checkpoints.restore`."""
         with self._alone():
             step, counts = checkpoints.restore(folder, self._calls)
-            self._progress = Progress(counts.selections, counts.epochs)
+            self._progress = Progress(counts.selections, counts.epochs, self._calls.as_of)
             self._selection.forget()
         return step
 
@@ -322,7 +328,7 @@ class Shards:
             there = self._selection.there
         if indices is not None:
             self._lists.keep(indices)
-            self._progress = Progress(number + 1, self._progress.epochs + count / there)
+            self._progress = Progress(number + 1, self._progress.epochs + count / there, self._calls.as_of)
         return indices
 
     @contextmanager
@@ -331,18 +337,3 @@ class Shards:
         if self._prefetch is not None and not self._prefetch.is_own():
             self._prefetch.settle()
         yield
-
-
-def _words(request: Request) -> str:
-    """What a rank does that collects this."""
-    indices, window = request.indices, request.window
-    named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
-    words = f"collects {len(indices)} trajectories ({named}; sum {int(indices.sum())}"
-    words += f", {_checksum(indices):08x}) of columns {', '.join(request.columns)}"
-    if window is not None:
-        words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
-    return words + (" split over heads" if request.is_split else "")
-
-
-def _checksum(values: Tensor) -> int:
-    return zlib.crc32(values.contiguous().numpy().data) if values.numel() else 0

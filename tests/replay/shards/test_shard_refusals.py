@@ -5,7 +5,8 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
-from gmi_drl.replay.shards import AloneLink, TopK, Uniform, Weighted, open_shards
+from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.shards import AloneLink, Fifo, TopK, Uniform, Weighted, open_shards
 from tests.replay.shards.shard_ranks import SIGNATURE, fake_links, on_ranks, trajectories
 
 
@@ -51,6 +52,21 @@ def refused_by_all(call, size=2, **options):
 )
 def test_ranks_that_ask_for_different_things(call, says):
     assert says in refused_by_all(call)
+
+
+def test_a_list_whose_collection_was_refused_is_kept():
+    def job(shards):
+        shards.insert(trajectories([1, 2]))
+        indices = shards.select(2, Fifo())
+        with pytest.raises(UsageError):
+            shards.collect(indices, "ab"[shards.rank])
+        with pytest.raises(ReplayTimeoutError):
+            shards.allocate(2, timeout_s=0.0)
+        shards.collect(indices)
+        shards.allocate(2, timeout_s=0.0).abandon()
+        return True
+
+    assert on_ranks(2, job, trajectories=2) == [True, True]
 
 
 def test_of_three_ranks_the_first_that_differs_is_named():

@@ -78,6 +78,16 @@ def test_updates_reach_their_owners_with_the_next_call():
     assert on_ranks(2, job) == [[10, 1]] * 2
 
 
+def test_what_this_rank_has_just_inserted_can_be_updated_or_evicted():
+    def job(shards):
+        indices = shards.insert(trajectories(range(3)), priorities=1.0)
+        shards.update(indices[:1], 4.0)
+        shards.evict(indices[1:2])
+        return shards.select(4, TopK()).tolist()
+
+    assert on_ranks(2, job) == [[0, 8, 2, 10]] * 2
+
+
 def test_an_update_does_not_hit_what_came_in_the_place_of_its_trajectory():
     def job(shards):
         shards.insert(trajectories([1]), priorities=1.0)
@@ -290,3 +300,29 @@ def test_epochs_count_what_was_drawn():
         return shards.epoch()
 
     assert on_ranks(2, job) == [1.5, 1.5]
+
+
+HEADER = 8 * 8  # bytes of the agreement with one other rank
+
+
+@pytest.mark.parametrize(
+    ("way", "central", "sent"),
+    [
+        (Uniform(), False, {"agreement": HEADER, "list": 8 * (2 + 10)}),
+        (Weighted(), False, {"agreement": HEADER, "list": 8 * (2 + 10)}),
+        (TopK(), False, {"agreement": HEADER, "scores": 8 * (8 + 4), "list": 8 * (2 + 10)}),
+        (Fifo(), False, {"agreement": HEADER, "scores": 8 * (8 + 4), "list": 8 * (2 + 10)}),
+        (Weighted(), True, {"agreement": HEADER, "central": 2 * 8 * 4, "list": 8 * 10}),
+    ],
+    ids=str,
+)
+def test_bytes_are_those_of_totals_lists_scores_or_all_trajectories(way, central, sent):
+    def job(shards):
+        shards.insert(trajectories(range(4 if shards.rank else 8)), priorities=1.0)
+        before = shards.bytes
+        shards.select(10, way, central=central)
+        return {kind: count - before.get(kind, 0) for kind, count in shards.bytes.items()}
+
+    first, second = on_ranks(2, job)
+    both = {kind: first.get(kind, 0) + second.get(kind, 0) for kind in first | second}
+    assert both == sent | {"agreement": 2 * HEADER}
