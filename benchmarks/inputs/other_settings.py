@@ -131,6 +131,7 @@ FROM_REPLAY = {
     "learner.batch": "4",
     "learner.learning_rate": "3e-3",
     "learner.gamma": "0.5",
+    "learner.replay.server": "127.0.0.1:9/none",
     "learner.replay.size": "20000",
     "learner.replay.placement": "cpu",
     "learner.replay.update_size": "12",

@@ -52,9 +52,15 @@ BASES: dict[str, LearnerConfig] = {
     "sac": SACConfig(horizon=4, batch=8, hidden=(8,), replay=REPLAY),
 }
 NEED_MORE = frozenset(
-    {"torch_compile_mode", "algorithm.symmetry_cfg", "algorithm.use_mixed_precision", "learner.sequence"}
+    {
+        "torch_compile_mode",
+        "algorithm.symmetry_cfg",
+        "algorithm.use_mixed_precision",
+        "learner.sequence",
+        "learner.replay.server",
+    }
 )
-"""A compiler and a minute; a robot that is symmetric; a GPU; a memory."""
+"""A compiler and a minute; a robot that is symmetric; a GPU; a memory; a replay server."""
 
 
 def learnt(base: RunConfig, config: RunConfig, *, goes_on: bool, template: str | None = None) -> str:

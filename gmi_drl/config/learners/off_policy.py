@@ -15,6 +15,9 @@ RING = Setting(fixed="its ring cannot go on as another one")
 OF_PRIORITIES = Setting(only_with=("sampler", "prioritized"))
 OF_DEVICE = Setting(only_with=("placement", "device"))
 
+OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs")
+"""Settings of replay that a server's table has of its own."""
+
 WORD = 8
 """Bytes that a row of replay is a multiple of."""
 
@@ -27,6 +30,11 @@ PRIORITY_BYTES = 10
 
 class ReplaySettings(FileModel):
     """The ring of each GMI, which holds the steps of its own environments."""
+
+    server: Annotated[str | None, LIVE] = None
+    """`HOST:PORT/TABLE` of a replay server (`gmi-drl replay serve`), which takes the place of the rings: all GMIs write
+    there and sample from there, and others may. Its token is in `$GMI_DRL_REPLAY_TOKEN`. The table has the fields
+    `obs`, `action`, `reward`, `terminated`, and items of up to `n_step` + 1 rows. Its own selector and sizes count."""
 
     size: Annotated[Count, RING] = 1_000_000
     """Steps that a GMI keeps, of all its environments; of each environment at least those of two iterations."""
@@ -138,6 +146,8 @@ class OffPolicyConfig(LearnerConfig):
 
     def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
         """See `LearnerConfig`."""
+        if self.replay.server is not None:
+            return 0, 0
         size = self.ring_steps(num_env) * num_env * self.step_bytes(task)
         return (0, size) if self.replay.placement == "pinned" else (size, 0)
 
@@ -159,6 +169,9 @@ class OffPolicyConfig(LearnerConfig):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: sizes that do not go together."""
         replay, found = self.replay, list[str]()
+        if replay.server is not None:
+            changed = [name for name in OF_RINGS if getattr(replay, name) != getattr(ReplaySettings(), name)]
+            return [f"learner.replay.{name} has no effect with learner.replay.server: leave it out" for name in changed]
         if replay.n_step > replay.size - 1:
             found.append(
                 f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
@@ -171,6 +184,8 @@ class OffPolicyConfig(LearnerConfig):
     def mistakes_in(self, layout: Layout) -> list[str]:
         """See `LearnerConfig`: a GMI's part of the least size, or of a batch, that its ring has no room for."""
         found = list[str]()
+        if self.replay.server is not None:
+            return found
         for num_env in sorted({gmi.num_env for gmi in layout.with_role("simulator")}):
             steps, part = self.ring_steps(num_env) * num_env, num_env / layout.num_env
             for name, wanted in (("learner.replay.min_size", self.replay.min_size), ("learner.batch", self.batch)):

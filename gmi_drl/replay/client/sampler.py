@@ -43,7 +43,7 @@ class Sampler:
         max_in_flight: int,
         most: int | None = None,
     ) -> None:
-        self.used = self._asked_of_lost = 0
+        self.used = self._asked_of_lost = self._lost_before = 0
         self._most = most
         self._wish, self._ahead = wish, max(1, max_in_flight // wish.count)
         self._lines = [_Line(server, connection, wish) for server, connection in connections]
@@ -88,6 +88,11 @@ class Sampler:
         return self._asked_of_lost + sum(line.asked for line in self._lines)
 
     @property
+    def _lost(self) -> int:
+        """Samples whose rows were taken back before they were read."""
+        return self._lost_before + sum(line.lost for line in self._lines)
+
+    @property
     def unused(self) -> int:
         """Samples that were asked for and not used yet."""
         return self.asked - self.used
@@ -109,7 +114,7 @@ class Sampler:
         ahead = 1 if line.connection.memory is not None else self._ahead
         while len(line.waiting) + len(line.arrived) < ahead:
             count = self._wish.count
-            if self._most is not None and (count := min(count, self._most - self.asked)) < 1:
+            if self._most is not None and (count := min(count, self._most - self.asked + self._lost)) < 1:
                 return
             line.ask(count)
 
@@ -146,6 +151,7 @@ class Sampler:
         line.connection.close()
         self._lines.remove(line)
         self._asked_of_lost += line.asked
+        self._lost_before += line.lost
         if not self._lines:
             raise ServerLostError(f"the replay server at {address} ended or closed the connection") from None
         warnings.warn(f"the replay server at {address} ended: samples come from the others", GmiWarning, stacklevel=4)
@@ -161,6 +167,7 @@ class _Line:
     arrived: deque[ServerBatch | dict[str, object]] = field(default_factory=deque)  # the last one may lack rows
     waiting: deque[tuple[int, int]] = field(default_factory=deque)  # requests, and how many samples are wanted
     asked: int = 0
+    lost: int = 0  # of those, whose rows were taken back
 
     def ask(self, count: int) -> None:
         wish = self.wish if count == self.wish.count else replace(self.wish, count=count)
@@ -178,6 +185,7 @@ class _Line:
             try:
                 self.arrived.append(self.wish.receive(self.connection, message, request, self.server))
             except LeaseLostError:
+                self.lost += read(Samples, message)[0].count
                 self.ask(count)
         elif kind == ERROR:
             answered, told = from_json(message)

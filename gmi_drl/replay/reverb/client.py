@@ -4,9 +4,10 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from gmi_drl.errors import GmiWarning
@@ -18,7 +19,7 @@ from gmi_drl.replay.reverb.errors import DeadlineExceededError, in_their_words
 from gmi_drl.replay.reverb.infos import TableInfo, info_of
 from gmi_drl.replay.reverb.nest import Nest, unflatten_as
 from gmi_drl.replay.reverb.patterns import Config
-from gmi_drl.replay.reverb.samples import ReplaySample, items_of
+from gmi_drl.replay.reverb.samples import ReplaySample, items_of, steps_of
 from gmi_drl.replay.reverb.stream import CellStream
 from gmi_drl.replay.reverb.structured_writer import StructuredWriter
 from gmi_drl.replay.reverb.trajectory_writer import TrajectoryWriter
@@ -157,13 +158,11 @@ class Client:
             with in_their_words(RuntimeError):
                 batch = self._ours.sample(table, count, timeout_s=LONGEST_WAIT_S, flexible=True)
             done += len(batch.records)
-            for info, columns in items_of(batch):
-                if not emit_timesteps:
+            if not emit_timesteps:
+                for info, columns in items_of(batch):
                     yield ReplaySample(info, columns if signature is None else unflatten_as(signature, columns))
-                    continue
-                if len({len(column) if column.ndim else -1 for column in columns}) != 1 or not columns[0].ndim:
-                    raise ValueError("Can't split non timestep trajectory into timesteps.")
-                steps = [[column[step, ...] for column in columns] for step in range(len(columns[0]))]
+                continue
+            for info, steps in steps_of(batch):
                 yield [
                     ReplaySample(info, step if signature is None else unflatten_as(signature, step)) for step in steps
                 ]
@@ -179,10 +178,10 @@ class Client:
         self._await_server()
         with in_their_words():
             if deletes:
-                self._ours.delete(table, torch.tensor([int(key) for key in deletes]))
+                self._ours.delete(table, _keys_of(deletes))
             if updates:
-                keys, priorities = [int(key) for key in updates], [float(one) for one in updates.values()]
-                self._ours.update(table, torch.tensor(keys), torch.tensor(priorities, dtype=torch.float64))
+                priorities = torch.tensor([float(one) for one in updates.values()], dtype=torch.float64)
+                self._ours.update(table, _keys_of(updates), priorities)
 
     def reset(self, table: str) -> None:
         """Delete all items of a table, and set its counts to 0."""
@@ -275,6 +274,18 @@ class Client:
                     has_warned = True
                     warnings.warn(f"{error}; still waiting for it", GmiWarning, stacklevel=2)
             time.sleep(RETRY_S)
+
+
+def _keys_of(keys: Iterable[int]) -> torch.Tensor:
+    """Keys, which are uint64 there, as int64 with the same bits.
+
+    Raises:
+        ValueError: if one is below 0, or has more than 64 bits.
+    """
+    numbers = [int(key) for key in keys]
+    if wrong := [key for key in numbers if not 0 <= key < 2**64]:
+        raise ValueError(f"a key is a number of 64 bits, not {wrong[0]}")
+    return torch.from_numpy(np.array(numbers, dtype=np.uint64).view(np.int64))
 
 
 def _made(address: str, token: str | None) -> Client:

@@ -12,7 +12,7 @@ from gmi_drl.replay.client.samples import ServerBatch
 from gmi_drl.replay.reverb.client import Client
 from gmi_drl.replay.reverb.errors import in_their_words
 from gmi_drl.replay.reverb.nest import Nest, flatten, map_structure, unflatten_as
-from gmi_drl.replay.reverb.samples import Array, ReplaySample, SampleInfo, columns_of, infos_of, items_of
+from gmi_drl.replay.reverb.samples import Array, ReplaySample, SampleInfo, columns_of, infos_of, items_of, steps_of
 from gmi_drl.replay.reverb.specs import TensorSpec
 from gmi_drl.replay.words import LONGEST_WAIT_S
 
@@ -157,11 +157,9 @@ class TimestepDataset(TrajectoryDataset):
 
     def __iter__(self) -> Iterator[ReplaySample]:
         for batch in self.batches(self._at_once, flexible=True):
-            for info, columns in items_of(batch):
-                if len({column.shape[:1] for column in columns}) != 1 or not columns[0].ndim:
-                    raise ValueError("Can't split non timestep trajectory into timesteps.")
-                for step in range(len(columns[0])):
-                    yield ReplaySample(info, self.checked([column[step, ...] for column in columns]))
+            for info, steps in steps_of(batch):
+                for columns in steps:
+                    yield ReplaySample(info, self.checked(columns))
 
 
 class Batches(IterableDataset[ReplaySample]):

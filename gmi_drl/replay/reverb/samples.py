@@ -7,6 +7,7 @@ import numpy as np
 
 from gmi_drl.replay.client.samples import ServerBatch
 from gmi_drl.replay.reverb.layout import CELL_BYTES, arrays_of, description_of
+from gmi_drl.replay.reverb.layout import columns_of as described_columns_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -61,6 +62,20 @@ def items_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array]]]:
         found = alike or arrays_of(rows[number : number + 1, : lengths[number]])
         columns = [column[number if alike else 0, ...] for column in found]
         yield SampleInfo(key, probability, size, priority, times), columns
+
+
+def steps_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[list[Array]]]]:
+    """The items of a batch, one by one, each as its steps, which have an array for each column.
+
+    Raises:
+        ValueError: if columns have different lengths, or one was squeezed and has none.
+    """
+    rows, lengths = _bytes(batch), (batch.lengths["cell"] * CELL_BYTES).tolist()
+    for row, length, (info, columns) in zip(rows, lengths, items_of(batch), strict=True):
+        is_squeezed = any(column.squeeze for column in described_columns_of(memoryview(row[:length])))
+        if is_squeezed or len({len(column) for column in columns}) != 1:
+            raise ValueError("Can't split non timestep trajectory into timesteps.")
+        yield info, [[column[step, ...] for column in columns] for step in range(len(columns[0]))]
 
 
 def columns_of(batch: ServerBatch) -> list[Array]:

@@ -42,6 +42,11 @@ class Checkpoints:
             for number, storage in enumerate(storages)
         }
 
+    @property
+    def trainer_step(self) -> int | None:
+        """The step of the newest checkpoint, written or restored; 0 if there is none yet, None if none is written."""
+        return None if self._folder is None else self._step
+
     def begin(
         self, connection: Connection, request: int, step: int, call: Callable[[Callable[[], None]], None]
     ) -> None:

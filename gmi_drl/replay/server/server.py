@@ -113,6 +113,7 @@ class Server:
             "received_bytes": self._loop.received + sum(one.framed.received for one in clients),
             "sent_bytes": self._loop.sent + sum(one.framed.sent for one in clients),
             "seconds": time.monotonic() - self._began,
+            "trainer_step": self._checkpoints.trainer_step,
         }
 
     def checkpoint(self, trainer_step: int = LAST, timeout_s: float = 3600.0) -> Path:

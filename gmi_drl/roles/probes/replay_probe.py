@@ -33,5 +33,5 @@ class ReplayProbe(LastingReplicaProbe):
 def without_burn_in(config: RunConfig) -> RunConfig:
     """The configuration with updates from the first step on: they are what takes time."""
     learner = off_policy_of(config)
-    replay = learner.replay.model_copy(update={"min_size": 1})
+    replay = learner.replay.model_copy(update={"min_size": 1, "server": None})
     return config.model_copy(update={"learner": learner.model_copy(update={"replay": replay})})

@@ -8,6 +8,7 @@ from torch import Tensor
 from gmi_drl.algo.replay_agent import ReplayAgent
 from gmi_drl.replay import Ring
 from gmi_drl.replay.ring import NEXT
+from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.episodes import Episodes, stagger
 from gmi_drl.roles.training.policy_step import PolicyStep
@@ -55,7 +56,7 @@ class ReplayActor:
         stagger(task, generator)
 
     @torch.no_grad()
-    def collect(self, ring: Ring, clock: PhaseClock, before_step: Callable[[int], None]) -> None:
+    def collect(self, ring: Ring | ServerRing, clock: PhaseClock, before_step: Callable[[int], None]) -> None:
         """Play `horizon` steps into the ring.
 
         Args:

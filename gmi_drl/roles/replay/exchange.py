@@ -7,6 +7,7 @@ from torch import Tensor
 
 from gmi_drl.comm.group import Group
 from gmi_drl.replay import Ring
+from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 
 
@@ -28,7 +29,7 @@ class Rings:
 
 
 def exchange(
-    group: Group, decision: Decision, sums: Tensor, ring: Ring, largest: Tensor, batch: int, delta: Tensor
+    group: Group, decision: Decision, sums: Tensor, ring: Ring | ServerRing, largest: Tensor, batch: int, delta: Tensor
 ) -> tuple[IterationStats, Rings]:
     """Exchange the statistics of each GMI's iteration. Waits for the device, once.
 

@@ -14,6 +14,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay import Ring
 from gmi_drl.replay.ring import RingBatch
 from gmi_drl.roles.replay.exchange import Rings
+from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.workload import TaskSpec
 
 SMALLEST_PRIORITY = 1e-6
@@ -45,7 +46,7 @@ class RingLearner:
         self.largest = torch.zeros((), dtype=torch.float64, device=device)
         self._drawn: RingBatch | None = None
 
-    def update(self, ring: Ring, rings: Rings, deltas: Tensor) -> None:
+    def update(self, ring: Ring | ServerRing, rings: Rings, deltas: Tensor) -> None:
         """Do all updates of an iteration if every ring can be sampled, then merge the normaliser's deltas."""
         updater, config = self.updater, self.config
         updater.begin()

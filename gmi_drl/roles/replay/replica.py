@@ -15,12 +15,14 @@ from torch import Tensor
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.cuda_graph import WARM_UP_CALLS
+from gmi_drl.replay import Ring
 from gmi_drl.roles.precision import flush_denormals
 from gmi_drl.roles.replay.actor import ReplayActor
 from gmi_drl.roles.replay.exchange import exchange
 from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.roles.replay.ring_state import load_ring, ring_tensors
+from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.seeds import SEEDS
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.evaluation import Act, act_of
@@ -75,7 +77,11 @@ class ReplayReplica:
             cuda_graphs=self.config.cuda_graphs,
         )
         of_ring = (self.seed + 1) % SEEDS  # other numbers than those of the updates' noise
-        self.ring = make_ring(task.spec, off_policy, task.num_env, self.group_num_env, self.device, of_ring)
+        self.ring: Ring | ServerRing
+        if off_policy.replay.server is None:
+            self.ring = make_ring(task.spec, off_policy, task.num_env, self.group_num_env, self.device, of_ring)
+        else:
+            self.ring = ServerRing(off_policy, task.spec, task.num_env, self.learner.group.size, self.device)
         self._no_delta = torch.zeros(0, dtype=torch.float64, device=self.device)
 
     def _batch_of(self, num_env: int) -> int:
@@ -104,6 +110,8 @@ class ReplayReplica:
 
     def detach_task(self) -> None:
         """Release the task, which the caller closes, and all that was made for it."""
+        if isinstance(self.ring, ServerRing):
+            self.ring.close()
         del self.actor, self.ring
         self.learner.forget_batches()
         gc.collect()  # an actor is part of a cycle
@@ -144,12 +152,13 @@ class ReplayReplica:
     def local_state(self) -> dict[str, Tensor]:
         """The state of this replica alone: its task, running episodes, generators, and its ring, if that is saved."""
         own = {"learner_generator": self.learner.generator.get_state(), "largest": self.learner.largest}
-        ring = ring_tensors(self.ring) if self.off_policy.replay.saved else {}
+        is_first, steps = self.learner.group.rank == 0, self.learner.updater.steps
+        ring = ring_tensors(self.ring, steps, is_first) if self.off_policy.replay.saved else {}
         return {**self.actor.state_dict(), **own, **ring}
 
     def growth_bytes(self) -> int:
         """Bytes, at most, by which `local_state` becomes larger until the ring is full."""
-        if not self.off_policy.replay.saved:
+        if not self.off_policy.replay.saved or isinstance(self.ring, ServerRing):
             return 0
         task, ring = self.actor.task, self.ring
         empty = max(0, ring.steps - ring.written)

@@ -7,20 +7,28 @@ from torch import Tensor
 
 from gmi_drl.replay import Ring
 from gmi_drl.replay.checkpoint import flattened, nested
+from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 
-PART, NUMBERS = "ring", "ring_numbers"
+PART, NUMBERS, SERVER = "ring", "ring_numbers", "replay_server.step"
 
 
-def ring_tensors(ring: Ring) -> dict[str, Tensor]:
-    """All that later samples depend on. The steps that there are, and no others, are views of the ring's memory."""
+def ring_tensors(ring: Ring | ServerRing, step: int, is_first: bool) -> dict[str, Tensor]:
+    """All that later samples depend on. The steps that there are, and no others, are views of the ring's memory.
+
+    Of a server's table it is the step of the server's checkpoint, which the first GMI lets it write.
+    """
+    if isinstance(ring, ServerRing):
+        if is_first:
+            ring.save(step)
+        return {SERVER: torch.tensor(step)} if is_first else {}
     with ring.snapshot() as state:
         tensors, numbers = flattened(state)
     whole = {name: torch.tensor(number) for name, number in numbers.items()}
     return prefixed(PART, tensors) | prefixed(NUMBERS, whole)
 
 
-def load_ring(ring: Ring, state: Mapping[str, Tensor], *, goes_on: bool) -> None:
+def load_ring(ring: Ring | ServerRing, state: Mapping[str, Tensor], *, goes_on: bool) -> None:
     """Continue from `ring_tensors`; if there are none, the ring stays empty.
 
     Args:
@@ -28,7 +36,14 @@ def load_ring(ring: Ring, state: Mapping[str, Tensor], *, goes_on: bool) -> None
         state: Of the checkpoint.
         goes_on: Whether the environments go on with their episodes; if not, the last step of each is none to learn
             from, since another one follows it.
+
+    Raises:
+        UsageError: if a server's table is not of this checkpoint.
     """
+    if isinstance(ring, ServerRing):
+        if SERVER in state:
+            ring.check_saved(int(state[SERVER]))
+        return
     tensors = with_prefix(PART, state)
     if not tensors:
         return
@@ -38,7 +53,7 @@ def load_ring(ring: Ring, state: Mapping[str, Tensor], *, goes_on: bool) -> None
         ring.cut()
 
 
-def deal_anew(ring: Ring, parts: Iterable[Mapping[str, Tensor]], first: int) -> None:
+def deal_anew(ring: Ring | ServerRing, parts: Iterable[Mapping[str, Tensor]], first: int) -> None:
     """Begin with the steps that the rings of other GMIs had of as many environments, if those were saved.
 
     Args:
@@ -46,6 +61,8 @@ def deal_anew(ring: Ring, parts: Iterable[Mapping[str, Tensor]], first: int) -> 
         parts: The checkpoint's part of each of those GMIs, in order. They are read as far as needed.
         first: Number of this GMI's first environment, of those of all GMIs.
     """
+    if isinstance(ring, ServerRing):
+        return
     found: list[dict[str, Tensor]] = []
     begin, end = 0, first + ring.num_env
     for part in parts:

@@ -29,6 +29,10 @@ class TableSink:
         num_env: N.
         token: Of the server.
 
+    Attributes:
+        longest: Rows of an item.
+        names: Of the table's fields.
+
     Raises:
         UsageError: if the table has other fields than the task gives, with both.
         ServerLostError: if the server cannot be reached.
@@ -44,13 +48,13 @@ class TableSink:
         except BaseException:
             self._writer.close()
             raise
-        self._longest, self._names = storage.longest, [field.name for field in storage.signature.fields]
+        self.longest, self.names = storage.longest, [field.name for field in storage.signature.fields]
         self._rest: list[Rows | None] = [None] * num_env  # steps whose items lack rows that are still to come
 
     def take(self, block: Block) -> None:
         """Append a block and send it. Waits where the table lets inserts wait, or its storage has no room."""
         block = block.on_host()
-        fields = {name: getattr(block, name) for name in self._names}
+        fields = {name: getattr(block, name) for name in self.names}
         ends = (block.terminated | block.truncated) & block.valid
         finals = {(t, world): row for (t, world), row in zip(block.final_at.tolist(), block.final_obs, strict=True)}
         for world in range(block.num_env):
@@ -75,14 +79,14 @@ class TableSink:
         if not steps:
             return
         written, count = rows, steps
-        if final is not None and self._longest > 1:
+        if final is not None and self.longest > 1:
             written = {name: torch.cat((value, _last(name, value, final))) for name, value in rows.items()}
             count += 1
         first, starts = self._writer.append(written), torch.arange(steps)
-        lengths = (count - starts).clamp(max=self._longest)
-        made = lengths >= (2 if count > steps else self._longest)
+        lengths = (count - starts).clamp(max=self.longest)
+        made = lengths >= (2 if count > steps else self.longest)
         self._writer.create_items(self._table, first + starts[made], lengths[made])
-        left = self._longest - 1
+        left = self.longest - 1
         self._rest[world] = {name: value[max(0, steps - left) :] for name, value in rows.items()} if left else None
 
     def __enter__(self) -> Self:

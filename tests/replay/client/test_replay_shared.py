@@ -10,6 +10,7 @@ from gmi_drl.errors import MachineError
 from gmi_drl.replay import Client, Fifo, MinSize, Table, Uniform
 from gmi_drl.replay.client import samples, shared
 from gmi_drl.replay.client.connection import ServerConnection
+from gmi_drl.replay.client.shared import LeaseLostError
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.words import PLACES, SAMPLE, Sample, write
 from tests.replay.servers import LONGEST, long_table, served, steps
@@ -101,6 +102,23 @@ def test_a_reader_that_stands_still_holds_up_no_writer_and_never_mixes_rows(monk
         written.set()
         thread.join()
         assert len(rounds) == 2 and bool((got[0].fields["number"] >= 2600).all())
+
+
+def test_a_sampler_with_a_limit_replaces_batches_that_were_taken_back(monkeypatch):
+    gather, rounds = samples.gather_items, []
+
+    def lost_once(*arguments):
+        rounds.append(len(rounds))
+        if len(rounds) == 2:
+            raise LeaseLostError("taken back")
+        return gather(*arguments)
+
+    monkeypatch.setattr(samples, "gather_items", lost_once)
+    with served(shared_table()) as (_, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        with client.sampler("numbers", 4, most=10) as sampler:
+            assert [len(batch.records) for batch in sampler] == [4, 4, 2]
+            assert (sampler.asked, sampler.unused) == (14, 4)
 
 
 def test_a_client_that_ends_gives_back_what_it_read_and_wrote():

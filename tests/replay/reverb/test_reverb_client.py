@@ -49,6 +49,16 @@ def test_what_cannot_be_stored_is_refused_before_anything_is_sent():
         assert client.server_info()["table"].current_size == 0
 
 
+def test_keys_have_64_bits():
+    with served(uniform()) as (_, client):
+        client.insert(1, {"table": 1.0})
+        client.mutate_priorities("table", updates={2**63: 2.0, 2**64 - 1: 3.0}, deletes=[2**63 + 5])
+        assert client.server_info()["table"].current_size == 1
+        for key in (-1, 2**64):
+            with pytest.raises(ValueError, match=f"64 bits, not {key}"):
+                client.mutate_priorities("table", deletes=[key])
+
+
 def test_the_info_of_a_sample_is_that_of_its_moment():
     queue = reverb.Table.queue("queue", 3)
     with served(queue, uniform(sampler=reverb.selectors.Prioritized(1.0))) as (_, client):

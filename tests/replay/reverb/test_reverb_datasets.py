@@ -59,6 +59,20 @@ def test_timesteps_come_one_by_one():
         assert [tuple(batch.data["b"][0].shape) for batch in dataset.batch(3)] == [(3, 3), (1, 3)]
 
 
+def test_columns_without_steps_are_not_split():
+    with served(uniform()) as (_, client):
+        with client.trajectory_writer(num_keep_alive_refs=2) as writer:
+            writer.append({"a": np.zeros(3, np.float32)})
+            writer.create_item("table", 1.0, {"a": writer.history["a"][-1]})
+            writer.flush()
+        dataset = reverb.TimestepDataset(client.server_address, "table", {"a": np.float32}, {"a": ()}, 1)
+        for split in (lambda: next(iter(dataset)), lambda: next(client.sample("table"))):
+            with pytest.raises(ValueError, match="non timestep trajectory"):
+                split()
+        (item,) = client.sample("table", emit_timesteps=False)
+        assert item.data[0].shape == (3,)
+
+
 def test_workers_of_a_loader_each_have_their_part():
     with served(uniform(sampler=reverb.selectors.Fifo(), max_times_sampled=1)) as (_, client):
         filled(client, "table", 11)
