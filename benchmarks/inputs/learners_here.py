@@ -3,8 +3,11 @@
 Roles that have their own GMIs are threads here, with real messages between them.
 """
 
+import atexit
 import threading
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -18,26 +21,28 @@ from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.comm.reductions.single import NoReduction
-from gmi_drl.config.learners import OffPolicyConfig
+from gmi_drl.config.learners import OffPolicyConfig, SequenceConfig
 from gmi_drl.config.run_config import RunConfig, a3c_of
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
+from gmi_drl.replay import import_episodes
 from gmi_drl.roles.decoupled.a3c_learner import make_a3c
 from gmi_drl.roles.dedicated.agent import TrainingAgent
 from gmi_drl.roles.dedicated.remote_actor import RemoteReplica
 from gmi_drl.roles.dedicated.simulator import TrainingSimulator
 from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.replay.replica import ReplayReplica
+from gmi_drl.roles.sequence.replica import SequenceReplica
 from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
 from gmi_drl.templates import TDG_EX
-from gmi_drl.workload import TASK_SPECS, spec_of
+from gmi_drl.workload import TASK_SPECS, TaskSpec, spec_of
 
 N, CPU = 4, torch.device("cpu")
 HANG_S = 60.0
@@ -150,6 +155,19 @@ def end_soon(task: Any) -> None:
     task.episode_length.fill_(task.spec.episode_steps - 2)
 
 
+@cache
+def recorded(spec: TaskSpec) -> str:
+    """A folder of random episodes of a task, for this process."""
+    folder = TemporaryDirectory(prefix="gmi-drl-episodes-")
+    atexit.register(folder.cleanup)
+    draw = torch.Generator().manual_seed(0)
+    sizes = {"obs": (spec.observation.size,), "action": (spec.action.size,), "reward": ()}
+    episodes = ({name: torch.rand(12, *size, generator=draw).round() for name, size in sizes.items()} for _ in range(6))
+    into = Path(folder.name) / "made.replay"
+    import_episodes(episodes, into)
+    return str(into)
+
+
 def made(config: RunConfig, template: str | None = None) -> Any:
     """A learner with environments, for its default template or for TDG_EX."""
     if template == TDG_EX.name:
@@ -159,8 +177,17 @@ def made(config: RunConfig, template: str | None = None) -> Any:
     task = make("gymnasium:CartPole-v1" if config.learner.kind == "dqn" else "ant", num_env=N, seed=1)
     learner: Any
     if isinstance(config.learner, OffPolicyConfig):
+        if config.learner.replay.data is not None:
+            replay = config.learner.replay.model_copy(update={"data": recorded(task.spec)})
+            config = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": replay})})
         sizes = {"num_env": N, "group_num_env": N}
         learner = ReplayReplica(task.spec, config, NoReduction(), device=CPU, seed=config.seed, **sizes)
+        learner.attach_task(task, seed=2)
+    elif isinstance(config.learner, SequenceConfig):
+        of_folder = config.model_copy(
+            update={"learner": config.learner.model_copy(update={"data": recorded(task.spec)})}
+        )
+        learner = SequenceReplica(task.spec, of_folder, NoReduction(), device=CPU, seed=config.seed)
         learner.attach_task(task, seed=2)
     elif config.learner.kind == "rsl_rl":
         from gmi_drl.roles.rsl_rl.replica import RslRlReplica

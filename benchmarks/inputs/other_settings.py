@@ -142,6 +142,8 @@ FROM_REPLAY = {
     "learner.replay.beta_steps": "1000",
     "learner.replay.n_step": "2",
     "learner.replay.next_obs": "twice",
+    "learner.replay.data": "other.replay",
+    "learner.replay.offline_share": "0.25",
     "learner.replay.saved": "false",
 }
 
@@ -170,4 +172,20 @@ SAC = {
     "learner.target_entropy": "3.0",
 }
 
-OF_LEARNER = {"ppo": PPO, "a3c": A3C, "rsl_rl": RSL_RL, "dqn": DQN, "sac": SAC}
+SEQUENCE = {
+    "learner.reward_scale": "0.5",
+    "learner.data": "other.replay",
+    "learner.context": "2",
+    "learner.layers": "1",
+    "learner.width": "16",
+    "learner.heads": "1",
+    "learner.horizon": "6",
+    "learner.updates": "2",
+    "learner.batch": "4",
+    "learner.learning_rate": "3e-3",
+    "learner.max_grad_norm": "1e-4",
+    "learner.return_exponent": "2.0",
+    "learner.target_return": "3.0",
+}
+
+OF_LEARNER = {"ppo": PPO, "a3c": A3C, "rsl_rl": RSL_RL, "dqn": DQN, "sac": SAC, "sequence": SEQUENCE}

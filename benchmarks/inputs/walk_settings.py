@@ -32,7 +32,15 @@ from other_settings import OF_LEARNER, RUN
 from settings_read import STARTS, arrived
 
 from gmi_drl.algo.flat_parameters import tensor_digest
-from gmi_drl.config.learners import A3CConfig, DQNConfig, LearnerConfig, PPOConfig, RslRlConfig, SACConfig
+from gmi_drl.config.learners import (
+    A3CConfig,
+    DQNConfig,
+    LearnerConfig,
+    PPOConfig,
+    RslRlConfig,
+    SACConfig,
+    SequenceConfig,
+)
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
@@ -50,6 +58,7 @@ BASES: dict[str, LearnerConfig] = {
     "rsl_rl": RslRlConfig(runner=runner_config(OURS)),
     "dqn": DQNConfig(horizon=4, batch=8, hidden=(8,), stream=8, learning_rate=0.1, epsilon_steps=30, replay=REPLAY),
     "sac": SACConfig(horizon=4, batch=8, hidden=(8,), replay=REPLAY),
+    "sequence": SequenceConfig(horizon=4, batch=8, updates=3, width=8, heads=2),
 }
 NEED_MORE = frozenset(
     {

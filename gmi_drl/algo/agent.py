@@ -54,6 +54,9 @@ class Agent:
         size = self.policy.state_size
         return self.policy.log_std.new_zeros(num_env, size) if size else None
 
+    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+        """See `ActingAgent`: rewards do not count for its actions."""
+
     @torch.no_grad()
     def value(self, obs: Tensor, past: Past | None = None) -> Tensor:
         """Values `[N]` of observations `[N, O]`."""

@@ -42,7 +42,7 @@ class Policy(Protocol):
 
 
 class ActingAgent(Protocol):
-    """A policy and the scaling of its observations: `agent.Agent`, or `replay_agent.ReplayAgent`."""
+    """A policy and the scaling of its observations: `Agent`, `ReplayAgent` or `SequenceAgent`."""
 
     @property
     def policy(self) -> Policy:
@@ -67,3 +67,6 @@ class ActingAgent(Protocol):
 
     def empty_state(self, num_env: int) -> Tensor | None:
         """The state `[N, S]` of the policy's memories when episodes begin; None without memories."""
+
+    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+        """Learn of the rewards `[N]` of the last actions, for policies whose `state` counts them."""

@@ -46,3 +46,6 @@ class ReplayAgent:
     def empty_state(self, num_env: int) -> Tensor | None:
         """See `ActingAgent`: there are no memories."""
         return None
+
+    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+        """See `ActingAgent`: rewards do not count for its actions."""

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.checkpoint import STATE, check_digest, flattened, nested, read_index, read_tensors, write_files
-from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage.file import FileStorage
+from gmi_drl.workload import TaskSpec
+from gmi_drl.workload.observations import dtype_of
 
 ROWS = "rows.replay"
 KIND = "episodes"
@@ -68,6 +70,18 @@ class EpisodeSet:
         """Of all episodes."""
         return int(self.lengths.sum())
 
+    def require(self, spec: TaskSpec) -> None:
+        """Raise unless the episodes have the observations and actions of a task.
+
+        Raises:
+            UsageError: with both sides.
+        """
+        seen = spec.observation
+        for wanted in (Field("obs", seen.shape, dtype_of(seen)), Field("action", (spec.action.size,))):
+            field = self.signature.by_name.get(wanted.name)
+            if field is None or (field.shape, field.dtype) != (wanted.shape, wanted.dtype):
+                raise UsageError(f"{self.folder} has {field or f'no {wanted.name}'}, {spec.name} has {wanted}")
+
     def windows(self, episodes: Tensor, starts: Tensor, length: int, out: Rows | None = None) -> Rows:
         """Copy a stretch of each of these episodes.
 
@@ -101,6 +115,7 @@ def write_episodes_index(folder: Path, storage: FileStorage, asked: int, state: 
         "signature": storage.signature.to_json(),
         "asked": asked,
         "longest": storage.longest,
+        "episodes": len(state["first"]),
         "steps": storage.steps,
         "block_steps": storage.blocks.block_steps,
     }

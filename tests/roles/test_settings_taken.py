@@ -11,7 +11,9 @@ from gmi_drl.config.settings import leaves
 
 OF_NO_WEIGHTS = {
     f"learner.runner.{key}" for key in ("check_for_nan", "logger", "run_name", "wandb_project", "neptune_project")
-} | {"learner.replay.placement", "learner.replay.saved"}
+} | {"learner.replay.placement", "learner.replay.saved", "learner.replay.offline_share"}
+OF_ACTING = {("sequence", "learner.horizon")}
+"""What is acted is not learnt from."""
 
 
 @cache
@@ -32,7 +34,7 @@ def test_a_run_that_goes_on_learns_otherwise_by_each_setting_that_counts(kind, p
     if kind == "rsl_rl":
         pytest.importorskip("rsl_rl", reason="needs the extra [rsl-rl]")
     other = learnt(base_of(kind), apply_settings(base_of(kind), [f"{place}={text}"]), goes_on=True)
-    assert (other == unchanged(kind)) == (place in OF_NO_WEIGHTS)
+    assert (other == unchanged(kind)) == (place in OF_NO_WEIGHTS or (kind, place) in OF_ACTING)
 
 
 def test_a_run_with_memories_goes_on_with_another_sequence():

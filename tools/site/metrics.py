@@ -29,7 +29,8 @@ MEANINGS = {
     "actor_loss": "Loss of SAC's policy",
     "alpha": "Weight of the entropy in SAC",
     "epsilon": "Share of random actions of DQN",
-    "updates": "Updates so far (DQN, SAC)",
+    "updates": "Updates so far (DQN, SAC, sequence)",
+    "action_loss": "Loss of a sequence policy: squared errors of numbers, cross-entropies of choices",
     "replay_steps": "Steps in the rings of all GMIs that may begin a window",
     "collect_s": "Seconds of simulating and acting",
 }

@@ -7,6 +7,7 @@ from gmi_drl.config.learners.off_policy import OffPolicyConfig
 from gmi_drl.config.learners.ppo import PPOConfig
 from gmi_drl.config.learners.rsl_rl import RslRlConfig
 from gmi_drl.config.learners.sac import SACConfig
+from gmi_drl.config.learners.sequence import SequenceConfig
 
 OurConfig = PPOConfig | A3CConfig
 """The configurations of learners with a policy and a value network."""
@@ -24,4 +25,5 @@ __all__ = [
     "PPOConfig",
     "RslRlConfig",
     "SACConfig",
+    "SequenceConfig",
 ]

@@ -294,8 +294,15 @@ SAC = LearnerEntry(
     "gmi_drl.roles.probes.replay_probe:ReplayProbe",
     agent="gmi_drl.algo.sac:make_sac_agent",
 )
+SEQUENCE = LearnerEntry(
+    "sequence",
+    "our sequence policy, from recorded episodes",
+    "gmi_drl.config.learners.sequence:SequenceConfig",
+    "gmi_drl.roles.sequence.role:Sequencing",
+    agent="gmi_drl.algo.sequence_agent:make_sequence_agent",
+)
 
-LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL, A3C, DQN, SAC))
+LEARNERS = Registry("learner", "gmi_drl.learners", (OUR_PPO, RSL_RL, A3C, DQN, SAC, SEQUENCE))
 """Third parties add entries of their own by entry points: `KIND = "module:ENTRY"`, a `LearnerEntry`."""
 
 

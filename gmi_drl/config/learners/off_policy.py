@@ -5,6 +5,7 @@ from collections.abc import Collection
 from typing import Annotated, Literal
 
 from gmi_drl.config.learners.base import FLOAT_BYTES, KEPT, LEARNER_COPIES, Count, Fraction, LearnerConfig, Positive
+from gmi_drl.config.learners.offline_data import mistakes_of_folder
 from gmi_drl.config.settings import LEARNING_RATE, LIVE, NETWORKS, Setting
 from gmi_drl.files import FileModel
 from gmi_drl.layout.layout import Layout
@@ -17,6 +18,9 @@ OF_DEVICE = Setting(only_with=("placement", "device"))
 
 OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs")
 """Settings of replay that a server's table has of its own."""
+
+OFFLINE_SHARE = 0.5
+"""The usual part of recorded steps in a batch."""
 
 WORD = 8
 """Bytes that a row of replay is a multiple of."""
@@ -68,8 +72,22 @@ class ReplaySettings(FileModel):
     """`once` reads the next observation from the step that follows, in half the memory. `twice` stores it with each
     step, too; then steps at which the time limit ended an episode are learnt from as well."""
 
+    data: Annotated[str | None, LIVE] = None
+    """A folder of recorded episodes, which `gmi-drl replay import` wrote, to learn from besides. Each GMI has every
+    n-th of them. A relative path begins where the command runs."""
+
+    offline_share: Annotated[Fraction | None, LIVE] = None
+    """Share of each batch that is from `data`, as RLPD (Ball et al., arXiv 2302.02948). None: half."""
+
     saved: Annotated[bool, LIVE] = True
     """Whether checkpoints hold the ring. Without it a resumed run begins with an empty one."""
+
+    @property
+    def used_share(self) -> float:
+        """The share of recorded steps in a batch."""
+        if self.data is None:
+            return 0.0
+        return OFFLINE_SHARE if self.offline_share is None else self.offline_share
 
     def beta_at(self, steps: int) -> float:
         """The exponent of the importance weights after these control steps of all environments."""
@@ -179,11 +197,18 @@ class OffPolicyConfig(LearnerConfig):
             )
         if replay.update_size is not None and replay.update_size > replay.size:
             found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
+        if replay.offline_share is not None and replay.data is None:
+            found.append("learner.replay.offline_share has no effect without learner.replay.data: give that, too")
         return found
 
     def mistakes_in(self, layout: Layout) -> list[str]:
-        """See `LearnerConfig`: a GMI's part of the least size, or of a batch, that its ring has no room for."""
+        """See `LearnerConfig`: a GMI's part of the least size, or of a batch, that its ring has no room for.
+
+        Also recorded episodes that are missing, or too few.
+        """
         found = list[str]()
+        if self.replay.data is not None:
+            found += mistakes_of_folder("learner.replay.data", self.replay.data, len(layout.with_role("trainer")))
         if self.replay.server is not None:
             return found
         for num_env in sorted({gmi.num_env for gmi in layout.with_role("simulator")}):

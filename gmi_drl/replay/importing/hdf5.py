@@ -40,11 +40,16 @@ def reported(place: str) -> Iterator[None]:
         raise UsageError(f"{place}: cannot be read as HDF5: {told}") from None
 
 
+def names_in(group: Group) -> list[str]:
+    """The names of what is in a group; those that are no text are left out."""
+    return [name for name in group if isinstance(name, str)]
+
+
 def tree_in(node: Group) -> Any:
     """A dataset as an array; a group as a dict, `_index_0` and so on of a tuple as `0`."""
     if hasattr(node, "shape"):
         return array_of(node)
-    return {str(name).removeprefix("_index_"): tree_in(node[name]) for name in node}
+    return {name.removeprefix("_index_"): tree_in(node[name]) for name in names_in(node)}
 
 
 def array_of(dataset: Group) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.importing.episodes import Episode
-from gmi_drl.replay.importing.hdf5 import Group, array_of, opened, reported, tree_in
+from gmi_drl.replay.importing.hdf5 import Group, array_of, names_in, opened, reported, tree_in
 
 EPISODE = re.compile(r"episode_(\d+)")
 
@@ -25,7 +25,7 @@ def episodes_of_minari(paths: Sequence[Path]) -> Iterator[Episode]:
     """
     for path in paths:
         with opened(path) as file:
-            numbers = sorted(int(match[1]) for name in file if (match := EPISODE.fullmatch(name)))
+            numbers = sorted(int(match[1]) for name in names_in(file) if (match := EPISODE.fullmatch(name)))
             if not numbers:
                 raise UsageError(f"{path} has no groups episode_0, episode_1, ...: it is no file of Minari")
             for number in numbers:

@@ -7,7 +7,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.files.index import INDEX, MARK
 from gmi_drl.replay.importing.d4rl import NAMES, episodes_of_d4rl
 from gmi_drl.replay.importing.episodes import Episode
-from gmi_drl.replay.importing.hdf5 import opened
+from gmi_drl.replay.importing.hdf5 import names_in, opened
 from gmi_drl.replay.importing.minari import EPISODE, episodes_of_minari
 from gmi_drl.replay.importing.ours import episodes_of_experience
 
@@ -31,7 +31,7 @@ def episodes_in(source: Path) -> Iterator[Episode]:
             return episodes_of_minari(files)
         raise UsageError(f"{source} is no folder with experience ({INDEX}), and has no HDF5 files of Minari")
     with opened(source) as file:
-        names = list(file)
+        names = names_in(file)
     if any(EPISODE.fullmatch(name) for name in names):
         return episodes_of_minari([source])
     if set(NAMES) & set(names):

@@ -14,6 +14,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay import Ring
 from gmi_drl.replay.ring import RingBatch
 from gmi_drl.roles.replay.exchange import Rings
+from gmi_drl.roles.replay.offline_share import OfflineShare
 from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.workload import TaskSpec
 
@@ -45,6 +46,13 @@ class RingLearner:
         self.agent, self.updater = _made(spec, config, reduction, batch, device, self.generator)
         self.largest = torch.zeros((), dtype=torch.float64, device=device)
         self._drawn: RingBatch | None = None
+        has_data = self.config.replay.data is not None
+        self.offline = OfflineShare(spec, self.config, self.group, device, seed) if has_data else None
+
+    @property
+    def online(self) -> int:
+        """Steps of this GMI's batch that are drawn from its ring."""
+        return self.offline.online(self.batch) if self.offline else self.batch
 
     def update(self, ring: Ring | ServerRing, rings: Rings, deltas: Tensor) -> None:
         """Do all updates of an iteration if every ring can be sampled, then merge the normaliser's deltas."""
@@ -55,13 +63,21 @@ class RingLearner:
         if rings.are_ready:
             self.largest.zero_()
             for _ in range(config.updates):
-                self._drawn = batch = ring.sample(self.batch, out=self._drawn)
+                batch = self._draw(ring)
                 errors = updater.update(batch, self._weights(batch, rings) if is_prioritized else None)
                 if is_prioritized:
                     finite = torch.nan_to_num(errors, nan=0.0, posinf=0.0)  # the guard of losses ends such a run
-                    ring.update(batch.keys, finite + SMALLEST_PRIORITY)
+                    ring.update(batch.keys, finite[: len(batch.keys)] + SMALLEST_PRIORITY)
         if deltas.shape[1]:
             self.agent.normaliser.merge(deltas)
+
+    def _draw(self, ring: Ring | ServerRing) -> RingBatch:
+        """The batch of an update."""
+        if self.offline is None:
+            self._drawn = ring.sample(self.batch, out=self._drawn)
+            return self._drawn
+        self._drawn, batch = self.offline.draw(ring, self.batch, self._drawn)
+        return batch
 
     def draw(self, batch: int) -> None:
         """Draw `batch` steps for an update from now on."""
@@ -73,6 +89,8 @@ class RingLearner:
     def forget_batches(self) -> None:
         """Free the memory of batches, and the graphs over it."""
         self._drawn = None
+        if self.offline is not None:
+            self.offline.forget()
         self.updater.release()
 
     def _weights(self, batch: RingBatch, rings: Rings) -> Tensor:

@@ -100,7 +100,7 @@ class ReplayReplica:
 
         # Exchange what every GMI must know alike
         delta = self._no_delta if actor.obs is None else learner.agent.normaliser.delta(actor.obs)
-        stats, rings = exchange(learner.group, decide(), actor.sums, ring, learner.largest, learner.batch, delta)
+        stats, rings = exchange(learner.group, decide(), actor.sums, ring, learner.largest, learner.online, delta)
 
         # Learn: every update's gradients are summed over the group
         learner.update(ring, rings, stats.deltas)
@@ -152,6 +152,8 @@ class ReplayReplica:
     def local_state(self) -> dict[str, Tensor]:
         """The state of this replica alone: its task, running episodes, generators, and its ring, if that is saved."""
         own = {"learner_generator": self.learner.generator.get_state(), "largest": self.learner.largest}
+        if self.learner.offline is not None:
+            own["offline_generator"] = self.learner.offline.windows.generator.get_state()
         is_first, steps = self.learner.group.rank == 0, self.learner.updater.steps
         ring = ring_tensors(self.ring, steps, is_first) if self.off_policy.replay.saved else {}
         return {**self.actor.state_dict(), **own, **ring}
@@ -168,5 +170,7 @@ class ReplayReplica:
         """Continue from `local_state`, bit-identically if the ring was saved."""
         self.learner.generator.set_state(state["learner_generator"])
         self.learner.largest.copy_(state["largest"])
+        if self.learner.offline is not None and "offline_generator" in state:  # else the run began without episodes
+            self.learner.offline.windows.generator.set_state(state["offline_generator"])
         goes_on = self.actor.load_state_dict(state)
         load_ring(self.ring, state, goes_on=goes_on)

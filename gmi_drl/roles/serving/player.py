@@ -13,6 +13,7 @@ from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.flat_parameters import FlatParameters
 from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.algo.replay_agent import ReplayAgent
+from gmi_drl.algo.sequence_agent import SequenceAgent
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
@@ -27,7 +28,7 @@ from gmi_drl.workload import TaskSpec
 
 CPU = torch.device("cpu")
 
-AnyAgent = Agent | ReplayAgent
+AnyAgent = Agent | ReplayAgent | SequenceAgent
 
 
 @dataclass(frozen=True)
@@ -115,9 +116,14 @@ class EpisodePlayer(ABC):
     def forget(self, ended: Tensor) -> None:
         """Begin anew in environments `[N]` whose episodes have ended: for policies with a memory."""
 
+    @abstractmethod
+    def receive(self, reward: Tensor) -> None:
+        """Take the rewards `[N]` of the last actions: for policies that count them."""
+
     def step(self) -> None:
         """One control step of all environments."""
         _, reward, terminated, truncated, info = self.task.step(self.actions())
+        self.receive(reward)
         self.forget(terminated | truncated)
         reward, ended = own_outcome(reward, terminated | truncated, info)
         self._total += reward * info["valid"]
@@ -162,6 +168,10 @@ class Player(EpisodePlayer):
         if self.noise is not None:
             noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
         return self.agent.act(self.task.obs, noise, self._state)
+
+    def receive(self, reward: Tensor) -> None:
+        """See `EpisodePlayer`."""
+        self.agent.receive(reward, self._state)
 
     def forget(self, ended: Tensor) -> None:
         """See `EpisodePlayer`."""

@@ -60,6 +60,11 @@ class PoliciesPlayer(EpisodePlayer):
             actions[part.rows] = part.act(self.task.obs, self._noise)
         return actions
 
+    def receive(self, reward: Tensor) -> None:
+        """See `EpisodePlayer`."""
+        for part in self._parts:
+            part.agent.receive(reward[part.rows], part.state)
+
     def forget(self, ended: Tensor) -> None:
         """See `EpisodePlayer`."""
         for part in self._parts:

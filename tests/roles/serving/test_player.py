@@ -97,7 +97,9 @@ def test_episodes_have_their_environment_and_end():
     going, fall = (1.0, 0, 0, 0, 1), (2.0, 1, 0, 0, 1)
     timed_out, broken, begins = (3.0, 0, 1, 0, 1), (0.0, 0, 1, 1, 0), (9.0, 0, 1, 0, 0)
     steps = [(going, going), (fall, going), (begins, timed_out), (going, broken), (going, going)]
-    player = Player(Script(*steps), SimpleNamespace(act=lambda obs, *_: obs, empty_state=lambda _: None))
+    player = Player(
+        Script(*steps), SimpleNamespace(act=lambda obs, *_: obs, empty_state=lambda _: None, receive=lambda *_: None)
+    )
     for _ in steps:
         player.step()
     assert player.finished == [

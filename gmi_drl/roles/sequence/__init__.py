@@ -1,0 +1,1 @@
+"""The role that learns a sequence policy from recorded episodes."""

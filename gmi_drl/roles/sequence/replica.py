@@ -1,0 +1,145 @@
+"""One iteration end to end: the policy acts, then learns from recorded episodes.
+
+act       `horizon` times: context -> policy -> task.step                     roles/sequence/actor.py
+exchange  one gather of sums and rank 0's decision                            roles/training/iteration_stats.py
+learn     `updates` times: contexts of own episodes -> gradient               roles/sequence/draws.py, algo/sequence.py
+          -> sum over the group -> Adam
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.sequence import Contexts, Sequence
+from gmi_drl.algo.sequence_agent import make_sequence_agent
+from gmi_drl.comm.reduction import Reduction
+from gmi_drl.config.learners import SequenceConfig
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.episodes import EpisodeSet
+from gmi_drl.roles.precision import flush_denormals
+from gmi_drl.roles.sequence.actor import SequenceActor
+from gmi_drl.roles.sequence.draws import Draws, scaling_of
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.evaluation import Act, act_of
+from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
+from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
+
+
+class SequenceReplica:
+    """Trains a sequence policy; see `Replica`.
+
+    Args:
+        spec: Of the task.
+        config: Of the run.
+        reduction: Of the group.
+        device: Of all tensors but the recorded episodes.
+        seed: Of what is drawn.
+
+    Raises:
+        UsageError: The episodes are not there, or not of this task.
+    """
+
+    def __init__(
+        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, device: torch.device, seed: int
+    ) -> None:
+        flush_denormals()
+        self.config, self.learner, self.device = config, sequence_of(config), device
+        self.group = reduction.group
+        if self.learner.data is None:
+            raise UsageError("there are no episodes to learn from: set learner.data")
+        self.episodes = EpisodeSet(self.learner.data)
+        self.episodes.require(spec)
+        rank, ranks, generator = self.group.rank, self.group.size, torch.Generator().manual_seed(seed)
+        exponent = self.learner.return_exponent
+        self.draws = Draws(self.episodes, rank, ranks, self.learner.context, exponent, generator)
+        self._batch = max(1, round(self.learner.batch / ranks))
+        self.agent = make_sequence_agent(spec, self.learner, device, seed=config.seed)
+        self._scale()
+        self.updater = Sequence(
+            self.agent, self.learner, share=1 / ranks, reduce=reduction.reduce, make_bucket=reduction.bucket
+        )
+        self.clock = PhaseClock(device)
+        self.sync_s = 0.0
+
+    def attach_task(self, task: Task, seed: int) -> None:
+        """Act in this task from now on."""
+        generator = torch.Generator(self.device).manual_seed(seed)
+        horizon, graphs = self.learner.horizon, self.config.cuda_graphs
+        self.actor = SequenceActor(task, self.agent, horizon, generator, cuda_graphs=graphs)
+        self._no_delta = torch.zeros(0, dtype=torch.float64, device=self.device)
+
+    def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
+        """Act, exchange, learn. `decide` is called before the exchange; rank 0's result counts, for all."""
+        actor, updater = self.actor, self.updater
+        self.clock.start()
+        waited_s = self.group.wait_s
+
+        actor.play(self.clock)
+
+        moments = torch.stack((actor.steps, torch.zeros_like(actor.steps), torch.zeros_like(actor.steps)))
+        stats = exchange_stats(self.group, decide(), actor.sums, moments, self._no_delta)
+
+        updater.begin()
+        for _ in range(self.learner.updates):
+            updater.update(self._on_device(self.draws.draw(self._batch)))
+        self.clock.mark("learn_s")
+        self.sync_s = self.group.wait_s - waited_s
+        return stats
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
+        phases = self.clock.read()
+        phases["learn_s"] -= self.sync_s
+        return {**phases, "sync_s": self.sync_s}
+
+    def metrics(self) -> dict[str, float]:
+        """The loss of the last updates, and the learning rate. Synchronises with the host."""
+        return self.updater.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """Go on with another learning rate."""
+        self.updater.learning_rate.fill_(rate)
+
+    def policy(self) -> Act:
+        """See `Replica`."""
+        return act_of(self.agent)
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """The state that must be equal on all replicas."""
+        return {**self.updater.state_dict(), "normaliser": self.agent.normaliser.statistics}
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `learner_state`. The return to ask for is that of the settings."""
+        self.updater.load_state_dict(state)
+        self._scale()
+
+    def local_state(self) -> dict[str, Tensor]:
+        """The state of this replica alone: its task, contexts, running episodes, and what it draws."""
+        return {**self.actor.state_dict(), "learner_generator": self.draws.generator.get_state()}
+
+    def load_local_state(self, state: dict[str, Tensor]) -> None:
+        """Continue from `local_state`, bit-identically."""
+        self.draws.generator.set_state(state["learner_generator"])
+        self.actor.load_state_dict(state)
+
+    def _scale(self) -> None:
+        self.agent.normaliser.load(scaling_of(self.episodes, self.learner.target_return))
+
+    def _on_device(self, contexts: Contexts) -> Contexts:
+        if self.device.type == "cpu":
+            return contexts
+        return Contexts(*(getattr(contexts, name).to(self.device) for name in ("to_go", "obs", "action", "is_step")))
+
+
+def sequence_of(config: RunConfig) -> SequenceConfig:
+    """The settings of the sequence policy.
+
+    Raises:
+        UsageError: if the run has another learner.
+    """
+    if not isinstance(config.learner, SequenceConfig):
+        raise UsageError(f"this is for learner.kind sequence, the run has {config.learner.kind}")
+    return config.learner
