@@ -140,6 +140,7 @@ FROM_REPLAY = {
     "learner.replay.beta_steps": "1000",
     "learner.replay.n_step": "2",
     "learner.replay.next_obs": "twice",
+    "learner.replay.stacks": "zeros",
     "learner.replay.saved": "false",
 }
 

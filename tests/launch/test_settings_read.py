@@ -20,7 +20,12 @@ def run_of(kind, path):
     return RunFolder(path / kind)
 
 
-OF_OTHER_TASKS = {"learner.conv", "learner.features", *(place for place in RUN if place.startswith("task."))}
+OF_OTHER_TASKS = {
+    "learner.conv",
+    "learner.features",
+    "learner.replay.stacks",
+    *(place for place in RUN if place.startswith("task.")),
+}
 """Refused for tasks without images, and for those of ours, such as this one."""
 
 

@@ -60,6 +60,10 @@ class ReplaySettings(FileModel):
     """`once` reads the next observation from the step that follows, in half the memory. `twice` stores it with each
     step, too; then steps at which the time limit ended an episode are learnt from as well."""
 
+    stacks: Annotated[Literal["first", "zeros"] | None, RING] = None
+    """For images that are stacks of pictures, the newest last: with what an episode's first stack begins, its first
+    picture again, or zeros. Then the ring stores each picture once. None: it stores images as they are."""
+
     saved: Annotated[bool, LIVE] = True
     """Whether checkpoints hold the ring. Without it a resumed run begins with an empty one."""
 
@@ -144,7 +148,8 @@ class OffPolicyConfig(LearnerConfig):
     def step_bytes(self, task: TaskSpec) -> int:
         """Bytes of a step in a ring: observation, action, reward, flags, priority."""
         times = 2 if self.replay.next_obs == "twice" else 1
-        row = times * task.observation.nbytes + FLOAT_BYTES * task.action.size
+        seen = task.observation.nbytes // (task.observation.shape[0] if self.replay.stacks else 1)
+        row = times * seen + FLOAT_BYTES * task.action.size
         priority = PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0
         return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES + priority
 
@@ -166,6 +171,10 @@ class OffPolicyConfig(LearnerConfig):
             )
         if replay.update_size is not None and replay.update_size > replay.size:
             found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
+        if replay.stacks and (text := _no_stack(task)):
+            found.append(f"learner.replay.stacks is for images that are stacks of pictures, {text}: leave it out")
+        if replay.stacks and replay.next_obs == "twice":
+            found.append("learner.replay.stacks stores pictures once, next_obs is twice: leave one out")
         return found
 
     def mistakes_in(self, layout: Layout) -> list[str]:
@@ -178,3 +187,11 @@ class OffPolicyConfig(LearnerConfig):
                     of = f"a GMI with {num_env} of {layout.num_env} environments"
                     found.append(f"{name} is {wanted}, of which {of} needs {own}, but its ring has {steps}: lower it")
         return found
+
+
+def _no_stack(task: TaskSpec) -> str | None:
+    """Why the observation of a task is no stack of pictures; None if it may be one."""
+    parts, shape = task.observation.parts, task.observation.shape
+    if len(parts) > 1 or parts[0].kind != "image":
+        return f"{task.name} has {task.observation}"
+    return None if shape[0] > 1 else f"{task.name} has one picture of {shape[1]} x {shape[2]}"
