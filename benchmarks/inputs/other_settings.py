@@ -142,6 +142,7 @@ FROM_REPLAY = {
     "learner.replay.beta_steps": "1000",
     "learner.replay.n_step": "2",
     "learner.replay.next_obs": "twice",
+    "learner.replay.stacks": "zeros",
     "learner.replay.data": "other.replay",
     "learner.replay.offline_share": "0.25",
     "learner.replay.saved": "false",

@@ -1,6 +1,7 @@
 """Stable-Baselines3: DQN on CartPole by the settings of RL Baselines3 Zoo, SAC on HalfCheetah by its defaults."""
 
 import argparse
+import time
 from typing import Any
 
 import torch
@@ -11,11 +12,13 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.vec_env import VecEnv
 
 EVERY = 1000
 """Steps between two lines."""
 
-EPISODES = 10
+EPISODES, EVALUATIONS = 10, 20
+"""Episodes without noise, and how often they are played, in time that does not count."""
 
 ZOO: dict[str, Any] = {
     "learning_rate": 2.3e-3,
@@ -34,16 +37,30 @@ ENVIRONMENTS = {"dqn": "CartPole-v1", "sac": "HalfCheetah-v5"}
 
 
 class Report(BaseCallback):
-    """Tells of every thousand steps."""
+    """Tells of every thousand steps, and plays episodes without noise now and then."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, steps: int, worlds: VecEnv) -> None:
         super().__init__()
-        self.updates = Updates(seconds)
+        self.updates, self._worlds, self._evaluations = Updates(seconds), worlds, 0
+        self._every = max(1, steps // EVALUATIONS)
 
     def _on_step(self) -> bool:
         if self.num_timesteps % EVERY == 0:
             self.updates.report(self.num_timesteps, None)
         return not self.updates.is_over
+
+    def _on_rollout_start(self) -> None:
+        if self.num_timesteps // self._every > self._evaluations:
+            self._evaluations = self.num_timesteps // self._every
+            self.evaluate()
+
+    def evaluate(self) -> None:
+        """Play, and tell the mean return. The clock stands still meanwhile."""
+        began, began_cpu = time.monotonic(), time.process_time()
+        returns, _ = evaluate_policy(self.model, self._worlds, EPISODES)
+        self.updates.started += time.monotonic() - began
+        self.updates.started_cpu += time.process_time() - began_cpu
+        self.updates.report(self.num_timesteps, float(returns), EPISODES)
 
 
 def read_off_policy_arguments() -> argparse.Namespace:
@@ -65,16 +82,16 @@ def make_model(arguments: argparse.Namespace) -> BaseAlgorithm:
 
 
 def main() -> None:
-    """Train for a number of steps; the last line has the mean return of episodes without noise."""
+    """Train for a number of steps; some lines have the mean return of episodes without noise, also the last one."""
     arguments = read_off_policy_arguments()
     torch.set_num_threads(arguments.threads)
     model = make_model(arguments)
     model.set_logger(Logger(None, []))
-    report = Report(arguments.seconds)
+    worlds = make_vec_env(ENVIRONMENTS[arguments.algo], 1, seed=77)
+    report = Report(arguments.seconds, arguments.env_steps, worlds)
     model.learn(arguments.env_steps, callback=report)
     report.updates.report(model.num_timesteps, None)
-    returns, _ = evaluate_policy(model, make_vec_env(ENVIRONMENTS[arguments.algo], 1, seed=77), EPISODES)
-    report.updates.report(model.num_timesteps, float(returns), EPISODES)
+    report.evaluate()
 
 
 if __name__ == "__main__":

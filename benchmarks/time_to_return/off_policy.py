@@ -85,15 +85,15 @@ def learn(duel: str, sides: Sequence[str], seeds: int, steps: int) -> None:
 
 
 def train(duel: str, side: str, seed: int, steps: int) -> dict[str, Any]:
-    """Run one training. Returns steps per second, the return after it, and of ours the curve."""
+    """Run one training. Returns steps per second, returns at its end, and their curve."""
     if side == THEIRS:
         with one_core():
             sample = train_theirs(DUELS[duel], steps, seed)
     else:
         with TemporaryDirectory(prefix="gmi-drl-off-policy-") as folder:  # its GMI has a core, and claims it
             sample = train_ours(replace(DUELS[duel], replay=VARIANTS[side]), steps, seed, Path(folder))
-    found = {"side": side, "seed": seed, "steps": steps, "rate": sample.value, "return": sample.details["return"]}
-    return found | {"training_s": sample.details["training_s"], "curve": sample.details.get(CURVES)}
+    found = {"side": side, "seed": seed, "steps": steps, "rate": sample.value, "curve": sample.details[CURVES]}
+    return found | {name: sample.details[name] for name in ("return", "late_return", "best_return", "training_s")}
 
 
 def tell() -> None:
@@ -111,7 +111,7 @@ def tell() -> None:
 def described(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
     """Rates and returns of a side as text, and both beside those of the other one, if there is one."""
     parts = []
-    for what, unit in (("rate", "steps/s"), ("return", "return")):
+    for what, unit in (("rate", "steps/s"), ("return", "return"), ("late_return", "late return")):
         own, other = ([run[what] for run in side] for side in (ours, theirs))
         text = f"median {unit} {statistics.median(own):.5g} of {', '.join(f'{value:.5g}' for value in own)}"
         if other:

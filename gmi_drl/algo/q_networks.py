@@ -43,6 +43,9 @@ class QNetwork(nn.Module):
         self.advantage = mlp([width, *between, spec.action.params], 1.0, settings.activation)
         self.state_value = mlp([width, *between, 1], 1.0, settings.activation) if config.dueling else None
         self.register_buffer("exploration", torch.tensor(config.epsilon_end), persistent=False)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear | nn.Conv2d):
+                layer.reset_parameters()  # torch's own weights: with larger ones the first targets are noise
 
     def forward(self, obs: Tensor) -> Tensor:
         """Values `[..., K]` of normalised observations; `MASKED` of actions that are not allowed.

@@ -77,7 +77,7 @@ class Batch:
 def importance_weights(probabilities: Tensor, size: int | Tensor, beta: float) -> Tensor:
     """(1 / (size x probability)) ** beta over its largest, float32 `[B]`."""
     weights = (size * probabilities).pow(-beta)
-    return (weights / weights.max()).to(torch.float32)
+    return weights.div_(weights.max()).to(torch.float32)
 
 
 def gather_items(

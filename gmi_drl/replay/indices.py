@@ -14,7 +14,7 @@ def index_of(slots: Tensor) -> slice | Integers:
     if not count:
         return slice(0, 0)
     first, last = int(values[0]), int(values[-1])
-    if last - first == count - 1 and (count < 3 or bool((values[1:] - values[:-1] == 1).all())):
+    if last - first == count - 1 and (count < 3 or bool((values[1:] > values[:-1]).all())):
         return slice(first, last + 1)
     return values
 

@@ -39,8 +39,9 @@ class Items:
         self.versions = torch.zeros(capacity, dtype=torch.int64)
         self._uses = torch.zeros(capacity, dtype=torch.int64)
         self._free = torch.arange(capacity)  # a ring
-        self._rows = self.records.numpy()  # the same memory
+        self._rows = self.records.numpy()  # the same memory, as those that follow
         self._times = self._rows[:, TIMES]
+        self._version, self._used, self._ring = self.versions.numpy(), self._uses.numpy(), self._free.numpy()
         self._next, self.free = 0, capacity
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> tuple[Tensor, Tensor]:
@@ -52,7 +53,7 @@ class Items:
         count = len(stretches)
         slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        index, uses = index_of(slots), self._uses.numpy()
+        index, uses = index_of(slots), self._used
         uses[index] += 1
         keys = (uses[index] << _SLOT_BITS) | slots.numpy()
         new = self._rows[index] if isinstance(index, slice) else np.empty((count, self._rows.shape[1]), dtype=np.int64)
@@ -62,16 +63,17 @@ class Items:
         new[:, STRETCHES:] = stretches.numpy()
         if not isinstance(index, slice):
             self.records.index_copy_(0, slots, torch.from_numpy(new))
-        self.versions.numpy()[index] = version
+        self._version[index] = version
         return slots, torch.from_numpy(keys)
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
         self._rows[index_of(slots), KEY] = 0
-        first, count = (self._next + self.free) % self.capacity, len(slots)
+        first, count, gone = (self._next + self.free) % self.capacity, len(slots), slots.numpy()
         to_end = min(count, self.capacity - first)
-        self._free[first : first + to_end] = slots[:to_end]
-        self._free[: count - to_end] = slots[to_end:]
+        self._ring[first : first + to_end] = gone[:to_end]
+        if to_end < count:
+            self._ring[: count - to_end] = gone[to_end:]
         self.free += count
 
     def find(self, keys: Tensor) -> Tensor:
@@ -93,9 +95,9 @@ class Items:
         return torch.from_numpy(self._rows.take(places, 0))
 
     def read(self, slots: Tensor) -> Tensor:
-        """A copy of their records `[n, 3 + columns]`."""
+        """Their records `[n, 3 + columns]`, to be read before other items are there."""
         index = index_of(slots)
-        return torch.from_numpy(self._rows[index].copy() if isinstance(index, slice) else self._rows.take(index, 0))
+        return torch.from_numpy(self._rows[index] if isinstance(index, slice) else self._rows.take(index, 0))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Everything, copied."""

@@ -1,6 +1,6 @@
 """A ring of experience of environments that step together: every valid window of n steps is an item."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -15,6 +15,7 @@ from gmi_drl.replay.limiters import MinSize, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
+from gmi_drl.replay.stacks import Padding, Stack
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.windows import VALID, Windows, evaluate, flags_of
 
@@ -41,7 +42,7 @@ class RingBatch:
     keys: Tensor
     probabilities: Tensor
     size: int
-    rows: tuple[Rows, Rows | None]
+    rows: tuple[Rows | None, ...]
 
     def weights(self, beta: float) -> Tensor:
         """Importance-sampling weights, float32 `[B]`, the largest of which is 1 (Schaul et al. 2015, section 3.4)."""
@@ -67,6 +68,8 @@ class Ring:
         update_size: Steps that are copied to a GPU at once, with the placement `device`; None for the storage's.
         next_obs: `once` reads the observation after a window from the step that follows. `twice` stores it with each
             step, in fields `next/NAME` that `add` gets; then windows that end by a time limit are there, too.
+        stacks: Observations that are stacks of pictures `[K, *picture]`, the newest last, of which the newest alone is
+            stored; with what an episode's first stack begins. With `next_obs="once"` only.
         seed: Of what is drawn.
 
     Raises:
@@ -89,12 +92,21 @@ class Ring:
         device: torch.device | str = "cpu",
         update_size: int | None = None,
         next_obs: Literal["once", "twice"] = "once",
+        stacks: Mapping[str, Padding] | None = None,
         seed: int = 0,
     ) -> None:
         _check(signature, num_env, steps, n_step, observations)
         self.num_env, self.steps, self.n_step, self.gamma = num_env, steps, n_step, gamma
         self.observations, self.is_twice = observations, next_obs == "twice"
         self.signature = signature
+        of_stacks, padding = [field for field in signature.fields if field.name in (stacks or {})], stacks or {}
+        if self.is_twice and padding:
+            raise UsageError("stacks of pictures are stored once: next_obs must be 'once'")
+        self.stacks = [Stack(field, padding[field.name], num_env, torch.device(device)) for field in of_stacks]
+        self.depth = max((stack.depth for stack in self.stacks), default=1)
+        if n_step + self.depth > steps:
+            raise UsageError(f"windows of {n_step} steps with {self.depth} pictures each do not fit into {steps} steps")
+        self._plain = [name for name in observations if name not in padding]
         self.limiter = limiter or MinSize(1)
         if self.limiter.min_size > steps * num_env:
             raise UsageError(f"min_size {self.limiter.min_size} is above {steps} steps x {num_env} environments")
@@ -111,7 +123,7 @@ class Ring:
         if sampler is None or isinstance(sampler, Uniform):
             self._draws: UniformDraws | PrioritizedDraws = UniformDraws(self.device, seed)
         elif isinstance(sampler, Prioritized):
-            self._draws = PrioritizedDraws(self.device, seed, total, num_env, sampler.exponent)
+            self._draws = PrioritizedDraws(self.device, seed, total, num_env, sampler.exponent, self.depth)
         else:
             raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
 
@@ -122,8 +134,8 @@ class Ring:
 
     @property
     def first(self) -> int:
-        """The oldest step that is there, counted from the first one ever."""
-        return max(0, self.written - self.steps)
+        """The oldest step that is there with all its pictures, counted from the first one ever."""
+        return max(0, self.written - self.steps + self.depth - 1)
 
     @property
     def end(self) -> int:
@@ -162,6 +174,8 @@ class Ring:
         first = (self.written % self.steps) * self.num_env
         stored = {name: value for name, value in fields.items() if name != "terminated"}
         stored["flags"] = flags_of(boundary, fields["terminated"], valid)
+        for stack in self.stacks:
+            stored |= stack.added(stored[stack.name])
         if {name: (value.shape, value.dtype) for name, value in stored.items()} != self._kinds:
             self.storage.signature.check(stored, (self.num_env,))
         counters = self.limiter.counters
@@ -197,9 +211,25 @@ class Ring:
             following = self.storage.gather(places, columns=("step",), out=out.rows[1] if out else None)
             of = NEXT if self.is_twice else ""
             if out is None or following is not out.rows[1]:
-                fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self.observations}
+                fields |= {NEXT + name: following.fields[of + name][:, 0] for name in self._plain}
+        made = self._make_stacks(fields, torch.cat((rows, places)), out.rows[2:] if out else ()) if self.stacks else ()
         fields |= {"reward": windows.reward, "discount": windows.discount}
-        return RingBatch(fields, keys, probabilities, self.windows, (step, following))
+        return RingBatch(fields, keys, probabilities, self.windows, (step, following, *made))
+
+    def _make_stacks(self, fields: dict[str, Tensor], rows: Tensor, out: Sequence[Rows | None]) -> list[Rows]:
+        """Add stacks to the fields: of the first half of these rows `[2 B]`, and as what follows of the second.
+
+        Returns:
+            Their memory, for `out` of the next call.
+        """
+        again = list(out) or [None] * (1 + len(self.stacks))
+        made = [outcome := self.storage.gather(rows, columns=(_OUTCOME,), out=again[0])]
+        for stack, had in zip(self.stacks, again[1:], strict=True):
+            found = stack.gather(self.storage, rows, outcome.fields[stack.age_name][:, 0], self.total, had)
+            stacks, half = stack.view(found), len(rows) // 2
+            fields[stack.name], fields[NEXT + stack.name] = stacks[:half], stacks[half:]
+            made.append(found)
+        return made
 
     def windows_at(self, rows: Tensor) -> Windows:
         """Evaluate the windows that begin in these rows `[B]`."""
@@ -248,6 +278,7 @@ class Ring:
             "limiter": self.limiter.state_dict(),
             "draws": self._draws.state_dict(),
             "counts": {"written": self.written},
+            **({"stacks": {stack.name: stack.state_dict() for stack in self.stacks}} if self.stacks else {}),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -256,6 +287,8 @@ class Ring:
             words[: len(state["rows"][column])] = state["rows"][column]
         self.limiter.load_state_dict(state["limiter"])
         self.written = state["counts"]["written"]
+        for stack in self.stacks:
+            stack.load_state_dict(state["stacks"][stack.name])
         self._draws.load_state_dict(state["draws"], self)
 
     def begin_with(self, rows: Mapping[str, Tensor]) -> None:
@@ -269,6 +302,7 @@ class Ring:
             words[: count * self.num_env].view(count, self.num_env, -1).copy_(rows[column][-count:])
         self.written = count
         self.limiter.load_state_dict({"inserts": count * self.num_env, "samples": 0, "deletes": 0})
+        self.storage.rows.fields["flags"][: (self.depth - 1) * self.num_env] &= ~VALID & 0xFF  # they lack pictures
         self.cut()
         self._draws.begin(self)
 
@@ -283,13 +317,14 @@ class Ring:
         step = [
             Field(field.name, field.shape, field.dtype)
             for field in self.signature.fields
-            if field.name not in ("reward", "terminated")
+            if field.name not in ("reward", "terminated") and all(field.name != stack.name for stack in self.stacks)
         ]
         if self.is_twice:
             of = self.signature.by_name
             step += [Field(NEXT + name, of[name].shape, of[name].dtype) for name in self.observations]
         outcome = [Field("reward", column=_OUTCOME), Field("flags", (), torch.uint8, _OUTCOME)]
-        return Signature((*step, *outcome))
+        of_stacks = [field for stack in self.stacks for field in stack.fields(_OUTCOME)]
+        return Signature((*step, *outcome, *of_stacks))
 
 
 def _check(signature: Signature, num_env: int, steps: int, n_step: int, observations: tuple[str, ...]) -> None:

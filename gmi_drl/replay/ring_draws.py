@@ -124,21 +124,22 @@ class PrioritizedDraws:
         total: Rows of the ring.
         num_env: N.
         exponent: C.
+        depth: Steps whose pictures a stack has: where the oldest is gone, a window is, too.
     """
 
-    def __init__(self, device: torch.device, seed: int, total: int, num_env: int, exponent: float) -> None:
+    def __init__(self, device: torch.device, seed: int, total: int, num_env: int, exponent: float, depth: int) -> None:
         self._uniform, self._exponent, self._num_env = UniformDraws(device, seed), exponent, num_env
         self._tree = SumTree(total, device)
         self._is_drawn = torch.zeros(total, dtype=torch.bool, device=device)
         self._highest = torch.ones(1, dtype=torch.float64, device=device)
-        self._each = torch.arange(num_env, device=device)
+        self._each = torch.arange(depth * num_env, device=device)
         self._end = 0  # one after the last step whose windows have weights
 
     def added(self, ring: "Ring", row: int) -> None:
         """Windows that began in the rows from `row` on are gone; others may be complete."""
-        gone = self._each + row
+        gone = (self._each + row) % ring.total
         self._is_drawn[gone] = False
-        self._tree.set(gone, torch.zeros(self._num_env, dtype=torch.float64, device=gone.device))
+        self._tree.set(gone, torch.zeros(len(gone), dtype=torch.float64, device=gone.device))
         self.completed(ring)
 
     def completed(self, ring: "Ring") -> None:
@@ -169,9 +170,9 @@ class PrioritizedDraws:
         if self._is_drawn.device.type == "cpu" and not self._tree.total:
             return self._uniform.draw(ring, count)
         rows = self._tree.draw(count, self._uniform.generator)
-        newest = ring.written - 1
-        steps = newest - (newest - torch.div(rows, self._num_env, rounding_mode="floor")) % ring.steps
-        keys = steps * self._num_env + rows % self._num_env
+        written = ring.written * self._num_env
+        head = written % ring.total  # where the next step goes: rows from there on are of the round before
+        keys = torch.add(rows, rows >= head, alpha=-ring.total).add_(written - head)
         probabilities = self._tree.leaves.index_select(0, rows).div_(self._tree.total)
         return Draw(keys, rows, probabilities, ring.windows_at(rows))
 
@@ -179,14 +180,16 @@ class PrioritizedDraws:
         """Note other priorities of windows that are still there."""
         rows, priorities = keys % ring.total, priorities.to(torch.float64)
         is_there = (keys >= ring.first * self._num_env) & (keys < ring.end * self._num_env) & self._is_drawn[rows]
+        lowest, highest = priorities.aminmax()
         weights = weights_of(priorities, self._exponent)
-        if rows.device.type == "cpu":
-            if not bool(((priorities >= 0) & priorities.isfinite()).all()):
-                raise UsageError("a priority must be a number of 0 or more")
-            self._tree.set(rows[is_there], weights[is_there])
-        else:
-            self._tree.set(rows, torch.where(is_there, weights, self._tree.leaves[rows]))
-        torch.maximum(self._highest, priorities.max(), out=self._highest)
+        if rows.device.type != "cpu":
+            weights = torch.where(is_there, weights, self._tree.leaves[rows])
+        elif not (lowest >= 0 and highest < float("inf")):  # neither if one is no number
+            raise UsageError("a priority must be a number of 0 or more")
+        elif not is_there.all():
+            rows, weights = rows[is_there], weights[is_there]
+        self._tree.set(rows, weights)
+        torch.maximum(self._highest, highest, out=self._highest)
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, the highest priority, the generator."""

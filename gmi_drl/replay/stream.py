@@ -66,7 +66,9 @@ class Stream:
             if self._next == self._end:
                 self._open(blocks.pop(0))
             part = min(count - done, self._end - self._next)
-            self._storage.write(self._next, {name: value[done : done + part] for name, value in fields.items()})
+            is_all = part == count
+            steps = fields if is_all else {name: value[done : done + part] for name, value in fields.items()}
+            self._storage.write(self._next, steps)
             places.append(torch.arange(self._next, self._next + part))
             self.advance(part)
             done += part

@@ -117,7 +117,7 @@ class Table:
             with self.lock:
                 self._await(lambda: self.limiter.can_insert(1), "inserts", count - done, deadline, done)
                 end = done + min(self.limiter.inserts_allowed(count - done), self.contents.at_once)
-                self.storage.blocks.hold(blocks[done:end].flatten())
+                self.storage.blocks.hold(blocks[done:end].reshape(-1))
                 try:
                     keys.append(self.contents.insert(stretches[done:end], priorities[done:end], version))
                 except BaseException:

@@ -46,9 +46,10 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
         knows_ends: Whether the last observation of an episode that was cut off is known.
     """
     if reward.shape[1] == 1:
-        may_be_drawn, discounts = _of_one_step(gamma, knows_ends, reward.device)
-        kinds, one = flags[:, 0].to(torch.int64), torch.ones(len(reward), dtype=torch.int64, device=reward.device)
-        return Windows(may_be_drawn.index_select(0, kinds), reward[:, 0].clone(), discounts.index_select(0, kinds), one)
+        may_be_drawn, discounts, one = _of_one_step(gamma, knows_ends, reward.device)
+        kinds, reward = flags[:, 0].to(torch.int64), reward[:, 0].clone()
+        is_valid, discount = may_be_drawn.index_select(0, kinds), discounts.index_select(0, kinds)
+        return Windows(is_valid, reward, discount, one.expand(len(kinds)))
     ended = (flags & ENDED) > 0
     valid = (flags & VALID) > 0
     terminated = (flags & TERMINATED) > 0
@@ -64,10 +65,10 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
 
 
 @lru_cache
-def _of_one_step(gamma: float, knows_ends: bool, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Whether a window of one step may be drawn, and its discount, by the step's flags, `[8]` each."""
+def _of_one_step(gamma: float, knows_ends: bool, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+    """Whether a window of one step may be drawn, and its discount, by the step's flags, `[8]` each, and its length."""
     flags = torch.arange(8, device=device)
     terminated, is_valid = (flags & TERMINATED) > 0, (flags & VALID) > 0
     if not knows_ends:
         is_valid &= terminated | ((flags & ENDED) == 0)
-    return is_valid, gamma * (~terminated).to(torch.float32)
+    return is_valid, gamma * (~terminated).to(torch.float32), torch.ones(1, dtype=torch.int64, device=device)

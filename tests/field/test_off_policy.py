@@ -14,7 +14,7 @@ def results(tmp_path, monkeypatch):
 
 
 def a_run(side, seed, rate, value, steps=100):
-    return {"side": side, "seed": seed, "steps": steps, "rate": rate, "return": value}
+    return {"side": side, "seed": seed, "steps": steps, "rate": rate, "return": value, "late_return": value}
 
 
 def test_what_was_measured_is_not_measured_again(results, monkeypatch):

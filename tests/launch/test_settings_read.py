@@ -24,6 +24,7 @@ OF_OTHER_TASKS = {
     "policies",
     "learner.conv",
     "learner.features",
+    "learner.replay.stacks",
     *(place for place in RUN if place.startswith("task.")),
 }
 """Refused for tasks without images or names of agents, and for those of ours, such as this one."""

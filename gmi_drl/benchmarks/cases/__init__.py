@@ -47,7 +47,7 @@ from gmi_drl.benchmarks.cases.peers import (
     returns_v5,
     rllib_cluster,
 )
-from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, sharing, uneven
+from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
     A3C,
     ADAPTERS,
@@ -147,6 +147,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (off_policy, off_policy.CASES, (*ADAPTERS, *V5_TASKS, *REPLAY, *FROM_REPLAY, *drivers("off_policy_sb3"))),
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),
+    (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
     (uneven, (uneven.CASE,), TRAINING),
 )
 

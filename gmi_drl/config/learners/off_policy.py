@@ -16,7 +16,7 @@ RING = Setting(fixed="its ring cannot go on as another one")
 OF_PRIORITIES = Setting(only_with=("sampler", "prioritized"))
 OF_DEVICE = Setting(only_with=("placement", "device"))
 
-OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs")
+OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs", "stacks")
 """Settings of replay that a server's table has of its own."""
 
 OFFLINE_SHARE = 0.5
@@ -78,6 +78,10 @@ class ReplaySettings(FileModel):
 
     offline_share: Annotated[Fraction | None, LIVE] = None
     """Share of each batch that is from `data`, as RLPD (Ball et al., arXiv 2302.02948). None: half."""
+
+    stacks: Annotated[Literal["first", "zeros"] | None, RING] = None
+    """For images that are stacks of pictures, the newest last: with what an episode's first stack begins, its first
+    picture again, or zeros. Then the ring stores each picture once. None: it stores images as they are."""
 
     saved: Annotated[bool, LIVE] = True
     """Whether checkpoints hold the ring. Without it a resumed run begins with an empty one."""
@@ -172,7 +176,8 @@ class OffPolicyConfig(LearnerConfig):
     def step_bytes(self, task: TaskSpec) -> int:
         """Bytes of a step in a ring: observation, action, reward, flags, priority."""
         times = 2 if self.replay.next_obs == "twice" else 1
-        row = times * task.observation.nbytes + FLOAT_BYTES * task.action.size
+        seen = task.observation.nbytes // (task.observation.shape[0] if self.replay.stacks else 1)
+        row = times * seen + FLOAT_BYTES * task.action.size
         priority = PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0
         return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES + priority
 
@@ -187,9 +192,14 @@ class OffPolicyConfig(LearnerConfig):
     def check(self, task: TaskSpec, groups: Collection[str] | None) -> list[str]:
         """See `LearnerConfig`: sizes that do not go together."""
         replay, found = self.replay, list[str]()
+        if replay.offline_share is not None and replay.data is None:
+            found.append("learner.replay.offline_share has no effect without learner.replay.data: give that, too")
         if replay.server is not None:
             changed = [name for name in OF_RINGS if getattr(replay, name) != getattr(ReplaySettings(), name)]
-            return [f"learner.replay.{name} has no effect with learner.replay.server: leave it out" for name in changed]
+            found += [
+                f"learner.replay.{name} has no effect with learner.replay.server: leave it out" for name in changed
+            ]
+            return found
         if replay.n_step > replay.size - 1:
             found.append(
                 f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
@@ -197,8 +207,10 @@ class OffPolicyConfig(LearnerConfig):
             )
         if replay.update_size is not None and replay.update_size > replay.size:
             found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
-        if replay.offline_share is not None and replay.data is None:
-            found.append("learner.replay.offline_share has no effect without learner.replay.data: give that, too")
+        if replay.stacks and (text := _no_stack(task)):
+            found.append(f"learner.replay.stacks is for images that are stacks of pictures, {text}: leave it out")
+        if replay.stacks and replay.next_obs == "twice":
+            found.append("learner.replay.stacks stores pictures once, next_obs is twice: leave one out")
         return found
 
     def mistakes_in(self, layout: Layout) -> list[str]:
@@ -218,3 +230,11 @@ class OffPolicyConfig(LearnerConfig):
                     of = f"a GMI with {num_env} of {layout.num_env} environments"
                     found.append(f"{name} is {wanted}, of which {of} needs {own}, but its ring has {steps}: lower it")
         return found
+
+
+def _no_stack(task: TaskSpec) -> str | None:
+    """Why the observation of a task is no stack of pictures; None if it may be one."""
+    parts, shape = task.observation.parts, task.observation.shape
+    if len(parts) > 1 or parts[0].kind != "image":
+        return f"{task.name} has {task.observation}"
+    return None if shape[0] > 1 else f"{task.name} has one picture of {shape[1]} x {shape[2]}"

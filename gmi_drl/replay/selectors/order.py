@@ -21,6 +21,7 @@ class _InOrder(Selector):
         """All items are gone."""
         self._order = torch.zeros(2 * self.capacity, dtype=torch.int64)
         self._places = torch.full((self.capacity,), -1)  # of each slot in the list
+        self._listed, self._at = self._order.numpy(), self._places.numpy()  # the same memory
         self._first = self._end = self._count = 0
         self._selected: Tensor | None = None  # the last selection, if it was of all in front
 
@@ -30,13 +31,13 @@ class _InOrder(Selector):
         if self._end + len(slots) > len(self._order):
             self._append_all(self._in_order())
         end = self._end + len(slots)
-        self._order[self._end : end] = slots
-        self._places.numpy()[index_of(slots)] = np.arange(self._end, end)
+        self._listed[self._end : end] = slots.numpy()
+        self._at[index_of(slots)] = np.arange(self._end, end)
         self._end, self._count = end, self._count + len(slots)
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
-        self._places.numpy()[index_of(slots)] = -1
+        self._at[index_of(slots)] = -1
         self._count -= len(slots)
         if slots is self._selected:  # those in front
             self._first += len(slots)

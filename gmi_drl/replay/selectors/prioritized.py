@@ -97,4 +97,6 @@ class Prioritized(Selector):
 
 def weights_of(priorities: Tensor, exponent: float) -> Tensor:
     """p**C, and 0 for 0 whatever C is; float64 as the priorities."""
-    return priorities if exponent == 1 else priorities.pow(exponent).mul_(priorities > 0)
+    if exponent == 1:
+        return priorities
+    return priorities.pow(exponent) if exponent else (priorities > 0).to(torch.float64)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import index_of, runs
+from gmi_drl.replay.indices import index_of
 
 ARITY = 32
 """Children of a node."""
@@ -49,17 +49,28 @@ class SumTree:
 
     def set(self, leaves: Tensor, weights: Tensor) -> None:
         """Give leaves `[n]` other weights `[n]`. Of a leaf that is there twice the last weight counts (on a CPU)."""
+        index = index_of(leaves) if self._is_on_cpu else leaves
+        if isinstance(index, slice):
+            self._set_row(index, weights)
+            return
         if self._is_on_cpu:
-            self.leaves.numpy()[index_of(leaves)] = weights.numpy()
+            self.leaves.numpy()[index] = weights.numpy()
         else:
             self.leaves[leaves] = weights
         self._is_stale = True
         nodes = leaves
         for below, level in zip(self.levels, self.levels[1:], strict=False):
             nodes = nodes >> _BITS
-            if len(nodes) > ARITY and self._is_on_cpu:  # of a GPU the number would have to be awaited
-                nodes = torch.from_numpy(runs(nodes.numpy())[0])
             level.index_copy_(0, nodes, below.view(-1, ARITY).index_select(0, nodes).sum(1))
+
+    def _set_row(self, row: slice, weights: Tensor) -> None:
+        """The same for leaves that lie side by side, whose sums do, too."""
+        self.leaves[row] = weights
+        self._is_stale = True
+        first, end = row.start, row.stop
+        for below, level in zip(self.levels, self.levels[1:], strict=False):
+            first, end = first >> _BITS, -(-end >> _BITS)
+            torch.sum(below.view(-1, ARITY)[first:end], 1, out=level[first:end])
 
     def running_sums(self) -> Tensor:
         """Of the highest level; the next call writes them over."""
@@ -82,7 +93,7 @@ class SumTree:
             rows = level.view(-1, ARITY).index_select(0, nodes)
             sums = rows.cumsum(1)
             most = sums[:, -1].nextafter(self._zero)  # sums of a node may have been rounded otherwise
-            points = torch.minimum(points.sub_(before).clamp_(min=0), most)
+            points = torch.clamp(points.sub_(before), self._zero, most)
             child = torch.searchsorted(sums, points[:, None], right=True).clamp_(max=ARITY - 1)
             nodes = (nodes << _BITS).add_(child[:, 0])
             if level is not self.leaves:

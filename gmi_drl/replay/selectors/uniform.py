@@ -18,17 +18,18 @@ class Uniform(Selector):
         self._count = 0
         self._slots = torch.zeros(self.capacity, dtype=torch.int64)
         self._places = torch.full((self.capacity,), -1)
+        self._listed, self._at = self._slots.numpy(), self._places.numpy()  # the same memory
 
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
         end = self._count + len(slots)
-        self._slots[self._count : end] = slots
-        self._places.numpy()[index_of(slots)] = np.arange(self._count, end)
+        self._listed[self._count : end] = slots.numpy()
+        self._at[index_of(slots)] = np.arange(self._count, end)
         self._count = end
 
     def deleted(self, slots: Tensor) -> None:
         """Fill their places with the last ones."""
-        end, listed, at, index = self._count - len(slots), self._slots.numpy(), self._places.numpy(), index_of(slots)
+        end, listed, at, index = self._count - len(slots), self._listed, self._at, index_of(slots)
         places = at[index].copy()
         at[index] = -1
         holes = places[places < end]

@@ -119,3 +119,16 @@ def test_the_bucket_has_as_many_numbers_as_the_networks_of_sac(config):
     agent = make_sac_agent(ANT, config, CPU, seed=0)
     weights = sum(parameter.numel() for parameter in agent.policy.parameters_in_order())
     assert config.bucket_bytes(ANT) == 4 * (weights + AGREED)
+
+
+def test_stacks_of_pictures_are_stored_once():
+    plain, once = (DQNConfig(replay=ReplaySettings(stacks=stacks)) for stacks in (None, "first"))
+    pictures, *size = GAME.observation.shape
+    assert plain.step_bytes(GAME) - once.step_bytes(GAME) == (pictures - 1) * size[0] * size[1]
+    small = once.model_copy(update={"replay": once.replay.model_copy(update={"size": 100, "min_size": 10})})
+    ring = make_ring(GAME, small, 2, 2, torch.device("cpu"), 0)
+    assert ring.stacks[0].depth == pictures and ring.storage.signature.step_bytes <= once.step_bytes(GAME)
+    assert not once.check(GAME, None)
+    assert "is for images that are stacks of pictures" in once.check(CART, None)[0]
+    twice = DQNConfig(replay=ReplaySettings(stacks="zeros", next_obs="twice"))
+    assert "stores pictures once" in twice.check(GAME, None)[0]

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.case import CURVES
 from gmi_drl.benchmarks.cases.peers import off_policy
 from gmi_drl.benchmarks.peers import Update
 
@@ -33,7 +34,11 @@ def test_sac_has_an_update_for_each_step():
 
 
 def test_a_peers_training_is_a_speed_and_a_return(monkeypatch):
-    updates = [Update(1000, 2.0, None), Update(4000, 8.0, None), Update(4000, 9.0, 123.0, 10)]
+    early = [Update(400 * at, 1.0, 500.0 * (at == 1), 10) for at in range(1, 6)]
+    updates = [*early, Update(4000, 8.0, None), Update(4000, 8.0, 125.0, 10)]
     monkeypatch.setattr(peers, "train", lambda peer, **more: updates)
     sample = off_policy.train_theirs(off_policy.DUELS["dqn_cartpole"], 4000, seed=2)
-    assert sample.value == 500 and sample.details == {"seed": 2, "return": 123.0, "training_s": 8.0}
+    curve = sample.details.pop(CURVES)
+    assert sample.value == 500 and curve["return"] == [500.0, 0.0, 0.0, 0.0, 0.0, 125.0]
+    returns = {"return": 125.0, "late_return": 25.0, "best_return": 500.0}
+    assert sample.details == {"seed": 2, "training_s": 8.0, **returns}, "the last five"
