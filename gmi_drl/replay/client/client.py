@@ -211,7 +211,7 @@ class Client:
                     continue
                 try:
                     for _ in range(workers):
-                        connections.append((server, pool.connect()))
+                        connections.append((server, pool.connect(writes=False)))
                 except (ServerLostError, ReplayTimeoutError) as error:
                     if len(self._pools) == 1:
                         raise

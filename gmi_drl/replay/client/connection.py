@@ -74,6 +74,7 @@ class ServerConnection:
         token: Of the server; None if it has none.
         timeout_s: Seconds to connect.
         shared: Whether to map the server's memory: True, False, or "auto" for where that is possible.
+        writes: Whether the mapped memory is written, too.
 
     Attributes:
         address: As given.
@@ -88,11 +89,18 @@ class ServerConnection:
     """
 
     def __init__(
-        self, address: str, token: str | None = None, timeout_s: float = CONNECT_S, shared: Shared = "auto"
+        self,
+        address: str,
+        token: str | None = None,
+        timeout_s: float = CONNECT_S,
+        shared: Shared = "auto",
+        *,
+        writes: bool = True,
     ) -> None:
         check_byte_order()
         self.address, self._token, self._pid = address, token, os.getpid()
         self.memory: SharedMemory | None = None
+        self._writes = writes
         self._requests, self._is_welcome = 0, False
         self._poll = poll()
         deadline = time.monotonic() + timeout_s
@@ -135,7 +143,7 @@ class ServerConnection:
         try:
             dialled.connect(f"\0{self._shared_name}")
             self._say_hello(dialled)
-            memory = SharedMemory(dialled, [shared[number] for number in sorted(shared)])
+            memory = SharedMemory(dialled, [shared[number] for number in sorted(shared)], writable=self._writes)
         except OSError:  # another host or user
             dialled.close()
             return

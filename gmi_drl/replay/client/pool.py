@@ -35,9 +35,9 @@ class Pool:
         self.lost_until = 0.0
         self._idle, self._lock, self._pid = list[Call](), threading.Lock(), os.getpid()
 
-    def connect(self, timeout_s: float = CONNECT_S) -> ServerConnection:
+    def connect(self, timeout_s: float = CONNECT_S, *, writes: bool = True) -> ServerConnection:
         """A new connection, for the caller alone."""
-        return ServerConnection(self.address, self._token, timeout_s, self._shared)
+        return ServerConnection(self.address, self._token, timeout_s, self._shared, writes=writes)
 
     @contextmanager
     def call(self, timeout_s: float = CONNECT_S) -> Iterator[Call]:

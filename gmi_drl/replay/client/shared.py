@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gmi_drl.errors import GmiError
-from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage.shared import MappedStorage
 
 if TYPE_CHECKING:
@@ -28,19 +27,22 @@ class SharedMemory:
     Args:
         connection: A Unix socket that has greeted.
         storages: Of the server, in order, that are shared.
+        writable: Whether rows are written, too.
 
     Raises:
         OSError: if the server refuses.
     """
 
-    def __init__(self, connection: socket.socket, storages: "Sequence[RemoteStorage]") -> None:
+    def __init__(self, connection: socket.socket, storages: "Sequence[RemoteStorage]", *, writable: bool) -> None:
         first, descriptors, _, _ = socket.recv_fds(connection, 1, _MOST)
         try:
             if first != b"F" or len(descriptors) != 1 + len(storages):
                 raise OSError("the server shares no memory with this user")
-            self._word = memoryview(mmap.mmap(descriptors[0], _WORD_BYTES)).cast("q")
+            self._word = memoryview(mmap.mmap(descriptors[0], _WORD_BYTES, prot=mmap.PROT_READ)).cast("q")
             self._storages = {
-                storage.number: MappedStorage(storage.signature, storage.steps, storage.longest, descriptor)
+                storage.number: MappedStorage(
+                    storage.signature, storage.steps, storage.longest, descriptor, writable=writable
+                )
                 for storage, descriptor in zip(storages, descriptors[1:], strict=True)
             }
         finally:
@@ -54,11 +56,6 @@ class SharedMemory:
     def storage(self, storage: "RemoteStorage") -> MappedStorage:
         """A mapped storage."""
         return self._storages[storage.number]
-
-    def block(self, storage: "RemoteStorage", first: int) -> Rows:
-        """The rows of a block that begins at a place."""
-        rows = self._storages[storage.number].rows.words
-        return Rows(storage.signature, {name: one[first : first + storage.block_steps] for name, one in rows.items()})
 
     def check(self, ticket: int) -> None:
         """Raise unless what was read for a ticket was kept until now.

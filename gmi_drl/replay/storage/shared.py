@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import warnings
 from typing import ClassVar
 from weakref import finalize
 
@@ -82,11 +83,16 @@ def bytes_of_columns(signature: Signature, steps: int) -> int:
     return sum(in_pages(steps * signature.row_bytes(column)) for column in signature.columns)
 
 
-def mapped(signature: Signature, steps: int, descriptor: int) -> dict[str, Tensor]:
-    """The rows in shared memory by column, int64 `[steps, row_bytes / 8]`."""
-    size = bytes_of_columns(signature, steps)
-    memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE)
-    words, columns, start = torch.frombuffer(memory, dtype=torch.int64), {}, 0
+def mapped(signature: Signature, steps: int, descriptor: int, *, writable: bool = True) -> dict[str, Tensor]:
+    """The rows in shared memory by column, int64 `[steps, row_bytes / 8]`.
+
+    Who writes to what is not writable is ended by SIGSEGV.
+    """
+    size, access = bytes_of_columns(signature, steps), mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
+    memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE, access)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given buffer is not writable")  # so it is meant
+        words, columns, start = torch.frombuffer(memory, dtype=torch.int64), {}, 0
     for column in signature.columns:
         width = signature.row_bytes(column) // 8
         columns[column] = words[start : start + steps * width].view(steps, width)
@@ -102,8 +108,11 @@ class MappedStorage(Storage):
         steps: Of the storage, exactly.
         longest: Steps of the longest item.
         descriptor: Of the memory. The caller closes it.
+        writable: Whether rows are written, too.
     """
 
-    def __init__(self, signature: Signature, steps: int, longest: int, descriptor: int) -> None:
+    def __init__(
+        self, signature: Signature, steps: int, longest: int, descriptor: int, *, writable: bool = True
+    ) -> None:
         self.signature, self.steps, self.longest, self.device = signature, steps, longest, torch.device("cpu")
-        self.rows = Rows(signature, mapped(signature, steps, descriptor))
+        self.rows = Rows(signature, mapped(signature, steps, descriptor, writable=writable))

@@ -21,7 +21,7 @@ from gmi_drl.roles.replay.actor import ReplayActor
 from gmi_drl.roles.replay.exchange import exchange
 from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
 from gmi_drl.roles.replay.make_ring import make_ring
-from gmi_drl.roles.replay.ring_state import load_ring, ring_tensors
+from gmi_drl.roles.replay.ring_state import load_ring, saved_tensors
 from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.seeds import SEEDS
 from gmi_drl.roles.training.clock import PhaseClock
@@ -155,7 +155,7 @@ class ReplayReplica:
         if self.learner.offline is not None:
             own["offline_generator"] = self.learner.offline.windows.generator.get_state()
         is_first, steps = self.learner.group.rank == 0, self.learner.updater.steps
-        ring = ring_tensors(self.ring, steps, is_first) if self.off_policy.replay.saved else {}
+        ring = saved_tensors(self.ring, steps, is_first=is_first) if self.off_policy.replay.saved else {}
         return {**self.actor.state_dict(), **own, **ring}
 
     def growth_bytes(self) -> int:

@@ -13,15 +13,17 @@ from gmi_drl.run.checkpoint import prefixed, with_prefix
 PART, NUMBERS, SERVER = "ring", "ring_numbers", "replay_server.step"
 
 
-def ring_tensors(ring: Ring | ServerRing, step: int, is_first: bool) -> dict[str, Tensor]:
-    """All that later samples depend on. The steps that there are, and no others, are views of the ring's memory.
+def saved_tensors(ring: Ring | ServerRing, step: int, *, is_first: bool) -> dict[str, Tensor]:
+    """`ring_tensors`; of a server's table the step of its checkpoint, which the first GMI lets the server write."""
+    if not isinstance(ring, ServerRing):
+        return ring_tensors(ring)
+    if is_first:
+        ring.save(step)
+    return {SERVER: torch.tensor(step)} if is_first else {}
 
-    Of a server's table it is the step of the server's checkpoint, which the first GMI lets it write.
-    """
-    if isinstance(ring, ServerRing):
-        if is_first:
-            ring.save(step)
-        return {SERVER: torch.tensor(step)} if is_first else {}
+
+def ring_tensors(ring: Ring) -> dict[str, Tensor]:
+    """All that later samples depend on. The steps that there are, and no others, are views of the ring's memory."""
     with ring.snapshot() as state:
         tensors, numbers = flattened(state)
     whole = {name: torch.tensor(number) for name, number in numbers.items()}
@@ -29,7 +31,7 @@ def ring_tensors(ring: Ring | ServerRing, step: int, is_first: bool) -> dict[str
 
 
 def load_ring(ring: Ring | ServerRing, state: Mapping[str, Tensor], *, goes_on: bool) -> None:
-    """Continue from `ring_tensors`; if there are none, the ring stays empty.
+    """Continue from `saved_tensors`; if there are none, the ring stays empty.
 
     Args:
         ring: With the same sizes.

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -35,6 +36,19 @@ def test_memory_is_shared_where_that_is_possible_and_not_where_it_is_not_wanted(
         with pytest.raises(MachineError, match="no placement `shared`"):
             ServerConnection(server.address, shared=True)
         assert ServerConnection(server.address).memory is None
+
+
+def test_samplers_map_rows_for_reading_only():
+    def maps():
+        return {line for line in Path("/proc/self/maps").read_text().splitlines() if "gmi-drl-replay (" in line}
+
+    with served(shared_table()) as (_, client):
+        others = maps()
+        with client.sampler("numbers", 4):
+            assert [line.split()[1] for line in maps() - others] == ["r--s"]
+        others = maps()
+        with client.writer("numbers"):
+            assert [line.split()[1] for line in maps() - others] == ["rw-s"]
 
 
 @pytest.mark.parametrize("at_once", [1, 300, 1000])
