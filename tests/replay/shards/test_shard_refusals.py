@@ -39,9 +39,9 @@ def refused_by_all(call, size=2, **options):
         (lambda shards: shards.select(2, central=shards.rank == 1), "rank 1 selects 2 by Uniform(), central"),
         (
             lambda shards: shards.collect(torch.tensor([0]), "ab"[shards.rank]),
-            "of columns a, rank 1 collects 1 trajectories (0; sum 0, 6522df69) of columns b",
+            "of columns a, rank 1 collects 1 trajectories (0; checksum 6522df69) of columns b",
         ),
-        (lambda shards: shards.collect(torch.tensor([shards.rank])), "rank 1 collects 1 trajectories (1; sum 1,"),
+        (lambda shards: shards.collect(torch.tensor([shards.rank])), "rank 1 collects 1 trajectories (1; checksum "),
         (lambda shards: shards.collect(torch.tensor([0]), split=shards.rank == 1), "split over heads"),
         (
             lambda shards: shards.sync() if shards.rank else shards.collect(torch.tensor([0])),
