@@ -13,6 +13,9 @@ from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
 
+IN_PLACE_BYTES = 16 * 1024
+"""Rows of a trajectory in a column that are at least so large are sent by themselves: two copies less of each."""
+
 _GONE, _PAST_THE_END = 1, 2
 Window = tuple[Tensor, int]
 
@@ -86,25 +89,37 @@ class Collection:
         meeting, shard = self._calls.meeting, self._calls.shard
         rank, owners = meeting.rank, request.indices.numpy() // shard.trajectories
         steps = request.window[1] if request.window else shard.steps
-        words = steps * sum(self._widths(request))
-        sends, into = dict[int, Tensor](), dict[int, Tensor]()
+        in_place = self._is_in_place(request)
+        sends, into, packed = dict[int, list[Tensor]](), dict[int, list[Tensor]](), dict[int, Tensor]()
         for head in self._heads:
             places = self._part(request, head)
             places = places[owners[places] == rank]
             if head != rank and len(places):
                 is_packed = not request.is_split and bool(sends)  # all heads get the same
-                sends[head] = next(iter(sends.values())) if is_packed else self._pack(request, places, steps, head)
+                if in_place:
+                    sends[head] = self._where_they_lie(request, places)
+                else:
+                    sends[head] = (
+                        next(iter(sends.values())) if is_packed else [self._pack(request, places, steps, head)]
+                    )
         own = self._part(request, rank) if rank in self._heads else np.empty(0, dtype=np.int64)
         by_owner = {other: np.flatnonzero(owners[own] == other) for other in range(meeting.size)}
-        for other in meeting.others:
-            if count := len(by_owner[other]):
-                into[other] = self._room(f"from {other}", _even(count) + count * words)
         target = self._target(request, len(own), steps, out)
         lengths = torch.zeros(len(own), dtype=torch.int64)
+        for other in meeting.others:
+            if (count := len(by_owner[other])) and in_place:
+                packed[other] = self._room(f"from {other}", count)
+                rows = [target.words[column][place] for column in request.columns for place in by_owner[other]]
+                into[other] = [packed[other], *rows]
+            elif count:
+                packed[other] = self._room(f"from {other}", _even(count) + count * steps * sum(self._widths(request)))
+                into[other] = [packed[other]]
         self._gather_own(request, own, by_owner[rank], target, lengths)
         meeting.move("trajectories", sends, into)
-        for other, buffer in into.items():
-            self._scatter(request, torch.from_numpy(by_owner[other]), buffer, target, lengths)
+        for other, buffer in packed.items():
+            lengths.numpy()[by_owner[other]] = buffer[: len(by_owner[other])]
+            if not in_place:
+                self._scatter(request, torch.from_numpy(by_owner[other]), buffer, target)
         return Trajectories(target), lengths
 
     def _first_wrong(self, request: Request) -> tuple[int, int, int]:
@@ -122,6 +137,19 @@ class Collection:
             if late.any():
                 return _PAST_THE_END, int(places[late][0]), int(lengths[late][0])
         return 0, 0, 0
+
+    def _is_in_place(self, request: Request) -> bool:
+        """Whether rows are sent from where they lie to where they belong, without a buffer; the same on all ranks."""
+        storage, shard = self._calls.shard.storage, self._calls.shard
+        smallest = min((8 * width * shard.steps for width in self._widths(request)), default=0)
+        return request.window is None and storage.device.type == "cpu" and smallest >= IN_PLACE_BYTES
+
+    def _where_they_lie(self, request: Request, places: Integers) -> list[Tensor]:
+        """Lengths, then the rows of each column: views of this shard's memory."""
+        shard = self._calls.shard
+        local, _, lengths = self._own(request, places)
+        words = [shard.storage.rows.words[column].view(shard.trajectories, -1) for column in request.columns]
+        return [lengths, *(rows[index] for rows in words for index in local.tolist())]
 
     def _part(self, request: Request, head: int) -> Integers:
         """Places of the list that a head collects."""
@@ -184,10 +212,10 @@ class Collection:
         into = Rows(shard.storage.signature, {column: out})
         shard.storage.gather(first, length, longest=steps, columns=(column,), out=into)
 
-    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows, lengths: Tensor) -> None:
+    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows) -> None:
         """Put what came from one rank into its places."""
         count = len(here)
-        lengths[here], end = buffer[:count], _even(count)
+        end = _even(count)
         for column in request.columns:
             rows = target.words[column]
             size = count * rows[0].numel()

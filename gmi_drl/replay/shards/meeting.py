@@ -2,7 +2,7 @@
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
@@ -60,7 +60,7 @@ class Meeting:
         table = np.empty_like(out)
         table[self.rank] = out[self.rank]
         sends = {rank: torch.from_numpy(out[rank]) for rank in self.others}
-        self.move("agreement", sends, {rank: torch.from_numpy(table[rank]) for rank in self.others})
+        self._move("agreement", sends, {rank: torch.from_numpy(table[rank]) for rank in self.others})
         self.calls += 1
         if (table[:, 0] != digest).any():
             self._refuse(words, table[:, 0])
@@ -78,13 +78,16 @@ class Meeting:
     ) -> dict[int, Tensor]:
         """Send a vector to each of some ranks, receive one of these sizes from each of others. Returns what came."""
         into = {rank: torch.empty(size, dtype=dtype) for rank, size in sizes.items()}
-        self.move(kind, sends, into)
+        self._move(kind, sends, into)
         return into
 
-    def move(self, kind: str, sends: dict[int, Tensor], into: dict[int, Tensor]) -> None:
-        """As `exchange`, into memory that is there."""
-        self.bytes[kind] += sum(vector.numel() * vector.element_size() for vector in sends.values())
-        self._link.move(sends, into)
+    def move(self, kind: str, sends: Mapping[int, Sequence[Tensor]], into: Mapping[int, Sequence[Tensor]]) -> None:
+        """Send vectors to some ranks, and receive some from others, into memory that is there."""
+        self.bytes[kind] += sum(part.numel() * part.element_size() for parts in sends.values() for part in parts)
+        self._link.move_several(sends, into)
+
+    def _move(self, kind: str, sends: dict[int, Tensor], into: dict[int, Tensor]) -> None:
+        self.move(kind, {rank: (one,) for rank, one in sends.items()}, {rank: (one,) for rank, one in into.items()})
 
     def _refuse(self, words: str, digests: Integers) -> None:
         """Raise the error of ranks that make different calls: the first rank, and the first that differs."""

@@ -36,6 +36,10 @@ def refused_by_all(call, size=2, **options):
             "rank 0 selects 2 by Uniform(), rank 1 selects 2 by Weighted(exponent=0.5)",
         ),
         (lambda shards: shards.select(2, distinct=shards.rank == 1), "rank 1 selects 2 by Uniform(), distinct"),
+        (
+            lambda shards: shards.select(2, TopK() if shards.rank else Uniform(), by_steps=True),
+            "rank 1 selects 2 by TopK(), by steps",
+        ),
         (lambda shards: shards.select(2, central=shards.rank == 1), "rank 1 selects 2 by Uniform(), central"),
         (
             lambda shards: shards.collect(torch.tensor([0]), "ab"[shards.rank]),
@@ -48,7 +52,7 @@ def refused_by_all(call, size=2, **options):
             "rank 1 synchronises: all ranks must make the same calls in the same order",
         ),
     ],
-    ids=["count", "way", "distinct", "central", "columns", "indices", "split", "another call"],
+    ids=["count", "way", "distinct", "by steps", "central", "columns", "indices", "split", "another call"],
 )
 def test_ranks_that_ask_for_different_things(call, says):
     assert says in refused_by_all(call)
