@@ -1,5 +1,7 @@
 """The link of a group of one process."""
 
+from collections.abc import Mapping, Sequence
+
 from torch import Tensor
 
 
@@ -8,7 +10,7 @@ class AloneLink:
 
     rank, size = 0, 1
 
-    def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
+    def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
         """Nothing is to be moved."""
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """What ranks that share no memory need: vectors sent from rank to rank, with their bytes counted."""
 
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from torch import Tensor
@@ -50,8 +51,8 @@ class MovingLink(Protocol):
     rank: int
     size: int
 
-    def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
-        """Send a vector to each of some ranks, and receive one from each of others."""
+    def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
+        """Send vectors to each of some ranks, and receive some from each of others; each has a sender's order."""
         ...
 
     def close(self) -> None:

@@ -12,9 +12,11 @@ itself, which the launcher sees to.
 """
 
 import time
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
+from gmi_drl.comm.links.framing import DATA
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
 from gmi_drl.comm.links.liveness import LOOK_MS, Awaited, LivenessMonitor
 from gmi_drl.comm.membership import Membership
@@ -66,12 +68,20 @@ class SocketLink:
 
     def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
         """Send a vector, of any dtype, to each of some ranks, and receive one from each of others, all at once."""
-        sending = {peer: self._connections[peer] for peer, vector in sends.items() if vector.numel()}
-        receiving = {peer: self._connections[peer] for peer, vector in receives.items() if vector.numel()}
-        for peer, connection in receiving.items():
-            connection.receive_data(_bytes_of(receives[peer]))
-        for peer, connection in sending.items():
-            connection.send_data(_bytes_of(sends[peer]))
+        several_sends, several_receives = ({peer: (one,) for peer, one in each.items()} for each in (sends, receives))
+        self.move_several(several_sends, several_receives)
+
+    def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
+        """As `move`, several vectors to each and from each: of large ones nothing is copied here."""
+        sending, receiving = {}, {}
+        for peer, vectors in receives.items():
+            if targets := [_bytes_of(vector) for vector in vectors if vector.numel()]:
+                receiving[peer] = self._connections[peer]
+                receiving[peer].receive_data(*targets)
+        for peer, vectors in sends.items():
+            if frames := [(DATA, (_bytes_of(vector),)) for vector in vectors if vector.numel()]:
+                sending[peer] = self._connections[peer]
+                sending[peer].send_together(frames)
         self._wait(
             lambda: (
                 {peer for peer, connection in receiving.items() if connection.is_receiving}

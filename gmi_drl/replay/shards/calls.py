@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.shards.meeting import Meeting, numbers_of
 from gmi_drl.replay.shards.shard import EVICT, Shard
 
@@ -13,6 +15,7 @@ NOW = 2**31 - 1
 """As `as_of`: whatever lies there."""
 
 _UPDATE = 3  # numbers of an update: index, as_of, bits of the priority
+_NO_UPDATES = torch.empty(0, _UPDATE, dtype=torch.int64)
 
 
 class Calls:
@@ -32,7 +35,7 @@ class Calls:
         self.as_of, self.ignored = NOW, 0
         self._waiting: list[Tensor] = []
 
-    def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Tensor:
+    def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
         """Meet, and give updates to their owners.
 
         Args:
@@ -47,9 +50,7 @@ class Calls:
         """
         meeting = self.meeting
         waiting, self._waiting = self._waiting, []  # another thread may note more meanwhile
-        updates = torch.cat([torch.empty(0, _UPDATE, dtype=torch.int64), *waiting])
-        owners = updates[:, 0] // self.shard.trajectories
-        counts = torch.bincount(owners, minlength=meeting.size).tolist()
+        updates, owners, counts = self._by_owner(waiting)
         try:
             rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
         except UsageError:
@@ -62,9 +63,17 @@ class Calls:
             came[meeting.rank] = updates[owners == meeting.rank].flatten()
             for _, part in sorted(came.items()):
                 index, as_of, bits = part.view(-1, _UPDATE).unbind(1)
-                self.ignored += self.shard.update(index % self.shard.trajectories, as_of, numbers_of(bits))
+                self.ignored += self.shard.update(index % self.shard.trajectories, as_of, numbers_of(bits.numpy()))
             rows, _ = meeting.agree(words, [0, *tell()])
         return rows[:, 1:]
+
+    def _by_owner(self, waiting: list[Tensor]) -> tuple[Tensor, Tensor, list[int]]:
+        """Updates `[n, 3]`, the rank that each is for, and how many are for each rank."""
+        if not waiting:
+            return _NO_UPDATES, _NO_UPDATES[:, 0], [0] * self.meeting.size
+        updates = torch.cat(waiting)
+        owners = updates[:, 0] // self.shard.trajectories
+        return updates, owners, torch.bincount(owners, minlength=self.meeting.size).tolist()
 
     def update(self, indices: Tensor, priorities: float | Tensor, as_of: int) -> None:
         """Note other priorities, `[n]` or one of all, for the next call.
@@ -99,9 +108,9 @@ class Calls:
         if indices.dtype != torch.int64 or indices.dim() != 1:
             raise UsageError(f"indices are int64 [n], not {indices.dtype} {list(indices.shape)}")
         size, each = self.meeting.size, self.shard.trajectories
-        is_wrong = (indices < 0) | (indices >= size * each)
-        if bool(is_wrong.any()):
-            place = int(is_wrong.nonzero()[0])
+        values = indices.numpy()
+        if len(values) and (values.min() < 0 or values.max() >= size * each):
+            place = int(np.flatnonzero((values < 0) | (values >= size * each))[0])
             text = f"index {int(indices[place])}, at place {place}, is none of {size} shards of {each} trajectories"
             raise UsageError(f"{text}: 0 to {size * each - 1}")
 

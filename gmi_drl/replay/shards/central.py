@@ -52,7 +52,7 @@ def select_centrally(
             raise UsageError("central selection is by Uniform() or Weighted(), with replacement")
         sizes = rows[:, 1].tolist()
         if not sum(sizes):
-            if bool(rows[:, 0].any()):
+            if rows[:, 0].any():
                 raise ReplayTimeoutError("no shard has a trajectory to select, and a rank has waited for its timeout")
             return None, 0
         indices = _list(calls, there, weights, sizes, count, generator_of(seed, number, "central"))

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
@@ -148,7 +149,7 @@ def together(calls: Calls, what: str, work: Callable[[], None]) -> None:
     rows = calls.begin(f"is about to have done: {what}", lambda: [failure is not None])
     if failure is not None:
         raise failure
-    if failed := rows[:, 0].nonzero().flatten().tolist():
+    if failed := np.flatnonzero(rows[:, 0]).tolist():
         raise MachineError(f"rank {failed[0]} could not {what} of its shard: its log says why")
 
 

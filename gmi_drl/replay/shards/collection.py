@@ -2,14 +2,19 @@
 
 import zlib
 from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
+
+IN_PLACE_BYTES = 16 * 1024
+"""Rows of a trajectory in a column that are at least so large are sent by themselves: two copies less of each."""
 
 _GONE, _PAST_THE_END = 1, 2
 Window = tuple[Tensor, int]
@@ -23,7 +28,8 @@ class Trajectories(dict[str, Tensor]):
         self.rows = rows
 
 
-class Request(NamedTuple):
+@dataclass(frozen=True)
+class Request:
     """What all ranks collect.
 
     Args:
@@ -81,27 +87,39 @@ class Collection:
     def collect(self, request: Request, out: Trajectories | None) -> tuple[Trajectories, Tensor]:
         """Gather, move and scatter. On ranks that are no heads nothing comes out."""
         meeting, shard = self._calls.meeting, self._calls.shard
-        rank, owners = meeting.rank, request.indices // shard.trajectories
+        rank, owners = meeting.rank, request.indices.numpy() // shard.trajectories
         steps = request.window[1] if request.window else shard.steps
-        words = steps * sum(self._widths(request))
-        parts = {head: self._part(request, head) for head in self._heads}
-        sends, into = dict[int, Tensor](), dict[int, Tensor]()
+        in_place = self._is_in_place(request)
+        sends, into, packed = dict[int, list[Tensor]](), dict[int, list[Tensor]](), dict[int, Tensor]()
         for head in self._heads:
-            places = parts[head][owners[parts[head]] == rank]
+            places = self._part(request, head)
+            places = places[owners[places] == rank]
             if head != rank and len(places):
                 is_packed = not request.is_split and bool(sends)  # all heads get the same
-                sends[head] = next(iter(sends.values())) if is_packed else self._pack(request, places, head)
-        own = parts.get(rank, request.indices[:0])
-        for other in meeting.others:
-            count = int((owners[own] == other).sum())
-            if count:
-                into[other] = self._room(f"from {other}", _even(count) + count * words)
+                if in_place:
+                    sends[head] = self._where_they_lie(request, places)
+                else:
+                    sends[head] = (
+                        next(iter(sends.values())) if is_packed else [self._pack(request, places, steps, head)]
+                    )
+        own = self._part(request, rank) if rank in self._heads else np.empty(0, dtype=np.int64)
+        by_owner = {other: np.flatnonzero(owners[own] == other) for other in range(meeting.size)}
         target = self._target(request, len(own), steps, out)
         lengths = torch.zeros(len(own), dtype=torch.int64)
-        self._gather_own(request, own, owners[own] == rank, target, lengths)
+        for other in meeting.others:
+            if (count := len(by_owner[other])) and in_place:
+                packed[other] = self._room(f"from {other}", count)
+                rows = [target.words[column][place] for column in request.columns for place in by_owner[other]]
+                into[other] = [packed[other], *rows]
+            elif count:
+                packed[other] = self._room(f"from {other}", _even(count) + count * steps * sum(self._widths(request)))
+                into[other] = [packed[other]]
+        self._gather_own(request, own, by_owner[rank], target, lengths)
         meeting.move("trajectories", sends, into)
-        for other, buffer in into.items():
-            self._scatter(request, (owners[own] == other).nonzero().flatten(), buffer, target, lengths)
+        for other, buffer in packed.items():
+            lengths.numpy()[by_owner[other]] = buffer[: len(by_owner[other])]
+            if not in_place:
+                self._scatter(request, torch.from_numpy(by_owner[other]), buffer, target)
         return Trajectories(target), lengths
 
     def _first_wrong(self, request: Request) -> tuple[int, int, int]:
@@ -109,89 +127,101 @@ class Collection:
         shard, indices = self._calls.shard, request.indices
         if indices.dtype != torch.int64 or indices.dim() != 1:
             return 0, 0, 0
-        places = (
-            (indices.div(shard.trajectories, rounding_mode="floor") == self._calls.meeting.rank).nonzero().flatten()
-        )
-        lengths = shard.lengths[indices[places] % shard.trajectories]
-        gone = (lengths == 0).nonzero().flatten()
-        if len(gone):
-            return _GONE, int(places[gone[0]]), int((shard.lengths > 0).sum())
+        owners, local = np.divmod(indices.numpy(), shard.trajectories)
+        places = np.flatnonzero(owners == self._calls.meeting.rank)
+        lengths = shard.lengths.numpy()[local[places]]
+        if len(lengths) and not lengths.all():
+            return _GONE, int(places[lengths == 0][0]), int((shard.lengths > 0).sum())
         if request.window and len(request.window[0]) == len(indices):
-            late = (request.window[0][places] >= lengths).nonzero().flatten()
-            if len(late):
-                return _PAST_THE_END, int(places[late[0]]), int(lengths[late[0]])
+            late = request.window[0].numpy()[places] >= lengths
+            if late.any():
+                return _PAST_THE_END, int(places[late][0]), int(lengths[late][0])
         return 0, 0, 0
 
-    def _part(self, request: Request, head: int) -> Tensor:
+    def _is_in_place(self, request: Request) -> bool:
+        """Whether rows are sent from where they lie to where they belong, without a buffer; the same on all ranks."""
+        storage, shard = self._calls.shard.storage, self._calls.shard
+        smallest = min((8 * width * shard.steps for width in self._widths(request)), default=0)
+        return request.window is None and storage.device.type == "cpu" and smallest >= IN_PLACE_BYTES
+
+    def _where_they_lie(self, request: Request, places: Integers) -> list[Tensor]:
+        """Lengths, then the rows of each column: views of this shard's memory."""
+        shard = self._calls.shard
+        local, _, lengths = self._own(request, places)
+        words = [shard.storage.rows.words[column].view(shard.trajectories, -1) for column in request.columns]
+        return [lengths, *(rows[index] for rows in words for index in local.tolist())]
+
+    def _part(self, request: Request, head: int) -> Integers:
         """Places of the list that a head collects."""
         count = len(request.indices)
         if not request.is_split:
-            return torch.arange(count)
+            return np.arange(count)
         each, number = count // len(self._heads), self._heads.index(head)
-        return torch.arange(number * each, (number + 1) * each)
+        return np.arange(number * each, (number + 1) * each)
 
-    def _pack(self, request: Request, places: Tensor, head: int) -> Tensor:
+    def _pack(self, request: Request, places: Integers, steps: int, head: int) -> Tensor:
         """Lengths and rows for a head in contiguous memory: int64, first the lengths, then column after column."""
-        shard, count = self._calls.shard, len(places)
-        steps = request.window[1] if request.window else shard.steps
+        count, widths = len(places), self._widths(request)
         end = _even(count)
-        buffer = self._room(f"to {head}", end + count * steps * sum(self._widths(request)))
-        buffer[:count] = self._lengths(request, places)
-        for column, width in zip(request.columns, self._widths(request), strict=True):
+        buffer = self._room(f"to {head}", end + count * steps * sum(widths))
+        local, starts, lengths = self._own(request, places)
+        buffer[:count] = lengths
+        for column, width in zip(request.columns, widths, strict=True):
             size = count * steps * width
-            self._gather(request, column, places, buffer[end : end + size].view(count, steps, width))
+            self._gather(column, local, starts, buffer[end : end + size].view(count, steps, width))
             end += size
         return buffer
 
-    def _gather_own(self, request: Request, own: Tensor, is_here: Tensor, target: Rows, lengths: Tensor) -> None:
+    def _gather_own(self, request: Request, own: Integers, here: Integers, target: Rows, lengths: Tensor) -> None:
         """Put what this rank owns itself into its places."""
-        here = is_here.nonzero().flatten()
         if not len(here):
             return
-        lengths[here] = self._lengths(request, own[here])
+        local, starts, lengths.numpy()[here] = self._own(request, own[here])
         for column in request.columns:
             rows = target.words[column]
             if len(here) == len(own):
-                self._gather(request, column, own, rows)
+                self._gather(column, local, starts, rows)
                 continue
             part = self._room("own", len(here) * rows[0].numel()).view(len(here), *rows.shape[1:])
-            self._gather(request, column, own[here], part)
-            rows.index_copy_(0, here.to(rows.device), part.to(rows.device))
+            self._gather(column, local, starts, part)
+            rows.index_copy_(0, torch.from_numpy(here).to(rows.device), part.to(rows.device))
 
-    def _gather(self, request: Request, column: str, places: Tensor, out: Tensor) -> None:
-        """Copy the rows of these places of the list, all of this shard, to `[m, T, words]`."""
+    def _own(self, request: Request, places: Integers) -> tuple[Tensor, Tensor | None, Tensor]:
+        """Of these places, all of this shard: the local indices, first steps (None for 0), and lengths `[m]`."""
+        shard = self._calls.shard
+        local = torch.from_numpy(request.indices.numpy()[places] % shard.trajectories)
+        lengths = shard.lengths[local]
+        if request.window is None:
+            return local, None, lengths
+        starts = request.window[0][torch.from_numpy(places)]
+        return local, starts, (lengths - starts).clamp_(max=request.window[1])
+
+    def _gather(self, column: str, local: Tensor, starts: Tensor | None, out: Tensor) -> None:
+        """Copy the rows of trajectories of this shard to `[m, T, words]`."""
         shard = self._calls.shard
         rows = shard.storage.rows.words[column]
-        local = request.indices[places] % shard.trajectories
-        if request.window is None and out.device == rows.device:
+        if starts is None and out.device == rows.device:
             torch.index_select(rows.view(shard.trajectories, -1), 0, local, out=out.view(len(out), -1))
             return
         first, steps = local * shard.steps, out.shape[1]
         length: int | Tensor = steps
-        if request.window is not None:
-            length = (shard.steps - request.window[0][places]).clamp_(max=steps)  # not into the next trajectory
-            first = first + request.window[0][places]
+        if starts is not None:
+            first += starts
+            if bool((starts > shard.steps - steps).any()):  # not into the next trajectory
+                length = (shard.steps - starts).clamp_(max=steps)
         into = Rows(shard.storage.signature, {column: out})
         shard.storage.gather(first, length, longest=steps, columns=(column,), out=into)
 
-    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows, lengths: Tensor) -> None:
+    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows) -> None:
         """Put what came from one rank into its places."""
         count = len(here)
-        lengths[here], end = buffer[:count], _even(count)
+        end = _even(count)
         for column in request.columns:
             rows = target.words[column]
             size = count * rows[0].numel()
             part = buffer[end : end + size].view(count, *rows.shape[1:])
             rows.index_copy_(0, here.to(rows.device), part.to(rows.device, non_blocking=True))
             end += size
-
-    def _lengths(self, request: Request, places: Tensor) -> Tensor:
-        """Steps of what is collected of these places, all of this shard."""
-        lengths: Tensor = self._calls.shard.lengths[request.indices[places] % self._calls.shard.trajectories]
-        if request.window is None:
-            return lengths
-        starts, steps = request.window
-        return (lengths - starts[places]).clamp_(max=steps)
 
     def _widths(self, request: Request) -> list[int]:
         """Words of a step, by column."""
@@ -219,8 +249,8 @@ def words_of(request: Request) -> str:
     """What a rank does that collects this."""
     indices, window = request.indices, request.window
     named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
-    words = f"collects {len(indices)} trajectories ({named}; sum {int(indices.sum())}"
-    words += f", {_checksum(indices):08x}) of columns {', '.join(request.columns)}"
+    words = f"collects {len(indices)} trajectories ({named}; checksum {_checksum(indices):08x})"
+    words += f" of columns {', '.join(request.columns)}"
     if window is not None:
         words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
     return words + (" split over heads" if request.is_split else "")

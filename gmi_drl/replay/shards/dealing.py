@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -40,7 +41,7 @@ class Counts:
 
 def counts_of(numbers: Mapping[str, int]) -> Counts:
     """The counts in a saved state."""
-    epochs = float(numbers_of(torch.tensor([numbers["epochs"]])))
+    epochs = float(numbers_of(np.array([numbers["epochs"]])))
     return Counts(numbers["selections"], epochs, numbers["calls"])
 
 

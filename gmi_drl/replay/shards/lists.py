@@ -1,8 +1,11 @@
 """Lists of selected trajectories, which stay where they are until they are collected."""
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import blake2b
 
+import torch
 from torch import Tensor
 
 from gmi_drl.replay.shards.shard import Shard
@@ -26,16 +29,30 @@ class Lists:
 
     def keep(self, indices: Tensor) -> None:
         """The own part of this list is held from now on (`Shard.hold` was called)."""
-        self._open[_digest(indices)] += 1
+        with self._shard.lock:
+            self._open[_digest(indices)] += 1
 
     def end(self, indices: Tensor) -> None:
         """Release the own part of a list. Of one that is not held there is nothing to do."""
         digest = _digest(indices)
-        if not self._open[digest]:
-            del self._open[digest]
-            return
-        self._open[digest] -= 1
+        with self._shard.lock:
+            if not self._open[digest]:
+                del self._open[digest]
+                return
+            self._open[digest] -= 1
         self._shard.release(self.own(indices))
+
+    @contextmanager
+    def reading(self, indices: Tensor) -> Iterator[None]:
+        """Hold the own part of any indices for the time of a `with` block, as far as it is there."""
+        own = self.own(indices) if indices.dtype == torch.int64 else torch.empty(0, dtype=torch.int64)
+        with self._shard.lock:
+            own = own[self._shard.lengths[own] > 0]
+            self._shard.hold(own)
+        try:
+            yield
+        finally:
+            self._shard.release(own)
 
     def __len__(self) -> int:
         return self._open.total()

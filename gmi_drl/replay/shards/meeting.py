@@ -2,14 +2,16 @@
 
 import struct
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.comm.links.link import MovingLink
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
 
 FACTS = 6
 """Numbers that a rank tells all others at the beginning of a call."""
@@ -36,7 +38,7 @@ class Meeting:
         self.calls = 0
         self._link = link
 
-    def agree(self, words: str, facts: Sequence[int], told: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    def agree(self, words: str, facts: Sequence[int], told: Sequence[int] | None = None) -> tuple[Integers, Integers]:
         """Begin a call.
 
         Args:
@@ -51,15 +53,16 @@ class Meeting:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
         digest = int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), "little", signed=True)
-        own = torch.tensor([digest, 0, *facts] + [0] * (FACTS - len(facts)), dtype=torch.int64)
-        sends = {rank: own.clone() for rank in self.others}
-        for rank, vector in sends.items():
-            vector[1] = told[rank] if told else 0
-        came = self.exchange("agreement", sends, dict.fromkeys(self.others, _HEAD + FACTS))
-        own[1] = told[self.rank] if told else 0
-        table = torch.stack([came.get(rank, own) for rank in range(self.size)])
+        out = np.zeros((self.size, _HEAD + FACTS), dtype=np.int64)
+        out[:, 0] = digest
+        out[:, 1] = 0 if told is None else told
+        out[:, _HEAD : _HEAD + len(facts)] = facts
+        table = np.empty_like(out)
+        table[self.rank] = out[self.rank]
+        sends = {rank: torch.from_numpy(out[rank]) for rank in self.others}
+        self._move("agreement", sends, {rank: torch.from_numpy(table[rank]) for rank in self.others})
         self.calls += 1
-        if bool((table[:, 0] != table[0, 0]).any()):
+        if (table[:, 0] != digest).any():
             self._refuse(words, table[:, 0])
         return table[:, _HEAD:], table[:, 1]
 
@@ -75,20 +78,23 @@ class Meeting:
     ) -> dict[int, Tensor]:
         """Send a vector to each of some ranks, receive one of these sizes from each of others. Returns what came."""
         into = {rank: torch.empty(size, dtype=dtype) for rank, size in sizes.items()}
-        self.move(kind, sends, into)
+        self._move(kind, sends, into)
         return into
 
-    def move(self, kind: str, sends: dict[int, Tensor], into: dict[int, Tensor]) -> None:
-        """As `exchange`, into memory that is there."""
-        self.bytes[kind] += sum(vector.numel() * vector.element_size() for vector in sends.values())
-        self._link.move(sends, into)
+    def move(self, kind: str, sends: Mapping[int, Sequence[Tensor]], into: Mapping[int, Sequence[Tensor]]) -> None:
+        """Send vectors to some ranks, and receive some from others, into memory that is there."""
+        self.bytes[kind] += sum(part.numel() * part.element_size() for parts in sends.values() for part in parts)
+        self._link.move_several(sends, into)
 
-    def _refuse(self, words: str, digests: Tensor) -> None:
+    def _move(self, kind: str, sends: dict[int, Tensor], into: dict[int, Tensor]) -> None:
+        self.move(kind, {rank: (one,) for rank, one in sends.items()}, {rank: (one,) for rank, one in into.items()})
+
+    def _refuse(self, words: str, digests: Integers) -> None:
         """Raise the error of ranks that make different calls: the first rank, and the first that differs."""
         text = words.encode()[:_WORDS]
         own = torch.frombuffer(bytearray(text.ljust(_WORDS)), dtype=torch.uint8)
         texts = self.gather("agreement", own, [_WORDS] * self.size)
-        other = int((digests != digests[0]).nonzero()[0])
+        other = int(np.flatnonzero(digests != digests[0])[0])
         first, second = (
             f"rank {rank} {bytes(texts[rank].numpy()).decode(errors='replace').rstrip()}" for rank in (0, other)
         )
@@ -100,6 +106,6 @@ def bits_of(number: float) -> int:
     return int(struct.unpack("<q", struct.pack("<d", number))[0])
 
 
-def numbers_of(bits: Tensor) -> Tensor:
+def numbers_of(bits: Integers) -> Tensor:
     """The numbers `[n]` with these bits, float64."""
-    return bits.contiguous().view(torch.float64)
+    return torch.from_numpy(np.ascontiguousarray(bits).view(np.float64))

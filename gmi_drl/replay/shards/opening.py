@@ -72,6 +72,7 @@ def open_shards(
     shard = Shard(name, signature, trajectories, steps, placement, chosen, path, device, seed)
     shards = Shards(link, shard, head_ranks, seed, sync_every)
     words = f"opens shards of {trajectories} trajectories of {steps} steps, heads {list(head_ranks)}, seed {seed}"
+    words += f", on {torch.device(device).type}"
     fields = ", ".join(f"{field} in {field.column}" for field in signature.fields)
     shards.agree(f"{words}, sync_every {sync_every}, fields {fields}")
     return shards

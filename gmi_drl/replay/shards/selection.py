@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -113,7 +114,7 @@ class Selection:
         told.totals, told.there = numbers_of(rows[:, 2]), int(rows[:, 1].sum())
         self.there = told.there
         check_count(count)
-        if not told.there and bool(rows[:, 0].any()):
+        if not told.there and rows[:, 0].any():
             raise ReplayTimeoutError("no shard has a trajectory to select, and a rank has waited for its timeout")
         if choice.is_ranked and told.there:
             self._rank(told, scores, count)
@@ -131,30 +132,32 @@ class Selection:
 
     def _draw_owners(self, totals: Tensor, count: int, number: int) -> Tensor:
         """The ranks from which the places of the list are drawn, the same on all ranks."""
-        sums = totals.cumsum(0)
-        last = int((totals > 0).nonzero()[-1])
-        points = torch.rand(count, dtype=torch.float64, generator=self._generator(number, "owners")) * sums[-1]
-        return torch.searchsorted(sums, points, right=True).clamp_(max=last)
+        sums = totals.numpy().cumsum()
+        last = np.flatnonzero(totals.numpy())[-1]
+        points = torch.rand(count, dtype=torch.float64, generator=self._generator(number, "owners")).numpy()
+        owners = sums[:-1].searchsorted(points * sums[-1], "right")  # of few ranks
+        return torch.from_numpy(np.minimum(owners, last, out=owners))
 
     def _listed(self, owners: Tensor, choice: Choice, told: Told, number: int) -> Tensor | None:
         """The list whose places these ranks fill; None if one could not."""
         calls, meeting, shard = self._calls, self._calls.meeting, self._calls.shard
-        counts = torch.bincount(owners, minlength=meeting.size).tolist()
-        own, stale = self._answer(choice, told, counts[meeting.rank], number)
-        answers = meeting.gather("list", torch.cat((torch.tensor([stale]), own)), [1 + size for size in counts])
+        places = owners.numpy()
+        counts = np.bincount(places, minlength=meeting.size).tolist()
+        own = self._answer(choice, told, counts[meeting.rank], number)
+        answers = [part.numpy() for part in meeting.gather("list", own, [1 + size for size in counts])]
         self.stale += sum(int(answer[0]) for answer in answers)
-        if any(bool((answer == _NONE).any()) for answer in answers):
-            shard.release(own[own != _NONE])
+        if any(answer.min() == _NONE for answer in answers):
+            shard.release(own[1:][own[1:] != _NONE])
             self.forget()
             return None
         calls.as_of = meeting.calls
-        indices = torch.empty(len(owners), dtype=torch.int64)
+        indices = np.empty(len(places), dtype=np.int64)
         for rank, answer in enumerate(answers):
-            indices[owners == rank] = rank * shard.trajectories + answer[1:]
-        return indices
+            indices[places == rank] = rank * shard.trajectories + answer[1:]
+        return torch.from_numpy(indices)
 
-    def _answer(self, choice: Choice, told: Told, count: int, number: int) -> tuple[Tensor, int]:
-        """This shard's part of a list, held, with `_NONE` for what it lacks, and how much has changed since it told."""
+    def _answer(self, choice: Choice, told: Told, count: int, number: int) -> Tensor:
+        """What has changed since it told, then this shard's part of a list, held, with `_NONE` for what it lacks."""
         shard, chances = self._calls.shard, self._calls.shard.chances
         generator, stale = self._generator(number, self._calls.meeting.rank), 0
         with shard.lock:
@@ -168,8 +171,9 @@ class Selection:
                 slots = chances.draw(choice, count, generator)
             own = chances.blocks_of(slots)
             shard.hold(own)
-        missing = count - len(own)
-        return torch.cat((own, torch.full((missing,), _NONE))), stale or missing
+        answer = torch.full((1 + count,), _NONE)
+        answer[0], answer[1 : 1 + len(own)] = stale or count - len(own), own
+        return answer
 
     def _generator(self, number: int, who: object) -> torch.Generator:
         return generator_of(self._seed, number, who)

@@ -166,7 +166,8 @@ class Shard:
 
     def hold(self, indices: Tensor) -> None:
         """Keep these from being written over until `release`."""
-        np.add.at(self._holds.numpy(), indices.numpy(), 1)
+        with self.lock:
+            np.add.at(self._holds.numpy(), indices.numpy(), 1)
         self.storage.blocks.hold(indices)
 
     def release(self, indices: Tensor) -> None:

@@ -196,13 +196,10 @@ class Shards:
             name for name, is_set in (("central", central), ("distinct", distinct), ("by steps", by_steps)) if is_set
         ]
         words = f"selects {count} by {', '.join([str(way), *marks])}"
-        if not isinstance(way, ways.Way):
-            raise UsageError(
-                f"trajectories are selected by {', '.join(kind.__name__ for kind in ways.Way.__args__)}, not {way!r}"
-            )
-        if by_steps and not isinstance(way, ways.RANDOM):
-            raise UsageError(f"by_steps goes with Uniform() and Weighted(), not {way}")
         with self._alone():
+            if problem := ways.problem_of(way, by_steps):
+                self._calls.begin(words)
+                raise UsageError(problem)
             deadline = time.monotonic() + timeout_s
             while (indices := self._attempt(words, count, choice, central, time.monotonic() >= deadline)) is None:
                 time.sleep(_AGAIN_S)
@@ -235,7 +232,7 @@ class Shards:
         """
         names = tuple(self.shard.storage.signature.columns if columns is None else columns)
         request = Request(indices, names, window, split)
-        with self._alone():
+        with self._alone(), self._lists.reading(indices):
             self._collection.check(words_of(request), request)
             collected = self._collection.collect(request, out)
             self.shard.storage.await_gathers()
@@ -311,6 +308,7 @@ class Shards:
 
     def close(self) -> None:
         """Leave the group. The link is closed, too."""
+        self.end_prefetch()
         self._link.close()
         self.shard.table.close()
 

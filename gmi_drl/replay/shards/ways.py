@@ -1,7 +1,7 @@
 """The ways in which trajectories are selected from shards."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, get_args
 
 from gmi_drl.errors import UsageError
 
@@ -48,3 +48,12 @@ Way: TypeAlias = Uniform | Weighted | TopK | Fifo | Lifo
 
 RANDOM = (Uniform, Weighted)
 """Ways that draw with replacement, unless they are asked for distinct trajectories."""
+
+
+def problem_of(way: object, by_steps: bool) -> str | None:
+    """What is wrong with a request; None if nothing is."""
+    if not isinstance(way, Way):
+        return f"trajectories are selected by {', '.join(kind.__name__ for kind in get_args(Way))}, not {way!r}"
+    if by_steps and not isinstance(way, RANDOM):
+        return f"by_steps goes with Uniform() and Weighted(), not {way}"
+    return None

@@ -31,7 +31,7 @@ def rank_of(rank, size, hang_s, listeners, addresses, folder, lost):
     member = Membership(rank, [[other] for other in range(size)], hang_s=hang_s)
     link = SocketLink(member, addresses, listeners[rank].fileno())
     shards = open_shards(link, Signature([Field("x", (64,))]), trajectories=16, steps=4, placement="cpu")
-    move, left = link.move, exchanges
+    move, left = link.move_several, exchanges
 
     def last(sends, receives):
         nonlocal left
@@ -44,10 +44,10 @@ def rank_of(rank, size, hang_s, listeners, addresses, folder, lost):
     while True:
         for call in CALLS:
             if call == where and number >= after:
-                link.move = last
+                link.move_several = last
             if call == "allocate":
                 buffer = shards.allocate(2)
-                if link.move is last:
+                if link.move_several is last:
                     left = 0
                     last({}, {})
                 buffer.write(0, {"x": torch.zeros(2, 64)})

@@ -36,19 +36,23 @@ def refused_by_all(call, size=2, **options):
             "rank 0 selects 2 by Uniform(), rank 1 selects 2 by Weighted(exponent=0.5)",
         ),
         (lambda shards: shards.select(2, distinct=shards.rank == 1), "rank 1 selects 2 by Uniform(), distinct"),
+        (
+            lambda shards: shards.select(2, TopK() if shards.rank else Uniform(), by_steps=True),
+            "rank 1 selects 2 by TopK(), by steps",
+        ),
         (lambda shards: shards.select(2, central=shards.rank == 1), "rank 1 selects 2 by Uniform(), central"),
         (
             lambda shards: shards.collect(torch.tensor([0]), "ab"[shards.rank]),
-            "of columns a, rank 1 collects 1 trajectories (0; sum 0, 6522df69) of columns b",
+            "of columns a, rank 1 collects 1 trajectories (0; checksum 6522df69) of columns b",
         ),
-        (lambda shards: shards.collect(torch.tensor([shards.rank])), "rank 1 collects 1 trajectories (1; sum 1,"),
+        (lambda shards: shards.collect(torch.tensor([shards.rank])), "rank 1 collects 1 trajectories (1; checksum "),
         (lambda shards: shards.collect(torch.tensor([0]), split=shards.rank == 1), "split over heads"),
         (
             lambda shards: shards.sync() if shards.rank else shards.collect(torch.tensor([0])),
             "rank 1 synchronises: all ranks must make the same calls in the same order",
         ),
     ],
-    ids=["count", "way", "distinct", "central", "columns", "indices", "split", "another call"],
+    ids=["count", "way", "distinct", "by steps", "central", "columns", "indices", "split", "another call"],
 )
 def test_ranks_that_ask_for_different_things(call, says):
     assert says in refused_by_all(call)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted
+from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted, collection
 from tests.replay.shards.shard_ranks import on_ranks, trajectories
 
 RANKS, ROOM, STEPS = 3, 6, 4
@@ -175,3 +175,36 @@ def test_trajectories_are_whole_while_actors_write_beside(seed):
         return True
 
     assert on_ranks(2, job, trajectories=ROOM, steps=STEPS, seed=seed, sync_every=1 + 2 * (seed % 2)) == [True] * 2
+
+
+def test_any_indices_are_read_whole_while_actors_write_beside(monkeypatch):
+    monkeypatch.setattr(collection, "IN_PLACE_BYTES", 0)
+
+    def job(shards):
+        stop, whole = threading.Event(), 0
+        shards.insert(trajectories(range(ROOM)))
+
+        def act():
+            while not stop.is_set():
+                shards.insert(trajectories([own.randint(0, 900)]))
+
+        own = random.Random(shards.rank)
+        writer = threading.Thread(target=act)
+        writer.start()
+        try:
+            for number in range(40):
+                try:
+                    fields, _ = shards.collect(torch.tensor([number % ROOM, ROOM + number % ROOM]))
+                except UsageError as error:
+                    assert "there is no trajectory" in str(error)
+                    continue
+                tags = fields["tag"][:, :1] // 100
+                assert torch.equal(fields["tag"], tags * 100 + torch.arange(STEPS))
+                whole += 1
+        finally:
+            stop.set()
+            writer.join()
+        return whole
+
+    first, second = on_ranks(2, job, trajectories=ROOM, steps=STEPS)
+    assert first == second > 0

@@ -8,9 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import torch
 import torch.distributed
 
 from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.shards import link_by_store, open_shards, open_shards_of_torch
 from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
 
@@ -30,6 +32,29 @@ def test_shards_of_ranks_that_met_by_a_store():
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(live, range(2))) == [[100, 0], [100, 0]]
     assert store.get("rank 1").startswith(b'["127.0.0.1", ')
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_large_rows_go_from_where_they_lie_to_where_they_belong(split):
+    store = torch.distributed.HashStore()
+    signature = Signature([Field("large", (9_000,)), Field("small", (), torch.int64, "b")])
+
+    def live(rank):
+        with closing(open_shards(link_by_store(store, rank, 2), signature, trajectories=3, steps=2)) as shards:
+            mine = 3 * rank + torch.arange(3)[:, None].expand(3, 2)
+            shards.insert({"large": mine[..., None].expand(3, 2, 9_000).float(), "small": mine})
+            wanted = torch.tensor([5, 0, 4, 2, 2, 3])
+            for columns, name in ((["step"], "large"), (["b"], "small"), (None, "large"), (None, "small")):
+                fields, lengths = shards.collect(wanted, columns, split=split)
+                expected = wanted.chunk(2)[rank] if split else wanted
+                assert lengths.tolist() == [2] * len(expected)
+                value = fields[name].flatten(2) if name == "large" else fields[name][..., None]
+                assert torch.equal(value, expected[:, None, None].expand_as(value).to(value.dtype))
+            shards.sync()
+            return True
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(live, range(2))) == [True, True]
 
 
 def test_a_rank_that_does_not_come_is_named():
