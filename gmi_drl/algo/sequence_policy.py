@@ -10,6 +10,8 @@ from gmi_drl.errors import UsageError
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.spaces import Action
 
+NEEDS_REWARDS = "a sequence policy needs the rewards of the steps before: play or serve it, it is not exported"
+
 
 class Block(nn.Module):
     """Causal attention, then two linear layers, each after a norm and added to what came in.
@@ -93,7 +95,7 @@ class SequencePolicy(nn.Module):
 
     def mode(self, obs: Tensor) -> Tensor:
         """Refused: it acts on contexts, by `SequenceAgent`."""
-        raise UsageError("a policy of sequence acts on contexts with rewards: play or serve it, it is not exported")
+        raise UsageError(NEEDS_REWARDS)
 
     def act(self, obs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
         """As `mode`."""

@@ -51,7 +51,7 @@ class EpisodeSet:
             self.moments: dict[str, Tensor] = state.get("moments", {})
         except (KeyError, ValueError) as error:
             raise UsageError(f"{self.folder} is no folder of episodes: {error}") from None
-        self.storage = FileStorage(signature, steps, longest=longest, path=self.folder / ROWS)
+        self.storage = FileStorage(signature, steps, longest=longest, path=self.folder / ROWS, is_writable=False)
         ends = self.first + self.lengths + self.knows_last
         sizes = {len(self.first), len(self.lengths), len(self.returns), len(self.knows_last)}
         if len(sizes) > 1 or not len(ends) or int(self.first.min()) < 0 or int(ends.max()) > self.storage.steps:

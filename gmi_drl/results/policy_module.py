@@ -9,6 +9,9 @@ from torch import Tensor, nn
 from gmi_drl.algo.elu import Elu
 from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.algo.sequence_agent import SequenceAgent
+from gmi_drl.algo.sequence_policy import NEEDS_REWARDS
+from gmi_drl.errors import UsageError
 from gmi_drl.roles.serving.player import EpisodePlayer, Player
 from gmi_drl.workload.observations import dtype_of
 from gmi_drl.workload.spaces import Observation, Part
@@ -28,6 +31,9 @@ class PolicyModule(nn.Module):
     Args:
         agent: Is copied.
 
+    Raises:
+        UsageError: It is a sequence policy.
+
     Attributes:
         inputs: Examples of the arguments, by the parts' names.
         outputs: Names of the results.
@@ -37,6 +43,8 @@ class PolicyModule(nn.Module):
 
     def __init__(self, agent: ActingAgent) -> None:
         super().__init__()
+        if isinstance(agent, SequenceAgent):
+            raise UsageError(NEEDS_REWARDS)
         self.policy = _exportable(deepcopy(agent.policy)).eval()
         self.observation: Observation = self.policy.observation
         self.register_buffer("mean", agent.normaliser.mean.clone())

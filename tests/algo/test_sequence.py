@@ -10,6 +10,7 @@ from gmi_drl.algo.sequence_agent import make_sequence_agent
 from gmi_drl.algo.sequence_policy import SequencePolicy, read_as
 from gmi_drl.config.learners import SequenceConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.results.policy_module import PolicyModule
 from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.spaces import Action, vector
 
@@ -92,8 +93,11 @@ def test_noise_moves_numbers_and_choices():
 
 
 def test_it_is_not_exported():
+    agent = agent_of(ACTIONS["numbers"])
     with pytest.raises(UsageError, match="play or serve it, it is not exported"):
-        agent_of(ACTIONS["numbers"]).policy.mode(torch.zeros(1, 4))
+        agent.policy.mode(torch.zeros(1, 4))
+    with pytest.raises(UsageError, match="play or serve it, it is not exported"):
+        PolicyModule(agent)
 
 
 @pytest.mark.parametrize("action", ACTIONS.values(), ids=ACTIONS)

@@ -17,6 +17,8 @@ PUBLIC: dict[str, Any] = {
     "gmi_drl.tasks.TaskDefinition": tasks.TaskDefinition,
     "gmi_drl.tasks.check_task": tasks.check_task,
     "gmi_drl.replay.ExperienceDataset": replay.ExperienceDataset,
+    "gmi_drl.replay.import_episodes": replay.import_episodes,
+    "gmi_drl.replay.EpisodeSet": replay.EpisodeSet,
 }
 """What is public, by full name."""
 

@@ -31,6 +31,7 @@ class FileStorage(Storage):
         device: As in `Storage`.
         fewest_blocks: As in `Storage`.
         path: Of the file; a new one is made if it is not there.
+        is_writable: Whether what is written gets into the file. If not, the file may be read-only, and stays as it is.
 
     Attributes:
         was_there: Whether the file was there, with its rows. Which of them are items a checkpoint says.
@@ -51,8 +52,9 @@ class FileStorage(Storage):
         longest: int = 1,
         device: torch.device | str = "cpu",
         fewest_blocks: int = FEWEST_BLOCKS,
+        is_writable: bool = True,
     ) -> None:
-        self.path, self.was_there = path, path.exists()
+        self.path, self.was_there, self._is_writable = path, path.exists(), is_writable
         super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
@@ -62,8 +64,9 @@ class FileStorage(Storage):
                 self._check(size)
             else:
                 self._create(size)
-            with self.path.open("r+b") as file:
-                memory = mmap.mmap(file.fileno(), size)
+            access = mmap.ACCESS_WRITE if self._is_writable else mmap.ACCESS_COPY
+            with self.path.open("r+b" if self._is_writable else "rb") as file:
+                memory = mmap.mmap(file.fileno(), size, access=access)
         except OSError as error:
             raise MachineError(f"{self.path}: {human_bytes(size)} of replay: {error.strerror}") from None
         columns, start = {}, HEADER_BYTES

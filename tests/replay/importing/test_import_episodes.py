@@ -174,3 +174,14 @@ def test_no_episode_lies_in_two_blocks(lengths):
     ends = first + torch.tensor(lengths)
     assert (first // size == (ends - 1) // size).all() and (first[1:] >= ends[:-1]).all()
     assert int(ends[-1]) <= -(-steps // size) * size
+
+
+def test_a_folder_is_read_without_the_right_to_write(tmp_path):
+    """What is written to the rows by mistake is not in the file, either."""
+    import_episodes([right()], tmp_path / "a.replay")
+    rows = tmp_path / "a.replay" / "rows.replay"
+    rows.chmod(0o444)
+    before = rows.read_bytes()
+    episodes = EpisodeSet(tmp_path / "a.replay")
+    episodes.storage.rows.fields["reward"].fill_(9.0)
+    assert rows.read_bytes() == before and len(EpisodeSet(tmp_path / "a.replay")) == 1
