@@ -25,12 +25,18 @@ OF_OTHER_TASKS = {
     "learner.conv",
     "learner.features",
     "learner.replay.stacks",
+    "learner.replay.data",
+    "learner.replay.offline_share",
     *(place for place in RUN if place.startswith("task.")),
 }
-"""Refused for tasks without images or names of agents, and for those of ours, such as this one."""
+"""Refused for tasks without images or names of agents, for those of ours, such as this one, and without episodes."""
 
 
-@pytest.mark.parametrize("kind", sorted(OF_LEARNER.keys() - {"dqn"}))  # no task of ours has categories
+OTHERS = {"dqn", "sequence"}
+"""Learners of tasks with categories, which none of ours is, and of recorded episodes."""
+
+
+@pytest.mark.parametrize("kind", sorted(OF_LEARNER.keys() - OTHERS))
 def test_all_gmis_have_each_setting_as_it_was_set(kind, tmp_path):
     run = run_of(kind, tmp_path)
     refused = {place for place, leaf in leaves(run.read_setup()[1]) if leaf.setting and leaf.setting.idle}
