@@ -13,6 +13,7 @@ import yaml
 
 if TYPE_CHECKING:
     from gmi_drl.hardware.node import Node
+    from gmi_drl.workload import TaskSpec
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -144,6 +145,15 @@ def _write_agents(folder: Path) -> None:
     (folder / "former.yaml").write_text(yaml.safe_dump(former | kept | {"policy": policy, "clip_actions": None}))
 
 
+def _smaller(kind: str, task: "TaskSpec") -> list[str]:
+    """Settings of a small learner; the sequence policy has episodes to learn from."""
+    if kind == "sequence":
+        from learners_here import recorded
+
+        return ["learner.width=8", f"learner.data={recorded(task)}"]
+    return [] if kind == "rsl_rl" else ["learner.hidden=[8]"]
+
+
 def _write_run(path: Path, kind: str) -> None:
     """Write a run of two iterations with an untrained policy."""
     import torch
@@ -158,7 +168,7 @@ def _write_run(path: Path, kind: str) -> None:
 
     task, folder = TASK_SPECS["ball_balance"], RunFolder(path)
     config = default_config(task, kind)
-    config = apply_settings(config, ["iterations=2", *(["learner.hidden=[8]"] if kind != "rsl_rl" else [])])
+    config = apply_settings(config, ["iterations=2", *_smaller(kind, task)])
     template = TEMPLATES.find("decoupled" if kind == "a3c" else "TCG_EX")
     layout = scheduler.plan(
         task,

@@ -1,7 +1,10 @@
 """What GMIs read of a run's configuration: all that is set, by each launcher, at the start and after a death."""
 
+import shutil
+
 import pytest
 from input_files import _write_run
+from learners_here import recorded
 from other_settings import OF_LEARNER, RUN
 from settings_read import STARTS, arrived, read_by_gmis
 
@@ -10,6 +13,7 @@ from gmi_drl.config.settings import leaves
 from gmi_drl.launch.launchers import LOCAL
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.workload import TASK_SPECS
 
 
 def run_of(kind, path):
@@ -41,6 +45,9 @@ def test_all_gmis_have_each_setting_as_it_was_set(kind, tmp_path):
     run = run_of(kind, tmp_path)
     refused = {place for place, leaf in leaves(run.read_setup()[1]) if leaf.setting and leaf.setting.idle}
     values = {**RUN, **OF_LEARNER[kind]}
+    if folders := [place for place in values if place.endswith(".data")]:
+        shutil.copytree(recorded(TASK_SPECS["ball_balance"]), tmp_path / "other.replay")
+        values |= dict.fromkeys(folders, str(tmp_path / "other.replay"))
     told = arrived(run, values, tmp_path / "scratch")
     assert told.keys() == values.keys() - refused - OF_OTHER_TASKS
     for place, counts in told.items():
