@@ -243,7 +243,7 @@ class Writer:
     def _write(self, fields: Mapping[str, Tensor], first: int, most: int) -> int:
         """Write up to `most` of the steps `[n, *shape]`, from `first` on, or send them. Returns how many."""
         if self._shared is not None:
-            part = {name: value[first : first + most] for name, value in fields.items()}
+            part = {name: value[first : first + most].detach() for name, value in fields.items()}
             self._shared.write(self._place + self._rows, part)
             return most
         if (unpacked := self._buffer.unpacked(fields, first, most)) is not None:

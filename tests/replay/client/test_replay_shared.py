@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from gmi_drl.errors import MachineError
-from gmi_drl.replay import Client, Fifo, MinSize, Table, Uniform
+from gmi_drl.replay import Client, Field, Fifo, MinSize, Signature, Table, Uniform
 from gmi_drl.replay.client import samples, shared
 from gmi_drl.replay.client.connection import ServerConnection
 from gmi_drl.replay.client.shared import LeaseLostError
+from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.words import PLACES, SAMPLE, Sample, write
 from tests.replay.servers import LONGEST, long_table, served, steps
@@ -66,6 +67,29 @@ def test_items_across_blocks_have_the_steps_that_they_name(at_once):
             assert torch.equal(rows - rows[:, :1], torch.arange(LONGEST).expand_as(rows))
             assert sorted(rows[:, 0].tolist()) == list(range(count))
             reader.close()
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+@pytest.mark.parametrize("width", [4, 40_000])
+def test_large_and_small_steps_are_taken_before_append_returns(is_shared, width):
+    """Large ones are sent from where they are; tensors may change, and may need gradients."""
+    signature = Signature([Field("x", (width,))])
+    storage = make_storage(signature, 64, placement="shared")
+    made = {"sampler": Fifo(), "remover": Fifo(), "limiter": MinSize(1), "storage": storage, "max_times_sampled": 1}
+    with (
+        Server([Table("wide", signature, max_size=60, **made)]) as server,
+        Client(server.address, shared=is_shared) as client,
+        client.writer("wide") as writer,
+    ):
+        value = torch.zeros(3, width, requires_grad=True)
+        for number in range(12):
+            with torch.no_grad():
+                value.fill_(number)
+            writer.create_items("wide", writer.append({"x": value}) + torch.arange(3))
+        writer.flush()
+        rows = client.sample("wide", 36, distinct=True).fields["x"][:, 0]
+        assert rows[:, 0].tolist() == [number for number in range(12) for _ in range(3)]
+        assert torch.equal(rows, rows[:, :1].expand_as(rows))
 
 
 def test_columns_episodes_and_calls_are_as_over_a_network():
