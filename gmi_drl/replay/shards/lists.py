@@ -37,14 +37,20 @@ class Lists:
         digest = _digest(indices)
         with self._shard.lock:
             if not self._open[digest]:
-                del self._open[digest]
                 return
             self._open[digest] -= 1
+            if not self._open[digest]:
+                del self._open[digest]
         self._shard.release(self.own(indices))
 
     @contextmanager
     def reading(self, indices: Tensor) -> Iterator[None]:
         """Hold the own part of any indices for the time of a `with` block, as far as it is there."""
+        with self._shard.lock:
+            is_held = self._open[_digest(indices)] > 0  # as a list, until its end
+        if is_held:
+            yield
+            return
         own = self.own(indices) if indices.dtype == torch.int64 else torch.empty(0, dtype=torch.int64)
         with self._shard.lock:
             own = own[self._shard.lengths[own] > 0]
@@ -55,7 +61,8 @@ class Lists:
             self._shard.release(own)
 
     def __len__(self) -> int:
-        return self._open.total()
+        """Different lists that are held."""
+        return len(self._open)
 
 
 def _digest(indices: Tensor) -> bytes:
