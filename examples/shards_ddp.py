@@ -60,7 +60,7 @@ def main() -> None:
         errors.mean().backward()
         optimizer.step()
         shards.update(indices.chunk(size)[rank], errors.detach())
-        last = float(errors.mean())
+        last = float(errors.detach().mean())
         first = first if number else last
     shards.end_prefetch()
     moved = sum(shards.bytes.values())

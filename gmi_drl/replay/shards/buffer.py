@@ -56,10 +56,12 @@ class Buffer:
         """
         self._check_open()
         count = len(self.indices)
-        steps = torch.as_tensor(lengths, dtype=torch.int64).expand(count) if _fits(lengths, count) else None
-        weights = torch.as_tensor(priorities, dtype=torch.float64).expand(count) if _fits(priorities, count) else None
-        if steps is None or weights is None:
+        steps, weights = torch.as_tensor(lengths, device="cpu"), torch.as_tensor(priorities, device="cpu")
+        if not (_fits(steps, count) and _fits(weights, count)):
             raise UsageError(f"a buffer of {count} trajectories has as many lengths and priorities, or one of all")
+        if steps.dtype.is_floating_point or steps.dtype.is_complex or steps.dtype == torch.bool:
+            raise UsageError(f"lengths are integers, not {steps.dtype}")
+        steps, weights = steps.to(torch.int64).expand(count), weights.to(torch.float64).expand(count)
         if bad := [length for length in steps.tolist() if not 1 <= length <= self._shard.steps]:
             raise UsageError(f"a trajectory has 1 to {self._shard.steps} steps, not {bad[0]}")
         if bad := [weight for weight in weights.tolist() if not 0 <= weight < float("inf")]:
@@ -80,5 +82,5 @@ class Buffer:
             raise UsageError("this buffer was committed or abandoned: allocate another one")
 
 
-def _fits(value: float | Tensor, count: int) -> bool:
-    return not isinstance(value, Tensor) or value.dim() == 0 or value.shape in ((1,), (count,))
+def _fits(value: Tensor, count: int) -> bool:
+    return value.dim() == 0 or value.shape in ((1,), (count,))

@@ -1,5 +1,6 @@
 """What every call of all ranks begins with: that all make it, and the updates that wait for their owners."""
 
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -33,7 +34,7 @@ class Calls:
     def __init__(self, meeting: Meeting, shard: Shard) -> None:
         self.meeting, self.shard = meeting, shard
         self.as_of, self.ignored = NOW, 0
-        self._waiting: list[Tensor] = []
+        self._waiting: deque[Tensor] = deque()  # its calls are atomic: another thread may note updates at any time
 
     def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
         """Meet, and give updates to their owners.
@@ -49,12 +50,12 @@ class Calls:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
         meeting = self.meeting
-        waiting, self._waiting = self._waiting, []  # another thread may note more meanwhile
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
         updates, owners, counts = self._by_owner(waiting)
         try:
             rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
         except UsageError:
-            self._waiting = waiting + self._waiting
+            self._waiting.extendleft(reversed(waiting))
             raise
         if bool(rows[:, 0].any()):
             sends = {rank: updates[owners == rank].flatten() for rank in meeting.others}
@@ -87,7 +88,7 @@ class Calls:
             UsageError: if an index or a priority is wrong; then none is noted.
         """
         self.check(indices)
-        weights = torch.as_tensor(priorities, dtype=torch.float64)
+        weights = torch.as_tensor(priorities, dtype=torch.float64, device="cpu")
         if weights.dim() > 1 or weights.numel() not in (1, len(indices)):
             raise UsageError(f"priorities are {list(weights.shape)}, the indices [{len(indices)}]")
         if bad := [weight for weight in weights.flatten().tolist() if not (0 <= weight < float("inf"))]:

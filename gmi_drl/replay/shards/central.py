@@ -45,8 +45,8 @@ def select_centrally(
             shard.hold(there)
         return is_late, len(there)
 
-    rows = calls.begin(words, tell)
     try:
+        rows = calls.begin(words, tell)
         check_count(count)
         if choice.is_ranked:
             raise UsageError("central selection is by Uniform() or Weighted(), with replacement")

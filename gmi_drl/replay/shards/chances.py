@@ -31,7 +31,12 @@ class Choice(NamedTuple):
     @property
     def is_ranked(self) -> bool:
         """Whether it takes those of the highest scores; else it draws with replacement."""
-        return self.distinct or not isinstance(self.way, ways.RANDOM)
+        return self.distinct or not self.is_random
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it draws, so that each selection takes others."""
+        return isinstance(self.way, ways.RANDOM)
 
 
 class Chances(Selector):
@@ -92,12 +97,6 @@ class Chances(Selector):
             return float(self.count)
         return float(self._tree(choice).total)
 
-    def eligible(self, choice: Choice) -> int:
-        """How many distinct items a choice may take, where weights are not all 0."""
-        if isinstance(choice.way, ways.Weighted):
-            return int((self.priorities > 0).sum())
-        return self.count
-
     def draw(self, choice: Choice, count: int, generator: torch.Generator) -> Tensor:
         """Slots `[count]`, drawn with replacement; none if there is no item with a weight."""
         if not count or not self.total(choice):
@@ -118,7 +117,7 @@ class Chances(Selector):
             stamps = self._stamps[self.blocks_of(slots)]
             return slots, stamps if is_lifo else _OLDEST - stamps
         scores = self.priorities
-        if choice.distinct and isinstance(choice.way, ways.RANDOM):
+        if choice.distinct and choice.is_random:
             exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
             there = (self.priorities >= 0).nonzero().flatten()
             uniform = torch.rand(len(there), dtype=torch.float64, generator=generator).clamp_(min=1e-300)

@@ -66,6 +66,8 @@ class Collection:
         calls = self._calls
         rows = calls.begin(words, lambda: self._first_wrong(request))
         calls.check(request.indices)
+        if not request.columns:
+            raise UsageError("no column is to be collected: name some, or None for all")
         if unknown := [name for name in request.columns if name not in calls.shard.storage.signature.columns]:
             known = ", ".join(calls.shard.storage.signature.columns)
             raise UsageError(f"there is no column {unknown[0]!r} (columns: {known})")
@@ -125,14 +127,14 @@ class Collection:
     def _first_wrong(self, request: Request) -> tuple[int, int, int]:
         """The first place of the list that this shard owns and cannot serve: kind, place and what there is."""
         shard, indices = self._calls.shard, request.indices
-        if indices.dtype != torch.int64 or indices.dim() != 1:
+        if not _is_list(indices):
             return 0, 0, 0
         owners, local = np.divmod(indices.numpy(), shard.trajectories)
         places = np.flatnonzero(owners == self._calls.meeting.rank)
         lengths = shard.lengths.numpy()[local[places]]
         if len(lengths) and not lengths.all():
             return _GONE, int(places[lengths == 0][0]), int((shard.lengths > 0).sum())
-        if request.window and len(request.window[0]) == len(indices):
+        if request.window and _is_list(request.window[0]) and len(request.window[0]) == len(indices):
             late = request.window[0].numpy()[places] >= lengths
             if late.any():
                 return _PAST_THE_END, int(places[late][0]), int(lengths[late][0])
@@ -249,11 +251,15 @@ def words_of(request: Request) -> str:
     """What a rank does that collects this."""
     indices, window = request.indices, request.window
     named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
-    words = f"collects {len(indices)} trajectories ({named}; checksum {_checksum(indices):08x})"
+    words = f"collects {indices.numel()} trajectories ({named}; checksum {_checksum(indices):08x})"
     words += f" of columns {', '.join(request.columns)}"
     if window is not None:
         words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
     return words + (" split over heads" if request.is_split else "")
+
+
+def _is_list(values: Tensor) -> bool:
+    return values.dtype == torch.int64 and values.dim() == 1
 
 
 def _checksum(values: Tensor) -> int:
@@ -269,7 +275,8 @@ def _check_window(request: Request, steps: int) -> None:
     if request.window is None:
         return
     starts, length = request.window
-    if starts.dtype != torch.int64 or starts.shape != request.indices.shape or not 1 <= length <= steps:
+    is_whole = isinstance(length, int)
+    if not _is_list(starts) or len(starts) != len(request.indices) or not (is_whole and 1 <= length <= steps):
         text = f"a window has starts int64 [{len(request.indices)}] and a length of 1 to {steps}"
         raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
     if len(starts) and int(starts.min()) < 0:

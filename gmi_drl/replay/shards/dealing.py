@@ -99,9 +99,10 @@ def deal_out(folders: Sequence[Path], shard: Shard, meeting: Meeting) -> Counts:
     Raises:
         UsageError: if they do not fit, or were altered.
     """
-    saved = [_Saved(folder, shard) for folder in folders]
-    for each in saved:
-        each.forget_rows()
+    saved = list[_Saved]()
+    for folder in folders:
+        saved.append(_Saved(folder, shard))
+        saved[-1].forget_rows()
     stamps = torch.cat([each.stamps for each in saved])
     owners = torch.repeat_interleave(torch.arange(len(saved)), torch.tensor([len(each.stamps) for each in saved]))
     numbers = torch.cat([torch.arange(len(each.stamps)) for each in saved])
@@ -118,6 +119,7 @@ def deal_out(folders: Sequence[Path], shard: Shard, meeting: Meeting) -> Counts:
             for column, rows in old.rows_of(int(numbers[mine[place]])):
                 first = blocks[place] * shard.steps
                 shard.storage.rows.words[column][first : first + len(rows)] = rows
+        old.forget_rows()
     shard.committed = max(each.committed for each in saved)
     place_in_order = torch.arange(len(stamps))[meeting.rank :: meeting.size]  # unlike stamps, no two are equal
     new = stamp_of(saved[0].counts.calls - 1, place_in_order)

@@ -51,7 +51,8 @@ class Lists:
         if is_held:
             yield
             return
-        own = self.own(indices) if indices.dtype == torch.int64 else torch.empty(0, dtype=torch.int64)
+        is_list = indices.dtype == torch.int64 and indices.dim() == 1
+        own = self.own(indices) if is_list else torch.empty(0, dtype=torch.int64)
         with self._shard.lock:
             own = own[self._shard.lengths[own] > 0]
             self._shard.hold(own)

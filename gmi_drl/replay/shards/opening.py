@@ -40,8 +40,8 @@ def open_shards(
         seed: Of all draws.
         sync_every: How many selections of one kind go by what shards told last. More save a search of all items for
             ranked selections, and the totals' computation; in return shares are those of up to `sync_every - 1`
-            selections ago, and newer trajectories are not among the best. What is gone is never selected: the owner
-            answers with what it has now (`Shards.stale` counts that).
+            selections ago, and newer trajectories are not among the best. Distinct draws are told each time. What is
+            gone is never selected: the owner answers with what it has now (`Shards.stale` counts that).
         path: Of this rank's file, with the placement `file`.
         device: Where collected trajectories go.
 

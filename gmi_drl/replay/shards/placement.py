@@ -4,6 +4,7 @@ Trajectories that are made online stay where they were made: `Local`, which is `
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -114,7 +115,8 @@ def _check(weights: Sequence[float], capacity: int, ranks: int) -> None:
 def _local(makers: Sequence[int], count: int, capacity: int, ranks: int) -> list[int]:
     if len(makers) != count or any(not 0 <= maker < ranks for maker in makers):
         raise UsageError(f"{count} trajectories have as many makers, of the ranks 0 to {ranks - 1}")
-    if full := [rank for rank in range(ranks) if makers.count(rank) > capacity]:
-        text = f"rank {full[0]} has made {makers.count(full[0])} trajectories, its shard has room for {capacity}"
+    made = Counter(makers)
+    if full := [rank for rank in range(ranks) if made[rank] > capacity]:
+        text = f"rank {full[0]} has made {made[full[0]]} trajectories, its shard has room for {capacity}"
         raise UsageError(f"{text}: the oldest would be evicted")
     return list(makers)

@@ -70,7 +70,10 @@ class Prefetch(Generic[State], Iterator[Collected]):
             self._allowed += 1
             self._changed.notify_all()
         if event is not None:
-            torch.cuda.current_stream(self._device).wait_event(event)
+            stream = torch.cuda.current_stream(self._device)
+            stream.wait_event(event)
+            for rows in batch.fields.rows.words.values():  # not given to a later batch while this stream reads them
+                rows.record_stream(stream)
         return batch
 
     def is_own(self) -> bool:
@@ -78,11 +81,7 @@ class Prefetch(Generic[State], Iterator[Collected]):
         return threading.current_thread() is self._thread
 
     def settle(self) -> None:
-        """Wait until the thread has made all that it may: then other calls of all ranks can be made.
-
-        Raises:
-            GmiError: What a batch raised.
-        """
+        """Wait until the thread has made all that it may, or failed: then other calls of all ranks can be made."""
         with self._changed:
             while self._made < self._allowed and self._failure is None:
                 self._changed.wait()

@@ -84,7 +84,13 @@ class Selection:
             ReplayTimeoutError: if there is none and a rank is late.
         """
         told = self._told.get(choice)
-        if told is None or told.age >= self._sync_every or (choice.is_ranked and len(told.owners) < count):
+        is_told_each_time = choice.is_ranked and choice.is_random  # what is told was drawn already
+        if (
+            told is None
+            or told.age >= self._sync_every
+            or is_told_each_time
+            or (choice.is_ranked and len(told.owners) < count)
+        ):
             told = self._tell(words, count, choice, number, is_late)
         else:
             self._calls.begin(words)

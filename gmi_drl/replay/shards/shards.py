@@ -127,10 +127,11 @@ class Shards:
             for name, value in fields.items():
                 for view, rows in zip(buffer.views[name], value, strict=True):
                     view[: first.shape[1]] = rows
-            longest = int(torch.as_tensor(lengths).max()) if lengths is not None else first.shape[1]
-            if longest > first.shape[1]:
-                raise UsageError(f"a length of {longest} is more than the {first.shape[1]} steps that are given")
-            buffer.commit(first.shape[1] if lengths is None else lengths, priorities, version)
+            given = torch.as_tensor(first.shape[1] if lengths is None else lengths)
+            if bool((given > first.shape[1]).any()):
+                text = f"a length of {int(given.max())} is more than the {first.shape[1]} steps"
+                raise UsageError(f"{text} that are given")
+            buffer.commit(given, priorities, version)
         finally:
             buffer.abandon()
         return torch.tensor(buffer.indices) + self.rank * self.shard.trajectories

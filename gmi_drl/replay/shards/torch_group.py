@@ -50,7 +50,12 @@ def open_shards_of_torch(
     name = str(group.group_name)
     store = distributed.PrefixStore(f"gmi-drl-shards/{name}/{_OPENED[name]}", _store_of(group))
     _OPENED[name] += 1
-    return open_shards(link_by_store(store, group.rank(), group.size(), hang_s), signature, **settings)
+    link = link_by_store(store, group.rank(), group.size(), hang_s)
+    try:
+        return open_shards(link, signature, **settings)
+    except BaseException:
+        link.close()  # the other ranks see that this one does not go on
+        raise
 
 
 def link_by_store(store: Any, rank: int, size: int, hang_s: float = 300.0) -> MovingLink:

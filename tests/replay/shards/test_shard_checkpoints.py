@@ -8,7 +8,7 @@ import torch
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.selectors import Lifo as LifoRemover
-from gmi_drl.replay.shards import Fifo, TopK, Uniform, Weighted
+from gmi_drl.replay.shards import Fifo, TopK, Uniform, Weighted, dealing
 from tests.replay.shards.shard_ranks import on_ranks, trajectories
 
 
@@ -89,6 +89,21 @@ def test_another_number_of_ranks_gets_all_dealt_out_anew(tmp_path, caplog, size)
     assert found[0][1] == [4, 4, 4, 4, 4, 2, 2]
     assert sorted(found[0][2]) == [5000, 5100]
     assert [size for *_, size in found] == {1: [7], 3: [3, 2, 2]}[size]
+
+
+def test_rows_of_one_saved_shard_at_a_time_are_in_memory(tmp_path, monkeypatch):
+    on_ranks(3, lambda shards: (fill(shards, 2), shards.save(tmp_path, 5)))
+    loaded = []
+
+    class Watched(dealing._Saved):
+        def __init__(self, folder, shard):
+            assert not any(one._rows for one in loaded)
+            super().__init__(folder, shard)
+            loaded.append(self)
+
+    monkeypatch.setattr(dealing, "_Saved", Watched)
+    assert on_ranks(1, lambda shards: shards.restore(tmp_path)) == [5]
+    assert len(loaded) == 6
 
 
 def refusal(size, folder, **options):

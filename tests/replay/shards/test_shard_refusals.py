@@ -114,6 +114,9 @@ def test_one_call_more_is_refused_on_all():
             lambda shards: shards.collect(torch.tensor([0, 10])),
             "there is no trajectory 10, at place 1: rank 1 has 2 of 8; it was evicted, or never committed",
         ),
+        (lambda shards: shards.collect(torch.tensor(0)), "indices are int64 [n], not torch.int64 []"),
+        (lambda shards: shards.collect(torch.tensor([[0, 8]])), "indices are int64 [n], not torch.int64 [1, 2]"),
+        (lambda shards: shards.collect(torch.tensor([0]), []), "no column is to be collected: name some, or None"),
         (lambda shards: shards.collect(torch.tensor([0]), ["c"]), "there is no column 'c' (columns: a, b)"),
         (lambda shards: shards.collect(torch.tensor([0]), split=True), "1 trajectories cannot be split over 2 heads"),
         (
@@ -121,6 +124,12 @@ def test_one_call_more_is_refused_on_all():
             "a window has starts int64 [1] and a length of 1 to 4",
         ),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([-1]), 1)), "begins at step 0"),
+        (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor(9), 1)), "not torch.int64 [] and 1"),
+        (
+            lambda shards: shards.collect(torch.tensor([0, 1]), window=(torch.tensor([[0], [9]]), 1)),
+            "a window has starts int64 [2] and a length of 1 to 4, not torch.int64 [2, 1] and 1",
+        ),
+        (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([0]), 1.5)), "[1] and 1.5"),
         (
             lambda shards: shards.collect(torch.tensor([0, 9]), window=(torch.tensor([0, 4]), 1)),
             "a window from step 4 on of trajectory 9, at place 1: it has 4 steps",
@@ -132,6 +141,8 @@ def test_one_call_more_is_refused_on_all():
         (lambda shards: shards.allocate(9), "1 to 8 trajectories can be allocated at once, not 9"),
         (lambda shards: shards.insert(trajectories([1], steps=5)), "trajectories are [n, T, ...] with 1 to 4 steps"),
         (lambda shards: shards.insert(trajectories([1]), lengths=0), "a trajectory has 1 to 4 steps, not 0"),
+        (lambda shards: shards.insert(trajectories([1]), lengths=1.5), "lengths are integers, not torch.float32"),
+        (lambda shards: shards.insert(trajectories([1]), torch.empty(0)), "as many lengths and priorities"),
         (lambda shards: shards.insert(trajectories([1], steps=2), lengths=3), "3 is more than the 2 steps"),
         (lambda shards: shards.insert(trajectories([1]), priorities=-1), "a priority must be a number of 0 or more"),
         (lambda shards: shards.insert(trajectories([1]), torch.ones(2)), "as many lengths and priorities"),
@@ -144,6 +155,17 @@ def test_one_call_more_is_refused_on_all():
 )
 def test_bad_requests(call, says):
     assert says in refused_by_all(call)
+
+
+def test_a_central_selection_that_was_refused_holds_nothing():
+    def job(shards):
+        shards.insert(trajectories([1, 2]))
+        with pytest.raises(UsageError, match="the same calls"):
+            shards.select(1 + shards.rank, central=True)
+        shards.allocate(2, timeout_s=0.0).abandon()
+        return True
+
+    assert on_ranks(2, job, trajectories=2) == [True, True]
 
 
 def test_what_was_refused_has_not_taken_room():

@@ -281,6 +281,16 @@ def test_what_was_told_last_holds_for_some_selections():
     assert first == ([[1, 9], [1, 9], [2, 10], [1, 9]], 0, 2)
 
 
+def test_distinct_draws_are_others_each_time_whatever_was_told():
+    def job(shards):
+        shards.insert(trajectories(range(8)))
+        return {tuple(shards.select(4, distinct=True).tolist()) for _ in range(4)}
+
+    first, second = on_ranks(2, job, sync_every=100)
+    assert first == second
+    assert len(first) == 4
+
+
 def test_a_first_trajectory_is_waited_for():
     def job(shards):
         with pytest.raises(ReplayTimeoutError, match="no shard has a trajectory"):

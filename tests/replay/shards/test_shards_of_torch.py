@@ -13,7 +13,7 @@ import torch.distributed
 
 from gmi_drl.errors import PeerSilentError, UsageError
 from gmi_drl.replay.fields import Field, Signature
-from gmi_drl.replay.shards import link_by_store, open_shards, open_shards_of_torch
+from gmi_drl.replay.shards import AloneLink, link_by_store, open_shards, open_shards_of_torch, torch_group
 from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
 
 EXAMPLE = Path(__file__).parents[3] / "examples/shards_ddp.py"
@@ -74,9 +74,24 @@ def test_without_a_process_group():
         open_shards_of_torch(SIGNATURE, trajectories=2, steps=4)
 
 
+def test_shards_that_cannot_be_opened_leave_no_link(monkeypatch):
+    closed = []
+    link = AloneLink()
+    link.close = lambda: closed.append(True)
+    monkeypatch.setattr(torch_group, "link_by_store", lambda *_: link)
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        with pytest.raises(UsageError, match="not 0 of 4"):
+            open_shards_of_torch(SIGNATURE, trajectories=0, steps=4)
+    finally:
+        torch.distributed.destroy_process_group()
+    assert closed == [True]
+
+
 def test_the_example_learns_beside_ddp():
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", EXAMPLE]
-    done = subprocess.run([*command, "--updates", "60"], capture_output=True, text=True, timeout=240, check=False)
+    command = [sys.executable, Path(__file__).with_name("example_ranks.py"), "2", EXAMPLE, "--updates", "60"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr
     said = re.findall(r"rank (\d): error (\S+), then (\S+); (\S+) epochs", done.stdout)
     assert sorted(rank for rank, *_ in said) == ["0", "1"], done.stderr
     assert all(float(last) < 0.3 * float(first) and epochs == "15.0" for _, first, last, epochs in said), done.stdout
