@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
@@ -52,9 +53,13 @@ class EpisodeSet:
         except (KeyError, ValueError) as error:
             raise UsageError(f"{self.folder} is no folder of episodes: {error}") from None
         self.storage = FileStorage(signature, steps, longest=longest, path=self.folder / ROWS, is_writable=False)
-        ends = self.first + self.lengths + self.knows_last
-        sizes = {len(self.first), len(self.lengths), len(self.returns), len(self.knows_last)}
-        if len(sizes) > 1 or not len(ends) or int(self.first.min()) < 0 or int(ends.max()) > self.storage.steps:
+        parts = (self.first, self.lengths, self.returns, self.knows_last)
+        is_whole = len(self.first) > 0 and all(part.shape == (len(self.first),) for part in parts)
+        if (
+            not is_whole
+            or int(self.first.min()) < 0
+            or int((self.first + self.lengths + self.knows_last).max()) > self.storage.steps
+        ):
             raise UsageError(f"{self.folder}: its episodes do not lie within its {self.storage.steps} rows")
 
     @property
@@ -81,6 +86,12 @@ class EpisodeSet:
             field = self.signature.by_name.get(wanted.name)
             if field is None or (field.shape, field.dtype) != (wanted.shape, wanted.dtype):
                 raise UsageError(f"{self.folder} has {field or f'no {wanted.name}'}, {spec.name} has {wanted}")
+        choices = self.storage.rows.fields["action"][:, spec.action.numbers :]
+        for place, size in enumerate(spec.action.categories):
+            is_choice = torch.isin(choices[:, place], torch.arange(size, dtype=choices.dtype))
+            if not bool(is_choice.all()):
+                text = f"{float(choices[~is_choice, place][0]):g} as choice {place} of an action"
+                raise UsageError(f"{self.folder} has {text}, {spec.name} has 0 to {size - 1}")
 
     def windows(self, episodes: Tensor, starts: Tensor, length: int, out: Rows | None = None) -> Rows:
         """Copy a stretch of each of these episodes.

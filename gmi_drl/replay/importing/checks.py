@@ -56,7 +56,7 @@ def checked(fields: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Ten
             raise UsageError(f"{name} is {list(tensor.shape)}, but reward has {steps} steps")
         _check_finite(name, tensor)
     for name, row in following.items():
-        _check_finite(name, row[None])
+        _check_finite(name, row[None], steps)
     tensors |= _ends(tensors, steps)
     to_go = tensors[REWARD].double().flip(0).cumsum(0).flip(0).float()
     tensors[REWARD] = tensors[REWARD].contiguous()
@@ -71,7 +71,7 @@ def _tensor(name: str, value: Any) -> Tensor:
     if "." in name:
         raise UsageError(f"the field {name!r} has a dot in its name: name it otherwise")
     try:
-        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.ascontiguousarray(value))
+        tensor = value if isinstance(value, Tensor) else torch.from_numpy(np.asarray(value, order="C"))
     except (TypeError, ValueError) as error:
         raise UsageError(f"{name} is no array of numbers: {error}") from None
     if tensor.is_complex() or tensor.is_quantized:
@@ -79,14 +79,11 @@ def _tensor(name: str, value: Any) -> Tensor:
     return tensor.detach().cpu().to(_STORED_AS.get(tensor.dtype, tensor.dtype))
 
 
-def _check_finite(name: str, tensor: Tensor) -> None:
+def _check_finite(name: str, tensor: Tensor, first: int = 0) -> None:
+    """Of rows from the step `first` on."""
     if tensor.dtype.is_floating_point and not bool(tensor.isfinite().all()):
-        step = int((~tensor.isfinite()).flatten(1).any(1).nonzero()[0]) if tensor.ndim > 1 else _first_bad(tensor)
+        step = first + int((~tensor.isfinite()).nonzero()[0, 0])
         raise UsageError(f"{name} is not finite in step {step}")
-
-
-def _first_bad(tensor: Tensor) -> int:
-    return int((~tensor.isfinite()).nonzero()[0])
 
 
 def _ends(tensors: Mapping[str, Tensor], steps: int) -> dict[str, Tensor]:

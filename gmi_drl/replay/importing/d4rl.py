@@ -39,6 +39,9 @@ def episodes_of_d4rl(path: Path) -> Iterator[Episode]:
     for name in ("rewards", "terminals", TIMEOUTS):
         if name in arrays and arrays[name].size != len(arrays[name]):
             raise UsageError(f"{path}: {name} is {list(arrays[name].shape)}, not a number for each step")
+        if name in arrays and name != "rewards" and not np.isin(arrays[name], (0, 1)).all():
+            step = int((~np.isin(arrays[name], (0, 1))).reshape(-1).nonzero()[0][0])
+            raise UsageError(f"{path}: {name} is {arrays[name].reshape(-1)[step]} in step {step}, not 0 or 1")
     begin = 0
     for number, end in enumerate(_ends(arrays)):
         stretch = slice(begin, end + 1)
@@ -55,7 +58,8 @@ def _ends(arrays: Arrays) -> list[int]:
     if TIMEOUTS in arrays:
         ended = ended | _flags(arrays[TIMEOUTS])
     if NEXT in arrays and arrays[NEXT].shape == arrays["observations"].shape:
-        jumps = (arrays[NEXT][:-1] != arrays["observations"][1:]).reshape(max(0, len(ended) - 1), -1).any(1)
+        differs = arrays[NEXT][:-1] != arrays["observations"][1:]
+        jumps = differs.any(axis=tuple(range(1, differs.ndim)))
         ended = ended | np.append(jumps, [True] * min(1, len(ended)))
     return [int(step) for step in ended.nonzero()[0]]
 

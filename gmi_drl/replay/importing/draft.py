@@ -27,6 +27,8 @@ class Draft:
     """
 
     def __init__(self, into: Path) -> None:
+        if not into.name:
+            raise UsageError(f"{into} is there already: name a folder in it")
         self.into, self.path = into, into.with_name(f".{into.name}.draft")
         try:
             self.path.mkdir(parents=True, exist_ok=True)

@@ -4,7 +4,9 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.sequence import Contexts
+from gmi_drl.errors import UsageError
 from gmi_drl.replay.episodes import EpisodeSet
+from gmi_drl.replay.importing.moments import MOST
 from gmi_drl.replay.rows import Rows
 
 OBS, ACTION, TO_GO = "obs", "action", "return_to_go"
@@ -57,7 +59,13 @@ class Draws:
 
 
 def scaling_of(episodes: EpisodeSet, target: float | None) -> Tensor:
-    """The statistics of a `SequenceScaling`: moments of observations, the return to ask for, that which is 1."""
+    """The statistics of a `SequenceScaling`: moments of observations, the return to ask for, that which is 1.
+
+    Raises:
+        UsageError: if the folder has no moments of observations.
+    """
+    if OBS not in episodes.moments:
+        raise UsageError(f"{episodes.folder} has no moments of {OBS}: an import keeps those of {MOST} numbers at most")
     returns = episodes.returns
     if target is None:
         best = max(1, round(BEST_SHARE * len(returns)))

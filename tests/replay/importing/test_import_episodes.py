@@ -73,7 +73,8 @@ MISTAKES = {
     "empty": ({"reward": np.zeros(0)}, "with T of 1 at least"),
     "length": ({"action": np.zeros((2, 2), np.float32)}, "but reward has"),
     "nan": ({"action": np.full((5, 2), np.nan, np.float32)}, "action is not finite in step 0"),
-    "nan at last": ({"obs": np.full((6, 3), np.inf)}, "obs is not finite"),
+    "nan at last": ({"obs": np.where(np.arange(6)[:, None] < 5, np.zeros(3), np.inf)}, "obs is not finite in step 5"),
+    "one number": ({"reward": 3.0}, "reward is [], not [T] with T of 1 at least"),
     "words": ({"action": np.array(["a"] * 5)}, "no array of numbers"),
     "objects": ({"action": np.array([None] * 5)}, "no array of numbers"),
     "complex": ({"action": np.zeros((5, 2), complex)}, "which are not stored"),
@@ -126,6 +127,12 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path):
     with pytest.raises(UsageError, match="is there already"):
         import_episodes([right()], tmp_path / "a.replay")
     assert [path.name for path in tmp_path.iterdir()] == ["a.replay"]
+
+
+def test_the_working_folder_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"^\. is there already: name a folder in it"):
+        import_episodes([right()], ".")
 
 
 def test_two_imports_into_one_folder_do_not_mix(tmp_path):

@@ -66,6 +66,19 @@ def test_d4rl(tmp_path, h5py, has):
     assert episodes.storage.rows.fields["terminated"][ends].tolist() == [False, True] * 3
 
 
+def test_d4rl_with_a_single_step(tmp_path, h5py):
+    write_d4rl(
+        tmp_path / "a.hdf5", [{name: value[-2:] for name, value in one.items()} for one in made_episodes(1)], h5py
+    )
+    with h5py.File(tmp_path / "a.hdf5", "r+") as file:
+        for name in list(file):
+            value = file[name][:1]
+            del file[name]
+            file[name] = value
+    episodes = imported(tmp_path / "a.hdf5", tmp_path / "a.replay")
+    assert episodes.lengths.tolist() == [1] and episodes.knows_last.tolist() == [True]
+
+
 def test_mistakes_of_minari_are_named_with_file_and_episode(tmp_path, h5py):
     path = tmp_path / "a.hdf5"
 
@@ -107,6 +120,12 @@ def test_mistakes_of_d4rl_are_named_with_the_file(tmp_path, h5py):
     with h5py.File(path, "r+") as file:
         file["rewards"][len(made[0]["reward"])] = np.nan
     with pytest.raises(UsageError, match=rf"^{path}: episode 1 \(steps .*reward is not finite in step 0"):
+        imported(path, tmp_path / "a.replay")
+    with h5py.File(path, "r+") as file:
+        terminals = file["terminals"][()].astype(np.float32)
+        del file["terminals"]
+        file["terminals"] = np.where(np.arange(len(terminals)) == 1, np.nan, terminals)
+    with pytest.raises(UsageError, match=rf"^{path}: terminals is nan in step 1, not 0 or 1"):
         imported(path, tmp_path / "a.replay")
     with h5py.File(path, "r+") as file:
         del file["rewards"]
@@ -205,6 +224,42 @@ def test_datasets_of_transitions_and_of_episodes(served, tmp_path):
     other[1]["terminated"] = torch.tensor(True)
     with pytest.raises(UsageError, match="items 0 to 1: item 1 has other fields than item 0"):
         import_episodes(episodes_of_dataset(other), tmp_path / "d.replay")
+
+
+def transition(at, **changed):
+    return {
+        "obs": torch.tensor([at]),
+        "next_obs": torch.tensor([at + 1.0]),
+        "reward": 1.0,
+        "truncated": False,
+    } | changed
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"truncated": torch.tensor([0, 1])}, r"item 1: truncated is \[0, 1\], no truth value"),
+        ({"terminated": None}, "item 1: terminated is a NoneType, no array of numbers"),
+        ({"obs": {"camera": 1}}, "item 1: obs is a dict, no array of numbers"),
+    ],
+)
+def test_mistakes_of_transitions_are_named(changed, words):
+    with pytest.raises(UsageError, match=words):
+        list(episodes_of_dataset([transition(0.0), transition(1.0, **changed)]))
+    for items in ([transition(0.0), 5], [transition(0.0), {"obs": 1}]):
+        with pytest.raises(UsageError, match="item 1 must be a dict with a reward"):
+            list(episodes_of_dataset(items))
+
+
+def test_transitions_with_observations_in_parts_are_cut_where_one_does_not_follow():
+    """Steps of two environments in turn, as `ExperienceDataset` has them, are not one episode."""
+    items = [transition(at) for at in (0.0, 1.0, 7.0, 8.0)]
+    for item in items:
+        item |= {"obs/a": item.pop("obs"), "next_obs/a": item.pop("next_obs"), "obs/b": 0, "next_obs/b": 0}
+    items[-1]["truncated"] = True
+    first, second = (episode.read() for episode in episodes_of_dataset(items))
+    assert first["obs/a"].flatten().tolist() == [0, 1, 2] and second["obs/a"].flatten().tolist() == [7, 8, 9]
+    assert first["truncated"].tolist() == [False, True] and first.keys() == {"obs/a", "obs/b", "reward", "truncated"}
 
 
 def _open_steps(items):

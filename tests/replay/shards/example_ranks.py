@@ -8,7 +8,7 @@ import runpy
 import socket
 import sys
 
-import torch._dynamo  # an optimizer imports it, in each rank: the largest part of a short run
+import torch._dynamo  # noqa: F401 - an optimizer imports it, in each rank: the largest part of a short run
 from torch.nn.parallel import DistributedDataParallel  # noqa: F401 - what the ranks need, before they are there
 
 import gmi_drl.replay.shards  # noqa: F401

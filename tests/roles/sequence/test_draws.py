@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 import torch
 from replay.importing.made_episodes import made_episodes
 
+from gmi_drl.errors import UsageError
 from gmi_drl.replay import EpisodeSet, import_episodes
 from gmi_drl.roles.sequence.draws import Draws, scaling_of
 
@@ -62,6 +64,12 @@ def test_good_episodes_are_likelier(episodes):
     expected = 3000 * weights / weights.sum()
     counts = torch.bincount(torch.tensor(drawn), minlength=len(returns))
     assert float(((counts - expected) ** 2 / expected.clamp(min=1)).sum()) < 40
+
+
+def test_observations_too_large_for_moments_are_refused(tmp_path):
+    import_episodes([{"obs": np.zeros((2, 5000)), "action": np.zeros((2, 1)), "reward": np.ones(2)}], tmp_path / "a")
+    with pytest.raises(UsageError, match="no moments of obs: an import keeps those of 4096 numbers at most"):
+        scaling_of(EpisodeSet(tmp_path / "a"), None)
 
 
 def test_the_best_tenth_is_asked_for(episodes):

@@ -3,12 +3,13 @@
 import pytest
 import torch
 from roles.replay.line_task import STEPS, Line
-from roles.sequence.line_episodes import walked
+from roles.sequence.line_episodes import walked, walks
 
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import SequenceConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.replay import import_episodes
 from gmi_drl.roles.sequence.replica import SequenceReplica
 from gmi_drl.roles.training.evaluation import play_episodes
 from gmi_drl.roles.training.iteration_stats import Decision
@@ -51,6 +52,28 @@ def test_rows_have_the_returns_of_its_own_acting(tmp_path):
     replica = replica_of(walked(tmp_path / "a.replay"), horizon=STEPS + 1, updates=1)
     stats = replica.iterate(go_on)
     assert stats.episodes >= N and stats.length_sum > 0
+
+
+def test_a_step_that_begins_an_episode_is_not_in_the_context(tmp_path):
+    """Some simulators take a step to begin: recorded episodes have none."""
+    replica = replica_of(walked(tmp_path / "a.replay"), horizon=2, updates=1)
+    task = replica.actor.task
+    step = task.step
+
+    def beginning(action):
+        *outcome, info = step(action)
+        return *outcome, info | {"valid": torch.tensor([True, False, True, False])}
+
+    task.step = beginning
+    replica.iterate(go_on)
+    assert replica.actor.state_dict()["context"][:, 0].tolist() == [2.0, 0.0, 2.0, 0.0]
+
+
+def test_choices_that_the_task_has_not_are_refused(tmp_path):
+    episodes = [one | {"action": 3 * one["action"]} for one in walks(1, 0, chooses=True)]
+    import_episodes(episodes, tmp_path / "a.replay")
+    with pytest.raises(UsageError, match="has 3 as choice 0 of an action, line has 0 to 1"):
+        replica_of(str(tmp_path / "a.replay"), chooses=True)
 
 
 def states(replica):
