@@ -104,7 +104,7 @@ def test_it_is_not_exported():
 def test_it_learns_what_it_is_shown(action):
     agent, batch = agent_of(action), contexts(action)
     updater = Sequence(agent, CONFIG.model_copy(update={"learning_rate": 1e-2}))
-    for _ in range(300):
+    for _ in range(100):
         updater.begin()
         updater.update(batch)
     assert updater.metrics()["action_loss"] < 0.05

@@ -12,6 +12,9 @@ from gmi_drl.replay.selectors.prioritized import weights_of
 from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.shards import ways
 
+MOST_TREES = 8
+"""Trees that a shard keeps: exponents may change with every selection."""
+
 _OLDEST = torch.iinfo(torch.int64).max
 
 
@@ -40,7 +43,9 @@ class Choice(NamedTuple):
 
 
 class Chances(Selector):
-    """The sampler of a shard's table. A tree of weights is made when a way needs it first, and kept from then on.
+    """The sampler of a shard's table.
+
+    A tree of weights is made when a way needs it first; those of the last `MOST_TREES` ways are kept.
 
     Args:
         stamps: Of each block, when its trajectory was committed, int64 `[blocks]`.
@@ -150,7 +155,11 @@ class Chances(Selector):
     def _tree(self, choice: Choice) -> SumTree:
         exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
         key = exponent, choice.by_steps
-        if key not in self._trees:
+        if key in self._trees:
+            self._trees[key] = self._trees.pop(key)  # the last one used is the last to go
+        else:
+            if len(self._trees) == MOST_TREES:
+                del self._trees[next(iter(self._trees))]
             self._trees[key] = tree = SumTree(self.capacity)
             there = (self.priorities >= 0).nonzero().flatten()
             if len(there):

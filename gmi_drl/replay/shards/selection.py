@@ -124,7 +124,8 @@ class Selection:
             raise ReplayTimeoutError("no shard has a trajectory to select, and a rank has waited for its timeout")
         if choice.is_ranked and told.there:
             self._rank(told, scores, count)
-        self._told = {**self._told, choice: told} if told.there else {}
+        valid = {other: before for other, before in self._told.items() if before.age < self._sync_every}
+        self._told = valid | {choice: told} if told.there else {}
         return told
 
     def _rank(self, told: Told, scores: Tensor, count: int) -> None:

@@ -16,7 +16,7 @@ from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.links.link import MovingLink
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
-from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.shards.opening import open_shards
 from gmi_drl.replay.shards.shards import Shards
@@ -69,6 +69,7 @@ def link_by_store(store: Any, rank: int, size: int, hang_s: float = 300.0) -> Mo
 
     Raises:
         PeerSilentError: if a rank has not come within `hang_s`.
+        MachineError: if the host of rank 0 (`MASTER_ADDR`) cannot be reached.
         UsageError: if the store has something else.
     """
     if size == 1:
@@ -106,6 +107,10 @@ def _store_of(group: Any) -> Any:
 
 def _own_host() -> str:
     """The address of this host by which it reaches that of rank 0 (`MASTER_ADDR`). Nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((os.environ.get("MASTER_ADDR", "127.0.0.1"), 9))
-        return str(probe.getsockname()[0])
+    first = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((first, 9))
+            return str(probe.getsockname()[0])
+    except OSError as error:
+        raise MachineError(f"the host of rank 0, {first} (MASTER_ADDR), cannot be reached: {error.strerror}") from None

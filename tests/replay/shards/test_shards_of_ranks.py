@@ -7,6 +7,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted
+from gmi_drl.replay.shards.chances import MOST_TREES
 from tests.replay.shards.shard_ranks import on_ranks, trajectories
 
 
@@ -54,6 +55,22 @@ def test_a_rank_without_trajectories_is_never_drawn():
 
     for lists in on_ranks(3, job):
         assert {rank for owners in lists for rank in owners.tolist()} == {0, 2}
+
+
+def test_exponents_that_change_with_every_selection_leave_nothing():
+    def job(shards):
+        shards.insert(trajectories([0, 1]), priorities=torch.tensor([1.0, 3.0]))
+        first, steady, counts = shards.select(5, Weighted(0.5)).tolist(), set(), []
+        for step in range(20):
+            shards.select(5, Weighted(1.0 + step / 20))
+            counts.append(shards.select(4000, Weighted()).unique(return_counts=True)[1])
+            steady.add(shards.shard.chances._trees[1.0, False])
+        trees, told = len(shards.shard.chances._trees), len(shards._selection._told)
+        return len(first), len(steady), trees, told, float(counts[-1][1] / 4000)
+
+    ((*sizes, share),) = on_ranks(1, job, trajectories=2)
+    assert sizes == [5, 1, MOST_TREES, 1]
+    assert share == pytest.approx(0.75, abs=0.04)
 
 
 def test_weights_of_zero_are_uniform_when_all_are():

@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributed
 
-from gmi_drl.errors import PeerSilentError, UsageError
+from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.shards import AloneLink, link_by_store, open_shards, open_shards_of_torch, torch_group
 from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
@@ -59,6 +59,12 @@ def test_large_rows_go_from_where_they_lie_to_where_they_belong(split):
 
 def test_a_rank_that_does_not_come_is_named():
     with pytest.raises(PeerSilentError, match=r"rank 1 has not come to the store for 0\.05 s"):
+        link_by_store(torch.distributed.HashStore(), 0, 2, hang_s=0.05)
+
+
+def test_a_host_that_cannot_be_reached_is_named(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "255.255.255.255")  # refused at once
+    with pytest.raises(MachineError, match=r"the host of rank 0, 255\.255\.255\.255 \(MASTER_ADDR\)"):
         link_by_store(torch.distributed.HashStore(), 0, 2, hang_s=0.05)
 
 

@@ -46,7 +46,7 @@ def test_all_of_a_batch_can_be_recorded(tmp_path, kind):
     """Walks up are learnt from walks that others went."""
     data = walked(tmp_path / "a.replay", good=4, bad=28, chooses=kind == "dqn")
     replica = replica_of(settings(kind, {"data": data, "offline_share": 1.0}, gamma=0.9, updates_per_step=8.0))
-    for _ in range(30):
+    for _ in range(8):
         replica.iterate(go_on)
     _, returns, lengths = play_episodes(Line(8, chooses=kind == "dqn", seed=9), replica.policy()).tolist()
     assert returns / 8 > 45 and lengths == 8 * STEPS
