@@ -27,6 +27,15 @@ def test_sources_are_joined_and_told(tmp_path, h5py):
     assert f"Wrote {into}: 6 episodes of " in told.output.replace("\n", "")
 
 
+def test_all_sources_are_looked_for_before_one_is_read(tmp_path, h5py):
+    write_minari(tmp_path / "a.hdf5", made_episodes(1), h5py)
+    with h5py.File(tmp_path / "a.hdf5", "r+") as file:
+        del file["episode_0/rewards"]
+    sources = [str(tmp_path / "a.hdf5"), str(tmp_path / "none.hdf5")]
+    with pytest.raises(UsageError, match="no such file or folder"):
+        import_.main([*sources, "--into", str(tmp_path / "c.replay")], standalone_mode=False)
+
+
 def test_without_h5py_nothing_is_left(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     (tmp_path / "a.hdf5").write_bytes(b"x")

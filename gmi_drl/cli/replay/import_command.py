@@ -24,8 +24,8 @@ def import_(sources: tuple[Path, ...], into: Path, skip_broken: bool) -> None:
     from gmi_drl.replay.importing.episodes import import_episodes
     from gmi_drl.replay.importing.sources import episodes_in
 
-    episodes = (episode for source in sources for episode in episodes_in(source))
-    done = import_episodes(episodes, into, skip_broken=skip_broken)
+    readers = [episodes_in(source) for source in sources]  # each source is there before the first one is read
+    done = import_episodes((episode for reader in readers for episode in reader), into, skip_broken=skip_broken)
     if done.begins_anew:
         say(f"An earlier import into {into} was killed: this one began anew")
     for mistake in done.skipped[:SHOWN]:

@@ -24,12 +24,16 @@ def episodes_of_d4rl(path: Path) -> Iterator[Episode]:
     next step. The last one is left out if it has no end.
 
     Raises:
-        UsageError: if it is no such file, its arrays have different lengths, or nothing tells where episodes are cut.
+        UsageError: if it is no such file, its arrays have different lengths or no numbers, a flag is neither 0 nor 1,
+            or nothing tells where episodes are cut.
     """
     with opened(path) as file:
         if missing := [name for name in NAMES if name not in file]:
             raise UsageError(f"{path} has no {', '.join(missing)}: it is no file of D4RL")
-        arrays = {name: array_of(file[name]) for name in (*NAMES, TIMEOUTS, NEXT) if name in file}
+        try:
+            arrays = {name: array_of(file[name]) for name in (*NAMES, TIMEOUTS, NEXT) if name in file}
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         told = ", ".join(f"{name} {length}" for name, length in lengths.items())

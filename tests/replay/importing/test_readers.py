@@ -132,6 +132,11 @@ def test_mistakes_of_d4rl_are_named_with_the_file(tmp_path, h5py):
         file["rewards"] = np.zeros(3)
     with pytest.raises(UsageError, match=r"different lengths: observations .*, rewards 3"):
         imported(path, tmp_path / "a.replay")
+    with h5py.File(path, "r+") as file:
+        del file["rewards"]
+        file["rewards"] = ["a", "b"]
+    with pytest.raises(UsageError, match=rf"^{path}: /rewards has object, not numbers"):
+        imported(path, tmp_path / "a.replay")
 
 
 def test_without_h5py_it_says_what_to_install(tmp_path, monkeypatch):

@@ -7,7 +7,6 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted
-from gmi_drl.replay.shards.chances import MOST_TREES
 from tests.replay.shards.shard_ranks import on_ranks, trajectories
 
 
@@ -55,22 +54,6 @@ def test_a_rank_without_trajectories_is_never_drawn():
 
     for lists in on_ranks(3, job):
         assert {rank for owners in lists for rank in owners.tolist()} == {0, 2}
-
-
-def test_exponents_that_change_with_every_selection_leave_nothing():
-    def job(shards):
-        shards.insert(trajectories([0, 1]), priorities=torch.tensor([1.0, 3.0]))
-        first, steady, counts = shards.select(5, Weighted(0.5)).tolist(), set(), []
-        for step in range(20):
-            shards.select(5, Weighted(1.0 + step / 20))
-            counts.append(shards.select(4000, Weighted()).unique(return_counts=True)[1])
-            steady.add(shards.shard.chances._trees[1.0, False])
-        trees, told = len(shards.shard.chances._trees), len(shards._selection._told)
-        return len(first), len(steady), trees, told, float(counts[-1][1] / 4000)
-
-    ((*sizes, share),) = on_ranks(1, job, trajectories=2)
-    assert sizes == [5, 1, MOST_TREES, 1]
-    assert share == pytest.approx(0.75, abs=0.04)
 
 
 def test_weights_of_zero_are_uniform_when_all_are():
@@ -127,46 +110,6 @@ def test_central_lists_do_not_depend_on_the_number_of_ranks(way):
 
     (alone,) = on_ranks(1, job, trajectories=8)
     assert on_ranks(2, job, trajectories=4) == [alone, alone]
-
-
-def test_by_steps_every_step_is_as_likely():
-    def job(shards):
-        shards.insert(trajectories([1, 2], steps=4), lengths=torch.tensor([1, 4] if shards.rank else [4, 1]))
-        return torch.bincount(shards.select(20_000, by_steps=True), minlength=16).tolist()
-
-    for counts in on_ranks(2, job):
-        assert [round(counts[index] / 2000, 1) for index in (0, 1, 8, 9)] == pytest.approx([4, 1, 1, 4], abs=0.2)
-
-
-@pytest.mark.parametrize("central", [False, True])
-def test_shares_are_right_by_chi_squared(central):
-    draws = 100_000 if central else 1_000_000
-
-    def job(shards):
-        if shards.rank < 2:
-            weights = torch.arange(1.0, 9.0) if shards.rank else torch.linspace(0, 100, 8)
-            shards.insert(trajectories(range(8)), priorities=weights)
-        return shards.select(draws, Weighted(), central=central)
-
-    drawn = on_ranks(3, job)[0]
-    weights = torch.cat((torch.linspace(0, 100, 8), torch.arange(1.0, 9.0)))
-    expected = draws * weights / weights.sum()
-    counts = torch.bincount(drawn, minlength=16).float()
-    assert counts[0] == 0
-    assert float(((counts - expected)[1:] ** 2 / expected[1:]).sum()) < 45  # 14 degrees of freedom, p = 0.00004
-
-
-def test_distinct_draws_have_the_shares_of_draws_without_replacement():
-    def job(shards):
-        shards.insert(trajectories([0, 1, 2]), priorities=torch.tensor([1.0, 2.0, 3.0]))
-        return torch.stack([shards.select(2, Weighted(), distinct=True) for _ in range(1000)])
-
-    drawn = on_ranks(1, job, trajectories=3)[0]
-    assert bool((drawn[:, 0] != drawn[:, 1]).all())
-    firsts = torch.bincount(drawn[:, 0], minlength=3) / 1000
-    assert firsts.tolist() == pytest.approx([1 / 6, 2 / 6, 3 / 6], abs=0.06)
-    seconds = torch.bincount(drawn[drawn[:, 0] == 2, 1], minlength=3)
-    assert float(seconds[1] / seconds.sum()) == pytest.approx(2 / 3, abs=0.08)
 
 
 def test_what_is_selected_stays_until_it_is_collected():
@@ -296,16 +239,6 @@ def test_what_was_told_last_holds_for_some_selections():
     first, second = on_ranks(2, job, sync_every=2)
     assert first == second
     assert first == ([[1, 9], [1, 9], [2, 10], [1, 9]], 0, 2)
-
-
-def test_distinct_draws_are_others_each_time_whatever_was_told():
-    def job(shards):
-        shards.insert(trajectories(range(8)))
-        return {tuple(shards.select(4, distinct=True).tolist()) for _ in range(4)}
-
-    first, second = on_ranks(2, job, sync_every=100)
-    assert first == second
-    assert len(first) == 4
 
 
 def test_a_first_trajectory_is_waited_for():
