@@ -194,11 +194,16 @@ class Shard:
             size = self.table.size
             if missing <= 0 or not size:
                 return
-            held = int(((self._holds > 0) & (self.keys > 0)).sum())
-            contents = self.table.contents
-            slots, _ = contents.remover.select_distinct(min(size, missing + held), contents.generator)
-            blocks = self.chances.blocks_of(slots)
+            blocks = self._first_to_go(min(size, missing))
+            if bool((self._holds[blocks] > 0).any()):
+                held = int(((self._holds > 0) & (self.keys > 0)).sum())
+                blocks = self._first_to_go(min(size, missing + held))
             self._delete(blocks[self._holds[blocks] == 0][:missing])
+
+    def _first_to_go(self, count: int) -> Tensor:
+        """The places of those that the remover would evict, in order."""
+        contents = self.table.contents
+        return self.chances.blocks_of(contents.remover.select_distinct(count, contents.generator)[0])
 
     def _delete(self, indices: Tensor) -> None:
         if not len(indices):

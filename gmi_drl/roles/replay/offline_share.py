@@ -38,7 +38,7 @@ class OfflineShare:
             ranks=group.size,
             seed=seed,
         )
-        self._share, self._device = config.replay.used_share, device
+        self._share, self._device, self._numbers = config.replay.used_share, device, spec.action.numbers
         self._mixed: RingBatch | None = None
 
     def online(self, batch: int) -> int:
@@ -60,6 +60,7 @@ class OfflineShare:
         count = self.online(batch)
         online = ring.sample(count, out=drawn) if count else None
         offline = self.windows.draw(batch - count)
+        offline["action"][:, : self._numbers].clamp_(-1, 1)  # as tasks do, and as all actions of the ring are
         mixed = self._memory(offline, online, batch)
         for name, target in mixed.fields.items():
             if online is not None:

@@ -1,19 +1,24 @@
 """DQN and SAC that learn from recorded episodes besides."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from roles.replay.line_task import STEPS, Line
 from roles.replay.test_replay_replica import CPU, N, go_on, replica_of, settings, states
-from roles.sequence.line_episodes import walked
+from roles.sequence.line_episodes import walked, walks
 
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.replay import import_episodes
+from gmi_drl.roles.replay.offline_share import OfflineShare
 from gmi_drl.roles.replay.replica import ReplayReplica
 from gmi_drl.roles.training.evaluation import play_episodes
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.spaces import categorical
 
 
 @pytest.mark.parametrize("kind", ("dqn", "sac"))
@@ -39,6 +44,18 @@ def test_a_share_of_each_batch_is_recorded(tmp_path, kind, more):
         assert all(tuple(row.tolist()) in recorded for row in fields["obs"][6:])
         assert not all(tuple(row.tolist()) in recorded for row in fields["obs"][:6])
         assert weights is None or weights.shape == (8,)
+
+
+def test_recorded_actions_are_within_the_limits_of_the_task(tmp_path):
+    """A policy's samples may be beyond them; choices stay as they are."""
+    for chooses, expected in ((False, 1.0), (True, 2.0)):
+        episodes = [one | {"action": 2 * one["action"]} for one in walks(1, 0, chooses=chooses)]
+        import_episodes(episodes, tmp_path / f"{chooses}.replay")
+        kind = "dqn" if chooses else "sac"
+        config = settings(kind, {"data": str(tmp_path / f"{chooses}.replay"), "offline_share": 1.0})
+        spec = Line(1, chooses=False).spec if not chooses else replace(Line(1).spec, action=categorical(3))
+        share = OfflineShare(spec, config, NoReduction().group, CPU, seed=0)
+        assert share.draw(None, 8, None)[1].fields["action"].unique().tolist() == [expected]
 
 
 @pytest.mark.parametrize("kind", ("dqn", "sac"))
