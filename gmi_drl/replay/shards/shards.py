@@ -127,11 +127,10 @@ class Shards:
             for name, value in fields.items():
                 for view, rows in zip(buffer.views[name], value, strict=True):
                     view[: first.shape[1]] = rows
-            given = torch.as_tensor(first.shape[1] if lengths is None else lengths)
-            if bool((given > first.shape[1]).any()):
-                text = f"a length of {int(given.max())} is more than the {first.shape[1]} steps"
-                raise UsageError(f"{text} that are given")
-            buffer.commit(given, priorities, version)
+            steps = torch.as_tensor(first.shape[1] if lengths is None else lengths)
+            if bool((steps > first.shape[1]).any()):
+                raise UsageError(f"a length of {steps.max()} is more than the {first.shape[1]} steps that are given")
+            buffer.commit(steps, priorities, version)
         finally:
             buffer.abandon()
         return torch.tensor(buffer.indices) + self.rank * self.shard.trajectories
