@@ -135,6 +135,16 @@ def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):
         resolved(good)
 
 
+def test_a_policy_is_exported_as_its_run_sees_the_task(tmp_path, command_line):
+    """Without the run's `task.pad` the world's agents would differ."""
+    run, file = untrained(tmp_path / "run"), tmp_path / "policy.pt2"
+    code, _, err = command_line("export", str(run.path), "--to", "torch", "-o", str(file))
+    assert code == 0 and file.exists(), err
+    run.write_setup(layout_of("chasers", "runners"), config_of({"chasers": CHASERS, "runners": RUNNERS}))
+    code, _, err = command_line("export", str(run.path), "--to", "torch", "-o", str(file))
+    assert code == UsageError.exit_code and "has several policies: name the folder of one" in err
+
+
 def learner_of(folder, policy, iteration):
     """The parameters of a policy after an iteration."""
     (saved,) = [one for one in list_checkpoints(folder.policy(policy).checkpoints) if int(one.name) == iteration]
