@@ -134,33 +134,20 @@ def in_training(fault: Fault, place: Place) -> list[str]:
         gmis = sorted(running.named("GMI "), key=lambda process: process.pid)
         victim = chance.choice(gmis[1:] if fault.kind == MEMORIES else gmis)  # an agent: the trainer has no memory
         send(SIGKILL if fault.event == KILLED else SIGSTOP, [victim])
-        lasts = is_alive(fault, running)
+        lasts = fault.event == KILLED and fault.restarts > 0  # it does not restart after a hang
         mistakes = goes_on(fault, running, rows) if lasts else []
-        said = running.wait(ENDS_S)
+        said = running.wait(ENDS_S)  # several times HANG_S if the launcher itself must notice
         mistakes += how_it_ended(running, {128 + SIGTERM} if lasts else {1}) + what_is_left(running)
-    if "GMI" not in said and not may_lack(fault):
+    if "GMI" not in said:
         mistakes.append(f"nobody is named: {said[-300:]!r}")
     mistakes += what_resumes(place, run)
     shutil.rmtree(run, ignore_errors=True)
     return mistakes
 
 
-def may_lack(fault: Fault) -> bool:
-    """Whether the run may go on without the victim: nobody waits for a stopped agent that has leased nothing."""
-    return (fault.kind, fault.event) == (MEMORIES, STOPPED)
-
-
-def is_alive(fault: Fault, running: Running) -> bool:
-    """Whether the run goes on: it restarts after a death, not after a hang; or nobody waits for the victim."""
-    if fault.event == KILLED and fault.restarts:
-        return True
-    running.wait_for(lambda: False, 3 * HANG_S)  # until it ends
-    return may_lack(fault) and running.process.poll() is None
-
-
 def goes_on(fault: Fault, running: Running, rows: Path) -> list[str]:
     """What is wrong with a run that should go on. It is ended by SIGTERM afterwards."""
-    restarted = may_lack(fault) or running.wait_for(lambda: "estart" in running.said(), STARTS_S)
+    restarted = running.wait_for(lambda: "estart" in running.said(), STARTS_S)
     before = count(rows)
     grew = running.wait_for(lambda: count(rows) >= before + 3, STARTS_S)
     running.process.send_signal(SIGTERM)

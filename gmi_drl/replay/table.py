@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -159,21 +158,13 @@ class Table:
             self.storage.end_reading(selection.ticket)
         return Batch(rows, selection.records, selection.probabilities, selection.table_size)
 
-    @contextmanager
-    def selected(
-        self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
-    ) -> Iterator[Selection]:
-        """Do what `sample` does without copying rows: for the time of a `with` block nobody writes over them."""
-        selection = self.select(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s)
-        try:
-            yield selection
-        finally:
-            self.storage.end_reading(selection.ticket)
-
     def select(
         self, count: int, *, distinct: bool = False, newer_than: int | None = None, timeout_s: float = WAIT_S
     ) -> Selection:
-        """As `selected`; the caller gives the ticket to `storage.end_reading`."""
+        """Do what `sample` does without copying rows.
+
+        Nobody writes over them until the caller gives the ticket to `storage.end_reading`.
+        """
         if not 1 <= count <= self.limiter.most_at_once:
             raise UsageError(f"table {self.name}: a sample has 1 to {self.limiter.most_at_once:g} items, not {count}")
         deadline = time.monotonic() + timeout_s

@@ -15,6 +15,7 @@ from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts
+from gmi_drl.launch.processes.stopped import Stopped
 from gmi_drl.layout.pools import far_agents
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
@@ -101,7 +102,7 @@ class GMIProcesses:
         self._restarts = restarts
         self._children = Children(order, job, instances, start, resources, environment)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
-        self._has_reported = False  # whether any role has
+        self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
 
     def __enter__(self) -> Self:
         self._children.open()
@@ -138,8 +139,8 @@ class GMIProcesses:
 
         Raises:
             GmiDiedError: if a GMI dies.
-            GmiError: if a GMI fails or sends a malformed message, or none sends one in time. The message names the GMI
-                and its log.
+            GmiError: if a GMI fails, sends a malformed message, or is stopped for so long, or none sends one in time.
+                The message names the GMI and its log.
         """
         silence = WaitClock()  # counts only time in which this process ran: all may have been suspended
         while self._is_running():
@@ -153,6 +154,7 @@ class GMIProcesses:
             if error is not None:
                 raise error
             self._check_silence(silence.look(), silence_s)
+            self._check_stopped(silence_s)
             yield Tick()
 
     def _is_running(self) -> bool:
@@ -167,6 +169,13 @@ class GMIProcesses:
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))
+
+    def _check_stopped(self, silence_s: float) -> None:
+        """Raise if a GMI is stopped for so long: those that need nothing of it would go on without it."""
+        pids = {number: child.pid for number, child in self._children.items() if number not in self._results}
+        if (number := self._stopped.longer_than(silence_s, pids)) is not None:
+            text = f"{name_of(number)} was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s"
+            raise GmiError(f"{text}{self._log_of(number)}")
 
     def end(self) -> None:
         """End every process group. GMIs that are done or have failed close their environments before."""

@@ -10,7 +10,7 @@ from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.server.requests import Request
 from gmi_drl.replay.storage import Storage
 from gmi_drl.replay.stream import Stream
-from gmi_drl.replay.words import ERROR, WordError, bytes_of, to_json
+from gmi_drl.replay.words import ERROR, WordError, to_json
 
 COPY_AFTER_S = 0.05
 """Seconds after which rows that a client has not read are copied, so that their blocks can be written again."""
@@ -169,8 +169,3 @@ class Connection:
         for storage, reading in self._held:
             storage.end_reading(reading)
         self._held.clear()
-
-
-def targets_in(rows: Rows, first: int, count: int) -> list[memoryview]:
-    """The bytes of some rows, by column."""
-    return [bytes_of(words[first : first + count]) for words in rows.words.values()]

@@ -202,6 +202,18 @@ def test_before_the_first_row_of_all_a_silence_may_be_long(tmp_path):
         processes._check_silence(START_S + 1, silence_s=60)
 
 
+def test_a_gmi_that_is_stopped_is_named_though_nobody_waits_for_it(tmp_path):
+    (tmp_path / "role.py").write_text(ROLE)
+    folder, roles = RunFolder(tmp_path / "run"), {0: f"{tmp_path / 'role.py'}:Beating"}
+    folder.create()
+    with open_layout(tiny_layout(1), tiny_config(), folder, roles, {}, slot_bytes=64) as processes:
+        gmi = psutil.Process(processes._children[0].pid)
+        with pytest.raises(GmiError, match=r"^GMI 0 was stopped \(SIGSTOP\) and did not go on within 1 s\n.*gmi-0.log"):
+            for event in processes.events(silence_s=1):
+                if isinstance(event, GMIMessage):
+                    gmi.suspend()
+
+
 def test_suspension_of_all_processes_is_no_timeout(tmp_path):
     """As when a container is frozen: the launcher's clock goes on meanwhile, but nobody could have spoken."""
     (tmp_path / "role.py").write_text(ROLE)
