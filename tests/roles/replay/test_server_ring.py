@@ -136,11 +136,11 @@ def test_a_run_learns_from_a_server(tmp_path):
     table, folder = table_of(spec.observation.size, spec.action.size), RunFolder(tmp_path / "run")
     folder.create()
     with Server([table], checkpoints=tmp_path / "kept") as server:
-        config = tiny_config(iterations=12, learner=learner_of(server))
+        config = tiny_config(iterations=4, checkpoint_every=4, learner=learner_of(server))
         train(resolve(tiny_layout(task="ball_balance"), config, folder))
         (*_, row) = read_metrics(folder.metrics_file)
         assert row["updates"] > 0 and row["replay_steps"] > 30
         last = list_checkpoints(folder.checkpoints)[-1]
         steps = [read_part(last, f"gmi-{number}").get("replay_server.step") for number in (0, 1)]
-        assert steps[0] == 12 * 5 * 16 and steps[1] is None
+        assert steps[0] == 4 * 5 * 16 and steps[1] is None
         assert (tmp_path / "kept" / f"{int(steps[0]):012d}" / "shard_0").is_dir()
