@@ -8,6 +8,7 @@ import rich_click as click
 from gmi_drl.cli.local_task import open_task
 from gmi_drl.cli.options import format_option, simulator_option, use_simulator
 from gmi_drl.cli.output import console, plain_table, print_json, require_folder, say
+from gmi_drl.errors import UsageError
 
 if TYPE_CHECKING:
     from gmi_drl.results.export import Exported, Kind
@@ -34,11 +35,13 @@ def export(run: Path, to: "Kind", output: Path | None, simulator_python: str | N
     folder = RunFolder(run)
     layout, config = folder.read_setup()
     task_name = require_task(folder, layout)
+    if config.policies:
+        raise UsageError(f"{run} has several policies: name the folder of one, as {run}/policies/NAME")
     path = output or Path("policy").with_suffix(SUFFIX[to])
     require_folder(path)
     require_exporter(to)
     use_simulator(simulator_python, task_name)
-    with open_task(task_name, 1, 0) as task:
+    with open_task(task_name, 1, 0, settings=config.task) as task:
         player = load_player(folder, config, task)
         say(f"Exporting the policy of {run}, iteration {player.iteration}...")
         facts = {"task": task_name, "iteration": str(player.iteration), "written_by": "gmi-drl"}

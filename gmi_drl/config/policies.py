@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel
@@ -21,7 +21,14 @@ class PolicySection(FileModel):
     """What differs from the settings of `learner`."""
 
     checkpoint: str | None = None
-    """The folder of a run whose newest policy acts here, and learns nothing; None: the policy learns."""
+    """The folder of a run whose newest policy acts here, and learns nothing; None: the policy learns. A relative path
+    begins where the command runs."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.checkpoint is not None and self.learner:
+            raise ValueError("a policy with a checkpoint learns nothing: leave its learner out")
+        return self
 
 
 def agents_of(policies: Mapping[str, PolicySection], names: Sequence[str], task: str) -> dict[str, tuple[int, ...]]:

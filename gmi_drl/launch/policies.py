@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.policies import agents_of
-from gmi_drl.config.run_config import RunConfig, load_config, policy_config
+from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import layout_of, policy_names
@@ -54,9 +55,11 @@ def learning_policies(
     agents = agents_of(config.policies, task.agent_names, task.name)
     frozen = [name for name, section in config.policies.items() if section.checkpoint is not None]
     learning = [name for name in config.policies if name not in frozen]
+    if not learning:
+        raise UsageError("every policy has a checkpoint, so none learns: leave that of one out")
     if sorted(named) != sorted(learning):
         raise UsageError(
-            f"policies {', '.join(learning) or '(none)'} learn, and the layout has trainers of "
+            f"policies {', '.join(learning)} learn, and the layout has trainers of "
             f"{', '.join(named) or '(none)'}: give each that learns a `policy` of its own in a layout of workers"
         )
     for name in frozen:
@@ -83,14 +86,16 @@ def _require_alike(policies: Sequence[LearningPolicy]) -> None:
 
 
 def _require_frozen(name: str, run: Path, task: TaskSpec) -> None:
-    """Refuse a run that has no policy for the task's spaces."""
-    key = f"policies.{name}.checkpoint"
-    if not RunFolder(run).layout_file.exists():
+    """Refuse a run that has no policy to act with for the task's spaces."""
+    key, folder = f"policies.{name}.checkpoint", RunFolder(run)
+    if not folder.layout_file.exists():
         raise UsageError(f"{key}: {run} is no run folder")
-    folder = RunFolder(run)
-    load_config(folder.config_file)
+    kind = folder.read_setup()[1].learner.kind
+    if LEARNERS.find(kind).agent is None:
+        raise UsageError(f"{key}: {run} was trained by {kind}, whose policies do not act beside others")
     try:
         folder.require_task(task)
+        folder.newest_checkpoint()
     except UsageError as error:
         raise UsageError(f"{key}: {error}") from None
 

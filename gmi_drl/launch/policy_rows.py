@@ -19,7 +19,10 @@ SUMS = (
     "training_samples_per_second",
     "training_frames_per_second",
 )
-"""Numbers of a row that are sums over the policies; others are means."""
+"""Numbers of a row that are sums over the policies; others are means, but for `LARGEST`."""
+
+LARGEST = ("lag_max",)
+"""Numbers of a row that are the largest of the policies."""
 
 
 class PolicyRows:
@@ -52,22 +55,35 @@ class PolicyRows:
             self._pending.setdefault(merged["iteration"], {})[name] = merged
         for iteration in sorted(self._pending):
             if len(self._pending[iteration]) == len(self._mergers):
-                whole.append(combined(self._pending[iteration]))
+                rows = self._pending[iteration]
+                whole.append(combined({name: rows[name] for name in self._mergers}))  # not as they came
                 self._pending = {other: rows for other, rows in self._pending.items() if other > iteration}
         return whole
 
 
 def combined(rows: Mapping[str, Row]) -> Row:
-    """The row of an iteration, from those of its policies: sums or means of what all tell, and `policies`, by name."""
+    """The row of an iteration: sums, means or the largest of what all policies tell, and `policies`, by name.
+
+    What one policy tells for all, such as the terms of the reward, is that of the first which does.
+
+    Args:
+        rows: Of the policies, in their order.
+    """
     first, *_ = rows.values()
     numbers = [name for name in first if all(_is_number(row.get(name)) for row in rows.values())]
-    merged: Row = {name: sum(row[name] for row in rows.values()) for name in numbers}
-    merged |= {name: total / len(rows) for name, total in merged.items() if name not in (*SUMS, "iteration")}
+    merged: Row = {name: _merged(name, [row[name] for row in rows.values()]) for name in numbers}
     for name in ("return_mean", "episode_length_mean"):
         merged.setdefault(name, None)
-    shared: Row = {name: first[name] for name in ("world_returns", "reward_terms", "devices") if name in first}
+    of_one = ("world_returns", "reward_terms", "devices")
+    shared: Row = {name: row[name] for row in [*rows.values()][::-1] for name in of_one if name in row}
     gmis = {gmi: phases for row in rows.values() for gmi, phases in row["gmis"].items()}
     return {**merged, "iteration": first["iteration"], **shared, "gmis": gmis, "policies": dict(rows)}
+
+
+def _merged(name: str, values: Sequence[float]) -> float:
+    if name in LARGEST:
+        return max(values)
+    return sum(values) if name in SUMS else sum(values) / len(values)
 
 
 def _is_number(value: object) -> bool:

@@ -84,6 +84,20 @@ class RunFolder:
         """The folder of one of several policies: that of a run with it alone, but for logs and metrics."""
         return RunFolder(self.path / "policies" / name)
 
+    def newest_checkpoint(self) -> Path:
+        """The folder of the newest checkpoint; a training may remove it at any time.
+
+        Raises:
+            UsageError: if there is none.
+        """
+        saved = list_checkpoints(self.checkpoints)
+        if not saved and (several := sorted(one.name for one in self.path.glob("policies/*"))):
+            which = ", ".join(several)
+            raise UsageError(f"{self.path} has several policies, {which}: name one, as {self.policy(several[0]).path}")
+        if not saved:
+            raise UsageError(f"{self.path} has no complete checkpoint yet: a training saves its first at once")
+        return saved[-1]
+
     @property
     def rendezvous_folder(self) -> Path:
         """Folder for the rendezvous of a launch; removed after it."""

@@ -45,3 +45,8 @@ def test_a_policy_has_the_learner_of_the_run_but_for_what_it_sets():
     wrong = RunConfig(policies={"a": section("*", learner={"gama": 0.5})})
     with pytest.raises(UsageError, match="gama"):
         policy_config(wrong, "a")
+
+
+def test_a_frozen_policy_with_a_learner_is_refused():
+    with pytest.raises(ValueError, match="a policy with a checkpoint learns nothing: leave its learner out"):
+        section("*", checkpoint="run", learner={"gamma": 0.5})

@@ -29,11 +29,9 @@ OF_OTHER_TASKS = {
     "learner.conv",
     "learner.features",
     "learner.replay.stacks",
-    "learner.replay.data",
-    "learner.replay.offline_share",
     *(place for place in RUN if place.startswith("task.")),
 }
-"""Refused for tasks without images or names of agents, for those of ours, such as this one, and without episodes."""
+"""Refused for tasks without images or names of agents, for those of ours, such as this one."""
 
 
 OTHERS = {"dqn", "sequence"}

@@ -5,17 +5,24 @@ import re
 from pathlib import Path
 
 import pytest
+import torch
 from conftest import two_cores
 
+from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.learners.rsl_rl import RslRlConfig, runner_config
 from gmi_drl.config.policies import PolicySection
-from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.run_config import RunConfig, load_config
+from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.errors import UsageError
+from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import resolve
-from gmi_drl.launch.training import train
+from gmi_drl.launch.task_info import sizes_of
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.roles.training.ppo_replica import PPOReplica
+from gmi_drl.run import checkpoint
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
@@ -50,53 +57,92 @@ def config_of(policies, **more):
     return RunConfig(**usual | more, learner=learner, policies=policies)
 
 
-def trained(path, layout, config):
-    folder = RunFolder(path)
+def untrained(path, **task):
+    """The folder of a run whose policy has learnt nothing."""
+    config = config_of({}, task=TaskSettings(pad=True, **task))
+    folder, spec = RunFolder(path), sizes_of(find_task(TAG), config.task)
     folder.create()
-    outcome = train(resolve(layout, config, folder))
-    assert outcome.state == "done"
-    return folder, read_metrics(folder.metrics_file)
+    folder.write_setup(layout_of(), config)
+    folder.write_task(spec)
+    replica = PPOReplica(spec, config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
+    checkpoint.write_part(checkpoint.draft(folder.checkpoints, 2), "learner", replica.learner_state())
+    checkpoint.commit(folder.checkpoints, 2, checkpoint.NO_TRAINING | {"iteration": 2}, kept=1)
+    return folder
 
 
 @two_cores
-def test_the_example_of_the_page_trains_and_one_policy_can_act_in_another_run(tmp_path, command_line):
-    """Three agents are chasers and one is a runner: in two worlds they have six rows and two."""
+def test_the_example_of_the_page_trains_beside_a_frozen_policy(tmp_path, command_line):
+    """Two agents are chasers, one is a runner and one acts by another run: in two worlds they have 4, 2 and 2 rows."""
     files, page = [], PAGE.read_text().partition("## Several policies")[2]
     for name, text in zip(("layout", "config"), re.findall(r"```yaml\n(.*?)```", page, re.DOTALL), strict=True):
         files.append(tmp_path / f"{name}.yaml")
         files[-1].write_text(text)
-    folder = RunFolder(tmp_path / "run")
-    options = ("--set", "learner.horizon=30", "--set", "learner.minibatches=1", "--iterations", "3")
+    resolve(load_yaml(Layout, files[0]), load_config(files[1]), RunFolder(tmp_path / "as it is"))
+    folder, frozen = RunFolder(tmp_path / "run"), untrained(tmp_path / "frozen")
+    options = [
+        word
+        for setting in (
+            "policies.chasers.agents=[adversary_0, adversary_1]",
+            f"policies.frozen={{agents: [adversary_2], checkpoint: {frozen.path}}}",
+            "learner.horizon=30",
+            "learner.minibatches=1",
+        )
+        for word in ("--set", setting)
+    ]
     code, _, err = command_line(
-        "train", str(files[0]), "--config", str(files[1]), *options, "--run-dir", str(folder.path)
+        "train", str(files[0]), "--config", str(files[1]), *options, "--iterations", "2", "--run-dir", str(folder.path)
     )
     rows = read_metrics(folder.metrics_file)
-    assert code == 0 and "iteration 3/3" in err, err
-    assert [row["iteration"] for row in rows] == [1, 2, 3]
+    assert code == 0 and "iteration 2/2" in err, err
+    assert [row["iteration"] for row in rows] == [1, 2]
     for row in rows:
-        chasers, runners = row["policies"]["chasers"], row["policies"]["runners"]
-        assert chasers["env_steps"] == 3 * runners["env_steps"] == row["iteration"] * 30 * 6
+        assert list(row["policies"]) == ["chasers", "runners"]
+        chasers, runners = row["policies"].values()
+        assert chasers["env_steps"] == 2 * runners["env_steps"] == row["iteration"] * 30 * 4
         assert row["env_steps"] == chasers["env_steps"] + runners["env_steps"]
         assert chasers["reward_mean"] != runners["reward_mean"] and max(chasers["lag_max"], runners["lag_max"]) <= 1
-        assert (chasers["rows"], runners["rows"]) == (6, 2)
+        assert (chasers["rows"], runners["rows"]) == (4, 2)
     before = {name: learner_of(folder, name, 0) for name in ("chasers", "runners")}
-    after = {name: learner_of(folder, name, 3) for name in ("chasers", "runners")}
+    after = {name: learner_of(folder, name, 2) for name in ("chasers", "runners")}
     assert len(before["chasers"]) > len(before["runners"])  # which have a smaller network
     assert all((after[name] - before[name]).abs().max() > 1e-5 for name in before)
     code, out, _ = command_line("play", str(folder.path), "--num-env", "4", "--format", "json")
-    assert code == 0 and json.loads(out)["iteration"] == 3
-    assert "RUN/policies" not in command_line("play", str(folder.policy("chasers").path), "--steps", "2")[2]
+    assert code == 0 and json.loads(out)["iteration"] == 2
     code, _, err = command_line("train", "--resume", str(folder.path))
     assert code and "several policies, and such runs are not resumed yet" in err
 
-    frozen = PolicySection(agents=("agent_0",), checkpoint=str(folder.policy("runners").path))
-    against = config_of({"chasers": CHASERS, "runners": frozen})
-    _, rows = trained(tmp_path / "against", layout_of("chasers", served=False), against)
-    assert [list(row["policies"]) for row in rows] == [["chasers"]] * 3
-    assert rows[-1]["env_steps"] == 3 * 30 * 6
-    other = config_of({"chasers": CHASERS, "runners": frozen}, task=TaskSettings(pad=True, agent_id=True))
-    with pytest.raises(UsageError, match=r"policies\.runners\.checkpoint: .* is not what .*runners has learnt"):
-        resolve(layout_of("chasers", served=False), other, RunFolder(tmp_path / "other"))
+
+def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):
+    def resolved(run):
+        frozen = PolicySection(agents=("agent_0",), checkpoint=str(run.path))
+        config = config_of({"chasers": CHASERS, "runners": frozen})
+        return resolve(layout_of("chasers", served=False), config, RunFolder(tmp_path / "run"))
+
+    good = untrained(tmp_path / "good")
+    assert [one.name for one in resolved(good).policies] == ["chasers"]
+    with pytest.raises(UsageError, match=r"policies\.runners\.checkpoint: .* is not what .*other has learnt"):
+        resolved(untrained(tmp_path / "other", agent_id=True))
+    (only,) = list_checkpoints(good.checkpoints)
+    several = good.policy("chasers").checkpoints
+    only.rename(good.path / "elsewhere")
+    with pytest.raises(UsageError, match=r"policies\.runners\.checkpoint: .*good has no complete checkpoint yet"):
+        resolved(good)
+    several.mkdir(parents=True)
+    with pytest.raises(UsageError, match=r"policies\.runners\.checkpoint: .*good has several policies, chasers: name"):
+        resolved(good)
+    good.write_setup(layout_of(), RunConfig(learner=RslRlConfig(runner=runner_config(PPOConfig()))))
+    with pytest.raises(UsageError, match="was trained by rsl_rl, whose policies do not act beside others"):
+        resolved(good)
+
+
+def test_a_policy_is_exported_as_its_run_sees_the_task(tmp_path, command_line):
+    """Without the run's `task.pad` the world's agents would differ."""
+    run, file = untrained(tmp_path / "run"), tmp_path / "policy.pt2"
+    code, _, err = command_line("export", str(run.path), "--to", "torch", "-o", str(file))
+    assert code == 0 and file.exists(), err
+    run.write_setup(layout_of("chasers", "runners"), config_of({"chasers": CHASERS, "runners": RUNNERS}))
+    code, _, err = command_line("export", str(run.path), "--to", "torch", "-o", str(file))
+    assert code == UsageError.exit_code and "has several policies: name the folder of one" in err
 
 
 def learner_of(folder, policy, iteration):
@@ -132,6 +178,11 @@ def learner_of(folder, policy, iteration):
             "policies.runners.checkpoint: nowhere is no run folder",
         ),
         (
+            {"all": PolicySection(agents=("*",), checkpoint="nowhere")},
+            ("all",),
+            "every policy has a checkpoint, so none learns: leave that of one out",
+        ),
+        (
             {"chasers": CHASERS, "runners": PolicySection(agents=("agent_0",), learner={"horizn": 15})},
             ("chasers", "runners"),
             "horizn",
@@ -144,6 +195,7 @@ def learner_of(folder, policy, iteration):
         "not in the configuration",
         "horizon",
         "no run",
+        "none learns",
         "unknown key",
     ],
 )

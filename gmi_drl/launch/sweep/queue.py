@@ -9,7 +9,7 @@ from select import POLLIN, poll
 
 from gmi_drl.errors import InUseError, LayoutMismatchError, MachineError
 from gmi_drl.launch.processes.reaper import Reaper
-from gmi_drl.launch.ray.cluster import RayNode
+from gmi_drl.launch.ray.cluster import RayNode, running_nodes
 from gmi_drl.launch.signals import StopRequest
 from gmi_drl.launch.sweep.early_stop import MedianRule
 from gmi_drl.launch.sweep.search import with_next
@@ -41,6 +41,7 @@ class Queue:
         request: Of a signal, after which trials are stopped and the queue returns.
         on_end: Called with each trial that has ended for good.
         tell: Called with a line for the user.
+        living_nodes: Returns the nodes of the Ray cluster.
     """
 
     def __init__(
@@ -51,7 +52,9 @@ class Queue:
         request: StopRequest,
         on_end: Callable[[Trial, Ended], None] = lambda trial, ended: None,
         tell: Callable[[str], None] = lambda text: None,
+        living_nodes: Callable[[], Sequence[RayNode]] = running_nodes,
     ) -> None:
+        self._living_nodes = living_nodes
         self.folder, self.sweep, self.slots, self.request, self.on_end = folder, sweep, list(slots), request, on_end
         self.tell, self._has_told = tell, False
         self.waiting = deque(trial for trial in sweep.trials if read_ended(folder, trial) is None)
@@ -128,14 +131,19 @@ class Queue:
         for number, process in list(self.running.items()):
             if (ended := process.end()) is not None:
                 self._drop(number)
-                if process.slot.node is not None and ended.exit_code == LayoutMismatchError.exit_code:
-                    self._lose(process.slot.node, last_line(self.folder, process.trial))
+                node = process.slot.node
+                if node is not None and ended.exit_code == LayoutMismatchError.exit_code and not self._lives(node):
                     self.waiting.appendleft(process.trial)
+                    self._lose(node, last_line(self.folder, process.trial))
                 else:
                     self._end(process.trial, ended)
 
+    def _lives(self, node: RayNode) -> bool:
+        """Whether a node is in its cluster. If so, the training is at fault that it refuses."""
+        return node.id in [living.id for living in self._living_nodes()]
+
     def _lose(self, node: RayNode, why: str) -> None:
-        """Use a node no more that cannot take a training, such as one that has left its cluster.
+        """Use a node no more that has left its cluster.
 
         Raises:
             MachineError: if none is left.

@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.words import (
     ACK,
@@ -18,6 +19,7 @@ from gmi_drl.replay.words import (
     read,
     write,
 )
+from gmi_drl.units import counted
 
 Stretches = tuple[Integers, Integers, NDArray[np.float64]]
 """First rows `[n, columns]`, lengths `[n, columns]` and priorities `[n]`."""
@@ -66,7 +68,11 @@ class PendingItems:
         self.first_step = self._bases[0]
 
     def add(self, table: int, first: Integers, length: int | Integers, priority: float | Tensor, version: int) -> None:
-        """Note items `[n, columns]`. Each lies in the block of its last step."""
+        """Note items `[n, columns]`. Each lies in the block of its last step. The caller may change its numbers then.
+
+        Raises:
+            UsageError: if there are as many priorities as neither items nor 1.
+        """
         if not len(first):
             return
         if self.has_full_blocks and int(first.min()) < self._begins[-1]:
@@ -76,9 +82,13 @@ class PendingItems:
             rows = number * self._block_steps + first - np.array(self._bases)[held]
         else:
             rows = first + ((self._opened - 1) * self._block_steps - self._bases[-1])
-        lengths = np.full(first.shape, length) if isinstance(length, int) else length
-        priorities = np.asarray(priority, dtype=np.float64).reshape(-1)
-        if len(priorities) != len(first):  # one for all; else numpy raises
+        lengths = np.full(first.shape, length) if isinstance(length, int) else length.copy()
+        priorities = np.asarray(priority, dtype=np.float64).reshape(-1).copy()
+        if len(priorities) != len(first):
+            if len(priorities) != 1:
+                raise UsageError(
+                    f"{len(priorities)} priorities for {counted(len(first), 'item')}: give one, or each its"
+                )
             priorities = np.full(len(first), priorities)
         key = table, version, first.shape[1]
         self._pending.setdefault(key, []).append((rows, lengths, priorities))

@@ -1,6 +1,7 @@
 """The part of a checkpoint that is a ring: tensors by name."""
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -58,12 +59,19 @@ def load_ring(ring: Ring | ServerRing, state: Mapping[str, Tensor], *, goes_on: 
 def deal_anew(ring: Ring | ServerRing, parts: Iterable[Mapping[str, Tensor]], first: int) -> None:
     """Begin with the steps that the rings of other GMIs had of as many environments, if those were saved.
 
+    A server's table stays as it is.
+
     Args:
         ring: Of this GMI.
         parts: The checkpoint's part of each of those GMIs, in order. They are read as far as needed.
         first: Number of this GMI's first environment, of those of all GMIs.
+
+    Raises:
+        UsageError: if a server's table is not of this checkpoint.
     """
     if isinstance(ring, ServerRing):
+        for part in islice(parts, 1):  # that of the first GMI tells
+            load_ring(ring, part, goes_on=False)
         return
     found: list[dict[str, Tensor]] = []
     begin, end = 0, first + ring.num_env

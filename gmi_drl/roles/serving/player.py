@@ -202,13 +202,7 @@ def _vector_of(agent: AnyAgent, device: torch.device) -> Tensor:
 
 def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
     """Iteration and learner of the newest checkpoint. Reads again if training removed it meanwhile."""
-    saved = checkpoint.list_checkpoints(folder.checkpoints)
-    if not saved and (several := sorted(one.name for one in folder.path.glob("policies/*"))):
-        which = ", ".join(several)
-        raise UsageError(f"{folder.path} has several policies, {which}: name one, as {folder.policy(several[0]).path}")
-    if not saved:
-        raise UsageError(f"{folder.path} has no complete checkpoint yet: a training saves its first at once")
-    return _read(saved[-1]) or load_newest_learner(folder)
+    return _read(folder.newest_checkpoint()) or load_newest_learner(folder)
 
 
 def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:

@@ -30,6 +30,15 @@ class ActingPart:
             noise = self.agent.policy.distribution.noise((len(self.rows),), generator, CPU)
         return self.agent.act(obs[self.rows], noise, self.state)
 
+    def receive(self, reward: Tensor) -> None:
+        """Tell the agent the rewards of its last actions, from those of all rows."""
+        self.agent.receive(reward[self.rows], self.state)
+
+    def forget(self, ended: Tensor) -> None:
+        """Begin anew in rows whose episodes have ended, of all rows."""
+        if self.state is not None:
+            self.state.masked_fill_(ended[self.rows][:, None], 0)
+
 
 class PoliciesPlayer(EpisodePlayer):
     """Steps a task with the agents of several policies.
@@ -63,13 +72,12 @@ class PoliciesPlayer(EpisodePlayer):
     def receive(self, reward: Tensor) -> None:
         """See `EpisodePlayer`."""
         for part in self._parts:
-            part.agent.receive(reward[part.rows], part.state)
+            part.receive(reward)
 
     def forget(self, ended: Tensor) -> None:
         """See `EpisodePlayer`."""
         for part in self._parts:
-            if part.state is not None:
-                part.state.masked_fill_(ended[part.rows][:, None], 0)
+            part.forget(ended)
 
 
 def load_policies_player(

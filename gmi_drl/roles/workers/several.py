@@ -80,10 +80,10 @@ class Frozen:
         return self._acting[member].act(self._tasks[member].obs, self._generator)
 
     def write(self, member: int, t: int, outcome: Outcome) -> None:
-        """Begin anew in rows whose episodes have ended."""
+        """Tell the agent its rewards, and begin anew in rows whose episodes have ended."""
         acting = self._acting[member]
-        if acting.state is not None:
-            acting.state.masked_fill_((outcome.terminated | outcome.truncated)[acting.rows][:, None], 0)
+        acting.receive(outcome.reward)
+        acting.forget(outcome.terminated | outcome.truncated)
 
 
 def play_several(mgr: GMI_manager, config: RunConfig, tasks: Sequence[Task], seed: Callable[[str], int]) -> int:

@@ -71,14 +71,14 @@ def test_all_trials_run_and_the_table_is_best_first(tmp_path, toys):
     assert results(tmp_path / "a", sweep)[0].best == str(tmp_path / "a" / "5-rate=2-seed2") and len(ended) == 6
 
 
-def test_a_sweep_that_is_killed_ten_times_ends_with_the_same_table(tmp_path, toys):
+def test_a_sweep_that_is_killed_again_and_again_ends_with_the_same_table(tmp_path, toys):
     sweep, drawn = toy_sweep(), random.Random(0)
     run(tmp_path / "whole", sweep)
     folder = tmp_path / "killed"
     folder.mkdir()
     write_sweep(folder, sweep)
     command = [sys.executable, "-c", RUN_TOYS, str(folder), *TOY]
-    for _ in range(10):
+    for _ in range(4):
         with subprocess.Popen(command) as process:
             begun = time.monotonic()
             while time.monotonic() < begun + 60 and not any(folder.glob("*/metrics.jsonl")):
@@ -140,11 +140,28 @@ def test_a_node_that_has_left_its_cluster_gets_no_more_trials(tmp_path, toys, mo
     slots, told = slots_on_nodes(nodes, 1, [CORE], []), []
     sweep = Sweep(trials=make_trials([0, 1, 2], {}), launcher="ray")
     tmp_path.joinpath("logs").mkdir()
-    assert Queue(tmp_path, sweep, slots, running(), tell=told.append).run()
+    assert Queue(tmp_path, sweep, slots, running(), tell=told.append, living_nodes=lambda: nodes[1:]).run()
     assert [read_ended(tmp_path, trial).exit_code for trial in sweep.trials] == [0, 0, 0]
     assert told == ["a gets no more trainings, 1 slot less: gone"]
     with pytest.raises(MachineError, match="no node of the Ray cluster is left: go on with gmi-drl sweep --resume"):
-        Queue(tmp_path, Sweep(trials=make_trials([7], {}), launcher="ray"), slots[:1], running()).run()
+        Queue(
+            tmp_path,
+            Sweep(trials=make_trials([7], {}), launcher="ray"),
+            slots[:1],
+            running(),
+            living_nodes=lambda: nodes[1:],
+        ).run()
+
+
+def test_a_trial_that_fits_on_no_node_has_failed_and_costs_no_node(tmp_path, monkeypatch):
+    script = 'case "$*" in *"--seed 1 "*) echo too large; exit 5;; esac'
+    monkeypatch.setattr(trial_process, "OURS", ("sh", "-c", script, "train"))
+    nodes = [RayNode("1a", "a", "", cpus=1, gpus=0), RayNode("2b", "b", "", cpus=1, gpus=0)]
+    sweep, told = Sweep(trials=make_trials([0, 1, 2], {}), launcher="ray"), []
+    tmp_path.joinpath("logs").mkdir()
+    slots = slots_on_nodes(nodes, 1, [CORE], [])
+    assert Queue(tmp_path, sweep, slots, running(), tell=told.append, living_nodes=lambda: nodes).run()
+    assert [read_ended(tmp_path, trial).exit_code for trial in sweep.trials] == [0, 5, 0] and told == []
 
 
 def test_a_trial_of_a_cluster_is_begun_and_resumed_there(tmp_path):

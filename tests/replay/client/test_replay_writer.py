@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gmi_drl.errors import UsageError
 from gmi_drl.replay import Fifo, Queue, ReplayTimeoutError
 from gmi_drl.replay.client.connection import ServerLostError
 from gmi_drl.replay.server.server import Server
@@ -32,6 +33,23 @@ def test_a_writer_whose_rows_found_no_room_says_so_at_each_call():
                 call()
             assert late.value.done == 64
         assert table.size == 64
+
+
+def test_what_the_caller_writes_over_before_items_are_sent_does_not_change_them():
+    """As in a loop that has one buffer of priorities."""
+    table = long_table()
+    with served(table) as (_, client):
+        writer, lengths, priorities = client.writer("numbers"), torch.tensor([1, 1]), torch.tensor([2.0, 3.0])
+        first = writer.append(steps(1, 2))
+        writer.create_items("numbers", torch.tensor([first, first + 1]), lengths, priorities.double())
+        lengths += 70
+        buffer = torch.tensor([5.0, 7.0], dtype=torch.float64)
+        writer.create_items("numbers", torch.tensor([first, first + 1]), 1, buffer)
+        buffer.zero_()
+        with pytest.raises(UsageError, match="3 priorities for 2 items"):
+            writer.create_items("numbers", torch.tensor([first, first + 1]), 1, torch.ones(3))
+        writer.flush()
+        assert sorted(table.sample(200).priorities.unique().tolist()) == [2, 3, 5, 7]
 
 
 def test_a_writer_of_a_server_that_ended_says_so_at_each_call():

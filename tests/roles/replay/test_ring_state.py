@@ -22,7 +22,7 @@ def parts_of(num_envs, steps, added):
             seen = 100.0 * torch.arange(first, first + num_env) + step
             never = torch.zeros(num_env, dtype=torch.bool)
             ring.add({"obs": seen[:, None], "reward": seen, "terminated": never}, never, ~never)
-        parts.append({"episode": torch.zeros(2, num_env), **ring_tensors(ring, step=0, is_first=True)})
+        parts.append({"episode": torch.zeros(2, num_env), **ring_tensors(ring)})
         first += num_env
     return parts
 

@@ -20,6 +20,7 @@ from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
 from gmi_drl.roles.replay.replica import ReplayReplica
+from gmi_drl.roles.replay.ring_state import deal_anew
 from gmi_drl.roles.replay.server_ring import windows_of
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.checkpoint import list_checkpoints, read_part
@@ -104,8 +105,12 @@ def test_a_checkpoint_names_that_of_the_server_and_goes_on_with_no_other(tmp_pat
         assert server.tables[0].size == kept
         iterate(other)
     words = r"server's of step 60, and that has 0: .*--restore FOLDER/000000000060"
-    with Server([table_of(2, 1)], checkpoints=tmp_path) as server, pytest.raises(UsageError, match=words):
-        replica_of(server).load_local_state(local)
+    with Server([table_of(2, 1)], checkpoints=tmp_path) as server:
+        other = replica_of(server)
+        with pytest.raises(UsageError, match=words):
+            other.load_local_state(local)
+        with pytest.raises(UsageError, match=words):  # on another layout
+            deal_anew(other.ring, [local, {}], first=0)
     with Server([table_of(2, 1)]) as server:
         with pytest.raises(UsageError, match="writes no checkpoints"):
             replica_of(server)
@@ -131,11 +136,11 @@ def test_a_run_learns_from_a_server(tmp_path):
     table, folder = table_of(spec.observation.size, spec.action.size), RunFolder(tmp_path / "run")
     folder.create()
     with Server([table], checkpoints=tmp_path / "kept") as server:
-        config = tiny_config(iterations=12, learner=learner_of(server))
+        config = tiny_config(iterations=4, checkpoint_every=4, learner=learner_of(server))
         train(resolve(tiny_layout(task="ball_balance"), config, folder))
         (*_, row) = read_metrics(folder.metrics_file)
         assert row["updates"] > 0 and row["replay_steps"] > 30
         last = list_checkpoints(folder.checkpoints)[-1]
         steps = [read_part(last, f"gmi-{number}").get("replay_server.step") for number in (0, 1)]
-        assert steps[0] == 12 * 5 * 16 and steps[1] is None
+        assert steps[0] == 4 * 5 * 16 and steps[1] is None
         assert (tmp_path / "kept" / f"{int(steps[0]):012d}" / "shard_0").is_dir()
