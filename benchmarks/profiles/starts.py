@@ -70,6 +70,8 @@ def training() -> dict[str, float]:
                     row_s = time.monotonic() - began
                 of_launcher, of_gmi = map(max, used(process.pid), (of_launcher, of_gmi))
                 time.sleep(LOOK_S)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
         rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     return {
         "first line after": line_s,
