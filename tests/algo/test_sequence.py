@@ -113,6 +113,17 @@ def test_it_learns_what_it_is_shown(action):
         assert float(agent.policy.log_std.detach().exp().max()) < 0.7
 
 
+def test_the_spread_of_numbers_is_that_of_their_errors():
+    agent, batch = agent_of(ACTIONS["numbers"]), contexts(ACTIONS["numbers"])
+    updater, log_std = Sequence(agent, CONFIG), agent.policy.log_std
+    params = agent.policy(batch.to_go / agent.normaliser.unit, agent.normaliser(batch.obs), batch.action)
+    errors = (params - batch.action.clamp(-1, 1)).square().mean((0, 1)).detach()
+    with torch.no_grad():
+        log_std.copy_(errors.log() / 2)
+    updater._losses(batch)[1].backward()
+    torch.testing.assert_close(log_std.grad, torch.zeros_like(log_std), atol=1e-5, rtol=0)
+
+
 def test_steps_past_the_end_count_for_nothing():
     batch = contexts(ACTIONS["both"])
     batch.is_step[:, 2] = False

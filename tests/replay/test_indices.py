@@ -15,7 +15,7 @@ def test_consecutive_slots_are_a_slice(slots, expected):
     assert index_of(torch.tensor(slots, dtype=torch.int64)) == expected
 
 
-@pytest.mark.parametrize("slots", [[3, 5], [4, 3], [1, 3, 2, 4], [7, 0, 1], [2, 2]])
+@pytest.mark.parametrize("slots", [[3, 5], [4, 3], [1, 3, 2, 4], [7, 0, 1], [2, 2], [0, 5, 2]])
 def test_others_are_an_array(slots):
     found = index_of(torch.tensor(slots))
     assert isinstance(found, np.ndarray) and found.tolist() == slots

@@ -66,6 +66,15 @@ def test_good_episodes_are_likelier(episodes):
     assert float(((counts - expected) ** 2 / expected.clamp(min=1)).sum()) < 40
 
 
+def test_weights_of_mediocre_episodes_count_however_small_they_are(episodes):
+    best, returns = int(episodes.returns.argmax()), episodes.returns
+    rank = (best + 1) % 3
+    of = known(episodes)
+    drawn = [of[tuple(row)] for row in draws(episodes, rank, 3, exponent=60.0).draw(50).obs[:, 0].tolist()]
+    own = range(rank, len(episodes), 3)
+    assert set(drawn) == {max(own, key=lambda number: float(returns[number]))}
+
+
 def test_observations_too_large_for_moments_are_refused(tmp_path):
     import_episodes([{"obs": np.zeros((2, 5000)), "action": np.zeros((2, 1)), "reward": np.ones(2)}], tmp_path / "a")
     with pytest.raises(UsageError, match="no moments of obs: an import keeps those of 4096 numbers at most"):
