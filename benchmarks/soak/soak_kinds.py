@@ -14,12 +14,9 @@ import argparse
 import random
 import re
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -27,9 +24,11 @@ from signal import SIGKILL, SIGSTOP, SIGTERM
 from tempfile import TemporaryDirectory
 
 from soak_signals_runs import FOREVER, STARTS_S, Place, Running, resumed, send, started
+from soak_troubles_causes import small_disk
 
 HANG_S = 20
 ENDS_S, GONE_S = 150.0, 30.0
+DISK_BYTES = 2**30
 SETTINGS = ("--set", "checkpoint_every=3", "--set", f"hang_s={HANG_S}")
 IMAGES, MEMORIES = "images", "memories, asynchronous"
 TRAINING = {
@@ -137,7 +136,7 @@ def in_training(fault: Fault, place: Place) -> list[str]:
         lasts = fault.event == KILLED and fault.restarts > 0  # it does not restart after a hang
         mistakes = goes_on(fault, running, rows) if lasts else []
         said = running.wait(ENDS_S)  # several times HANG_S if the launcher itself must notice
-        mistakes += how_it_ended(running, {128 + SIGTERM} if lasts else {1}) + what_is_left(running)
+        mistakes += how_it_ended(running, {128 + SIGTERM} if lasts else {1}) + running.left(GONE_S)
     if "GMI" not in said:
         mistakes.append(f"nobody is named: {said[-300:]!r}")
     mistakes += what_resumes(place, run)
@@ -169,14 +168,6 @@ def how_it_ended(running: Running, allowed: set[int]) -> list[str]:
     return mistakes if code in allowed else [*mistakes, f"exit code {code}, not {sorted(allowed)}: {said[-300:]!r}"]
 
 
-def what_is_left(running: Running) -> list[str]:
-    """The processes that have not ended."""
-    deadline = time.monotonic() + GONE_S
-    while (left := running.processes()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return [f"left: {[' '.join(process.cmdline())[:90] for process in left]}"] if left else []
-
-
 def what_resumes(place: Place, run: Path) -> list[str]:
     """What is wrong with resuming a run, if it has a checkpoint."""
     if not (saved := sorted((run / "checkpoints").glob("[0-9]*"))):
@@ -190,7 +181,7 @@ def on_full_disk(fault: Fault, place: Place) -> list[str]:
     """Serve images to files on a disk that fills. Returns what was wrong."""
     from gmi_drl.replay import ExperienceDataset
 
-    with small_disk(place.folder / f"disk-{fault.number}") as disk:
+    with small_disk(place.folder / f"disk-{fault.number}", DISK_BYTES) as disk:
         written = disk / "experience"
         into = ["--experience", str(written), "--steps", SERVED_STEPS]
         with started(place, ["serve", str(place.folder / "short"), "served.yaml", *into]) as running:
@@ -198,7 +189,7 @@ def on_full_disk(fault: Fault, place: Place) -> list[str]:
             time.sleep(fault.delay)
             fill(disk, leave=random.Random(fault.number).randrange(4 << 20))
             running.wait(ENDS_S)
-            mistakes = how_it_ended(running, {4}) + what_is_left(running)
+            mistakes = how_it_ended(running, {4}) + running.left(GONE_S)
         if "No space left" not in running.said():
             mistakes.append(f"the reason is not told: {running.said()[-300:]!r}")
         read = ExperienceDataset(written)
@@ -213,17 +204,6 @@ def fill(disk: Path, leave: int) -> None:
         while (free := shutil.disk_usage(disk).free) > leave:
             file.write(bytes(min(1 << 20, free - leave)))
             file.flush()
-
-
-@contextmanager
-def small_disk(path: Path) -> Iterator[Path]:
-    """A disk that has room for what is asked, mounted for the time of a `with` block."""
-    path.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1g", "tmpfs", str(path)], check=True)
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "-l", str(path)], check=True)
 
 
 if __name__ == "__main__":

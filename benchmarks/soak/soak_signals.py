@@ -136,11 +136,7 @@ def one(fault: Fault, place: Place) -> list[str]:
         mistakes = what_stopped(fault, running, rows) if goes_on else []
         running.wait(ENDS_S)
         mistakes += how_it_ended(fault, running, has_begun=has_begun, goes_on=goes_on)
-        deadline = time.monotonic() + GONE_S
-        while (left := running.processes()) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        if left:
-            mistakes.append(f"left: {[' '.join(process.cmdline())[:90] for process in left]}")
+        mistakes += running.left(GONE_S)
     if fault.template in TRAINING:
         mistakes += what_is_kept(fault, place, run, running)
     shutil.rmtree(run, ignore_errors=True)

@@ -132,6 +132,13 @@ class Running:
                     found.append(process)
         return found
 
+    def left(self, wait_s: float) -> list[str]:
+        """What is wrong if processes are left after so long: their command lines."""
+        deadline = time.monotonic() + wait_s
+        while (left := self.processes()) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        return [f"left: {[' '.join(process.cmdline())[:90] for process in left]}"] if left else []
+
     def named(self, part: str) -> list[psutil.Process]:
         """The processes whose command line contains a text."""
         found = []

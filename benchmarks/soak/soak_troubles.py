@@ -39,6 +39,7 @@ HANG_S, LATE_S, GONE_S = 15.0, 10.0, 30.0
 FIRST_HAND, LONGEST_WAIT = 1, 4
 """Multiples of `hang_s` until somebody names a silent GMI: the next one to it, and at most the launcher."""
 
+DISK_BYTES = 96 * 2**20
 LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 HOUR_S = 3600
 
@@ -183,7 +184,7 @@ def one(fault: Fault, place: Place, whole: dict[str, str] | None) -> list[str]:
     if fault.trouble == CLOCK:
         faked = {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
         variables |= {"LD_PRELOAD": LIBFAKETIME, **faked}
-    disk = small_disk(folder / "disk") if fault.trouble == DISK else nothing(folder / "disk")
+    disk = small_disk(folder / "disk", DISK_BYTES) if fault.trouble == DISK else nothing(folder / "disk")
     with disk as where:
         run = where / "run"
         with (
@@ -265,12 +266,8 @@ def finished(rows: Path) -> bool:
 
 def what_is_left(running: Running, temporary: Path) -> list[str]:
     """What is wrong about what a run has left: processes, temporary files."""
-    deadline = time.monotonic() + GONE_S
-    while (left := running.processes()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    mistakes = [f"left: {[' '.join(process.cmdline())[:90] for process in left]}"] if left else []
     files = [str(file.relative_to(temporary)) for file in temporary.rglob("*") if file.is_file()]
-    return mistakes + ([f"temporary files: {files[:5]}"] if files else [])
+    return running.left(GONE_S) + ([f"temporary files: {files[:5]}"] if files else [])
 
 
 def damage(fault: Fault, run: Path) -> None:

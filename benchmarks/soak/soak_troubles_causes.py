@@ -9,8 +9,6 @@ from pathlib import Path
 
 import psutil
 
-DISK_BYTES = 96 * 2**20
-
 
 def fill(file: Path) -> None:
     """Fill the disk that a file is on."""
@@ -30,10 +28,10 @@ def no_more_memory(process: psutil.Process) -> None:
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[Path]:
-    """A file system of `DISK_BYTES` for the time of a `with` block."""
+def small_disk(folder: Path, size_bytes: int) -> Iterator[Path]:
+    """Mount a new file system of this size on a new folder for the time of a `with` block."""
     folder.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", folder], check=True)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", folder], check=True)
     try:
         yield folder
     finally:
