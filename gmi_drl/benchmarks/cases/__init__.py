@@ -47,7 +47,7 @@ from gmi_drl.benchmarks.cases.peers import (
     returns_v5,
     rllib_cluster,
 )
-from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, sac_ant, sharing, uneven
+from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, resizing, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
     A3C,
     ADAPTERS,
@@ -148,6 +148,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
+    (resizing, resizing.CASES, TRAINING),
     (uneven, (uneven.CASE,), TRAINING),
 )
 
