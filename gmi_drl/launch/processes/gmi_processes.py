@@ -16,7 +16,7 @@ from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts
 from gmi_drl.launch.processes.stopped import Stopped
-from gmi_drl.layout.pools import far_agents
+from gmi_drl.layout.pools import proxied
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
     Attached,
@@ -109,7 +109,7 @@ class GMIProcesses:
         try:
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
-            for gmi_id in far_agents(self.layout):
+            for gmi_id in proxied(self.layout):
                 self._add(proxy_of(gmi_id))
         except BaseException:
             self.end()
