@@ -143,7 +143,8 @@ class Blocks:
     def are_used(self, blocks: Tensor) -> bool:
         """Whether an item or a holder needs each of these blocks."""
         each, _ = runs(blocks.numpy())
-        return bool(((self._counts[each] > 0) | (self._owners[each] != _NOBODY)).all())
+        is_used = (self._counts[each] > 0) | (self._owners[each] != _NOBODY)
+        return bool(np.count_nonzero(is_used) == len(each))
 
     def told(self) -> str:
         """Who needs the blocks, in numbers."""

@@ -94,14 +94,14 @@ class Contents:
         slots, keys = self.items.insert(stretches, priorities, version)
         if self.storage.longest > 1:
             self.longest = max(self.longest, int(lengths(stretches).max()))
-        self.limiter.counters.inserts += len(slots)
+        self.limiter.counters.inserts += slots.numel()
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
             self.sampler.inserted(slots, priorities)
-            self._samples_left += self.max_times_sampled * len(slots)
+            self._samples_left += self.max_times_sampled * slots.numel()
         else:
             self._is_stale[slots] = True
-            self.stale += len(slots)
+            self.stale += slots.numel()
         told = list[Extension]()
         try:
             for extension in self.extensions:
@@ -148,7 +148,7 @@ class Contents:
         if self.max_times_sampled:
             self._samples_left -= count
             done = torch.unique(slots[records[:, TIMES] >= self.max_times_sampled])
-            if len(done):
+            if done.numel():
                 self.delete(done, in_sampler=not is_limited)
         return records, probabilities
 
@@ -164,13 +164,13 @@ class Contents:
     def update(self, keys: Tensor, priorities: Tensor) -> int:
         """Give items by their keys other priorities. Returns how many keys are items."""
         slots = self.items.find(keys)
-        if len(slots) and slots.numpy().min() < 0:
+        if np.count_nonzero(slots.numpy() < 0):
             priorities, slots = priorities[slots >= 0], slots[slots >= 0]
-        if len(slots):
+        if slots.numel():
             self.set_priorities(slots, priorities)
             for extension in self.extensions:
                 extension.updated(slots)
-        return len(slots)
+        return slots.numel()
 
     def evict(self, count: int) -> None:
         """Delete what the remover selects."""
@@ -211,19 +211,19 @@ class Contents:
 
     def _undo_insert(self, slots: Tensor, told: Sequence[Extension]) -> None:
         """Delete new items as if they had not been there; `told` are the extensions that know of them."""
-        if not len(slots):
+        if not slots.numel():
             return
         for extension in told:
             with suppress(Exception):  # it may be the one that raised, and is told to the caller
                 extension.deleted(slots)
         self._delete(slots, in_sampler=True)
-        self.limiter.counters.inserts -= len(slots)
-        self.limiter.counters.deletes -= len(slots)
+        self.limiter.counters.inserts -= slots.numel()
+        self.limiter.counters.deletes -= slots.numel()
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
         records = self.items.read(slots)
         self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
-        self.limiter.counters.deletes += len(slots)
+        self.limiter.counters.deletes += slots.numel()
         self._sampled_and_gone += int(np.count_nonzero(records.numpy()[:, TIMES]))
         self.items.delete(slots)
         self.remover.deleted(slots)
@@ -245,7 +245,7 @@ class Contents:
         is_old = (self.items.records[:, KEY] > 0) & (self.items.versions <= version) & ~self._is_stale
         slots = is_old.nonzero().flatten()
         self._is_stale[slots] = True
-        self.stale += len(slots)
+        self.stale += slots.numel()
         self.sampler.deleted(slots)
         if self.max_times_sampled:
             self._samples_left -= int((self.max_times_sampled - self.items.records[slots, TIMES]).sum())
@@ -253,7 +253,7 @@ class Contents:
     def reset(self) -> None:
         """Delete all items, and set all counts to 0."""
         slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
-        if len(slots):
+        if slots.numel():
             self.delete(slots)
         self.limiter.reset()
         self._sampled_and_gone, self.longest = 0, 1

@@ -21,6 +21,8 @@ def index_of(slots: Tensor) -> slice | Integers:
 
 def runs(values: Integers) -> tuple[Integers, Integers]:
     """Values `[n]` without those that are equal to the one before, and how many there were of each. n may be 0."""
+    if len(values) == 1:
+        return values, np.ones(1, dtype=np.int64)
     cuts = np.flatnonzero(values[1:] != values[:-1]) + 1
     if not len(cuts):
         return values[:1], np.full(min(1, len(values)), len(values))

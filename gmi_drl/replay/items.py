@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import index_of
+from gmi_drl.replay.indices import Integers, index_of
 
 KEY, TIMES, PRIORITY, STRETCHES = 0, 1, 2, 3
 """Columns of a record: key, times sampled, bits of the priority, then the stretch of each column of the storage."""
@@ -69,7 +69,7 @@ class Items:
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
         self._rows[index_of(slots), KEY] = 0
-        first, count, gone = (self._next + self.free) % self.capacity, len(slots), slots.numpy()
+        first, count, gone = (self._next + self.free) % self.capacity, slots.numel(), slots.numpy()
         to_end = min(count, self.capacity - first)
         self._ring[first : first + to_end] = gone[:to_end]
         if to_end < count:
@@ -80,9 +80,8 @@ class Items:
         """The slots of keys, -1 where there is no such item (any more)."""
         wanted = keys.to(torch.int64).numpy()
         slots = wanted & _SLOTS
-        inside = np.minimum(slots, self.capacity - 1)
-        is_there = (self._rows[inside, KEY] == wanted) & (wanted > 0) & (slots == inside)
-        return torch.from_numpy(np.where(is_there, slots, -1))
+        found = self._rows.take(slots, 0, mode="clip")[:, KEY]  # a key has its slot in it
+        return torch.from_numpy(np.where((found == wanted) & (wanted > 0), slots, -1))
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Note other priorities; of a slot that is there twice the last one."""
@@ -124,9 +123,9 @@ class Items:
         return torch.cat((self._free[self._next :], self._free[: end - self.capacity]))
 
 
-def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
+def stretches_of(first: Integers, length: Integers) -> Integers:
     """The words of stretches."""
-    return (first << LENGTH_BITS).bitwise_or_(length)
+    return first << LENGTH_BITS | length
 
 
 def first_steps(stretches: Tensor) -> Tensor:

@@ -188,7 +188,7 @@ class Table:
         Raises:
             UsageError: if a priority is negative or no finite number; then nothing has changed.
         """
-        checked = _checked(priorities, len(keys))
+        checked = _checked(priorities, keys.numel())
         with self.lock:
             return self.contents.update(keys, checked)
 
@@ -247,27 +247,25 @@ class Table:
 
     def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
         """The words and blocks of stretches, `[n, columns]` each."""
-        columns, of, first = len(self.signature.columns), self.storage.blocks, first.to(torch.int64)
-        first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
-        if not isinstance(length, int):
-            length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
-        begin = first.numpy()
-        is_inside = len(begin) == 0 or (begin.min() >= 0 and begin.max() < self.storage.steps)
-        inside = begin if is_inside else begin.clip(0, self.storage.steps - 1)
-        blocks, is_right = inside // of.block_steps, inside == begin
-        if not isinstance(length, int) or length != 1:
-            last = inside + ((length if isinstance(length, int) else length.numpy()) - 1)
-            is_right &= (last // of.block_steps == blocks) & (last >= inside) & (last < inside + self.storage.longest)
-        if not is_right.all():
+        of, numbers = self.storage.blocks, first.to(torch.int64).numpy()
+        begin = numbers if numbers.ndim == 2 else numbers[:, None]
+        shape = len(begin), len(self.signature.columns)
+        steps = np.asarray(length, dtype=np.int64)
+        steps = steps[:, None] if steps.ndim == 1 else steps
+        if begin.shape != shape:
+            begin = np.broadcast_to(begin, shape)
+        blocks, last = begin // of.block_steps, begin + (steps - 1)
+        is_right = (last // of.block_steps == blocks) & (begin >= 0) & (last < self.storage.steps)
+        is_right &= (steps >= 1) & (steps <= self.storage.longest)
+        if np.count_nonzero(is_right) != is_right.size:
             row, column = np.argwhere(~is_right)[0]
-            steps = length if isinstance(length, int) else int(length[row, column])
             where = f"in one block of {of.block_steps} of {self.storage.steps} steps"
-            text = f"item {row}, {steps} steps from {int(first[row, column])} on, must lie {where}"
-            text += f", which was made for items of {self.storage.longest}"
+            text = f"item {row}, {np.broadcast_to(steps, shape)[row, column]} steps from {begin[row, column]} on"
+            text += f", must lie {where}, which was made for items of {self.storage.longest}"
             raise UsageError(f"table {self.name}: {text}")
         if not of.are_used(torch.from_numpy(blocks.reshape(-1))):
             raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
-        return stretches_of(first, length), torch.from_numpy(blocks)
+        return torch.from_numpy(stretches_of(begin, steps)), torch.from_numpy(blocks)
 
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
@@ -307,10 +305,10 @@ def _checked(priority: float | Tensor, count: int) -> Tensor:
     if isinstance(priority, float | int) and 0 <= priority < float("inf"):
         return torch.full((count,), float(priority), dtype=torch.float64)
     priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
-    if priorities.dim() > 1 or priorities.numel() not in (1, count):
-        raise UsageError(f"priorities are {list(priorities.shape)}, the items [{count}]")
     values = priorities.numpy()
+    if values.ndim > 1 or values.size not in (1, count):
+        raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
     is_right = (values >= 0) & (values < np.inf)
-    if not is_right.all():
+    if np.count_nonzero(is_right) != values.size:
         raise UsageError(f"a priority must be a number of 0 or more, not {values[~is_right].flat[0]}")
-    return priorities.expand(count).contiguous()
+    return (priorities if values.shape == (count,) else priorities.expand(count)).contiguous()

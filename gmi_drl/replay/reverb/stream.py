@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 import torch
 
 from gmi_drl.errors import GmiError
@@ -83,7 +84,7 @@ class CellStream:
         while self._items:
             (table, episode), stretches = next(iter(self._items.items()))
             first, length, priorities = zip(*stretches, strict=True)
-            numbers = torch.tensor(first), torch.tensor(length), torch.tensor(priorities, dtype=torch.float64)
+            numbers = np.array(first), np.array(length), np.array(priorities)
             self._writer.create_items(table, *numbers, version=episode)
             del self._items[table, episode]
             self._count -= len(stretches)
@@ -97,7 +98,7 @@ class CellStream:
             ReplayTimeoutError: if they are not in time.
             UsageError: if the server has refused some.
         """
-        if self.pending > left:
+        if left and self.pending > left:
             self._writer.send()  # reads what was answered
         if self.pending > left:
             self.send()

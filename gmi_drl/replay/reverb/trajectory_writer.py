@@ -153,13 +153,8 @@ class TrajectoryWriter:
         self, table: str, priority: float, columns: list[TrajectoryColumn], compared: Sequence[Any]
     ) -> None:
         """As `create_item`, of the columns in order. What is `compared` has the shapes of the table's signature."""
-        if not 0 <= priority < float("inf"):
-            raise ValueError(f"a priority must be a number of 0 or more, not {priority}")
         signature = self._client.signature(table)
-        if signature is not None and self._validates and (text := differences(signature, compared)):
-            raise ValueError(f"table {table}: the item does not match: {text}")
-        for number, column in enumerate(columns):
-            _check(number, column)
+        check_item(table, priority, columns, signature if self._validates else None, compared)
         if self._stream is None:
             self._stream = self._client.take_stream()
             self._stream.most_in_flight = self._most_in_flight
@@ -235,6 +230,22 @@ class TrajectoryWriter:
         self._structure = union(self._structure, known) if self._columns else known
         for path in new:
             self._columns[path] = ColumnHistory(self._label(path), self._sizes.get(path, self._size), steps)
+
+
+def check_item(
+    table: str, priority: float, columns: Sequence[TrajectoryColumn], signature: Nest, compared: Sequence[Any]
+) -> None:
+    """Raise unless an item may go into a table; None for any signature.
+
+    Raises:
+        ValueError: as in `TrajectoryWriter.create_item`.
+    """
+    if not 0 <= priority < float("inf"):
+        raise ValueError(f"a priority must be a number of 0 or more, not {priority}")
+    if signature is not None and (text := differences(signature, compared)):
+        raise ValueError(f"table {table}: the item does not match: {text}")
+    for number, column in enumerate(columns):
+        _check(number, column)
 
 
 def _check(number: int, column: TrajectoryColumn) -> None:

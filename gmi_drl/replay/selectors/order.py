@@ -28,19 +28,19 @@ class _InOrder(Selector):
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
         self._selected = None
-        if self._end + len(slots) > len(self._order):
+        if self._end + slots.numel() > len(self._order):
             self._append_all(self._in_order())
-        end = self._end + len(slots)
+        end = self._end + slots.numel()
         self._listed[self._end : end] = slots.numpy()
         self._at[index_of(slots)] = np.arange(self._end, end)
-        self._end, self._count = end, self._count + len(slots)
+        self._end, self._count = end, self._count + slots.numel()
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
         self._at[index_of(slots)] = -1
-        self._count -= len(slots)
+        self._count -= slots.numel()
         if slots is self._selected:  # those in front
-            self._first += len(slots)
+            self._first += slots.numel()
         self._selected = None
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -76,9 +76,9 @@ class _InOrder(Selector):
 
     def _append_all(self, slots: Tensor) -> None:
         """Begin the list anew with these, without empty places."""
-        self._order[: len(slots)] = slots
-        self._places[slots] = torch.arange(len(slots))
-        self._first, self._end = 0, len(slots)
+        self._order[: slots.numel()] = slots
+        self._places[slots] = torch.arange(slots.numel())
+        self._first, self._end = 0, slots.numel()
 
 
 class Fifo(_InOrder):

@@ -51,7 +51,7 @@ class Prioritized(Selector):
     def deleted(self, slots: Tensor) -> None:
         """Give them the weight 0."""
         self._is_there[slots] = False
-        self._tree.set(slots, torch.zeros(len(slots), dtype=torch.float64))
+        self._tree.set(slots, torch.zeros(slots.numel(), dtype=torch.float64))
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw with replacement."""

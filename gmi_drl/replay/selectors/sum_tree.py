@@ -64,8 +64,8 @@ class SumTree:
             level.index_copy_(0, nodes, below.view(-1, ARITY).index_select(0, nodes).sum(1))
 
     def _set_row(self, row: slice, weights: Tensor) -> None:
-        """The same for leaves that lie side by side, whose sums do, too."""
-        self.leaves[row] = weights
+        """The same on a CPU for leaves that lie side by side, whose sums do, too."""
+        self.leaves.numpy()[row] = weights.numpy()
         self._is_stale = True
         first, end = row.start, row.stop
         for below, level in zip(self.levels, self.levels[1:], strict=False):

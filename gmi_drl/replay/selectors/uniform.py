@@ -22,14 +22,14 @@ class Uniform(Selector):
 
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
-        end = self._count + len(slots)
+        end = self._count + slots.numel()
         self._listed[self._count : end] = slots.numpy()
         self._at[index_of(slots)] = np.arange(self._count, end)
         self._count = end
 
     def deleted(self, slots: Tensor) -> None:
         """Fill their places with the last ones."""
-        end, listed, at, index = self._count - len(slots), self._listed, self._at, index_of(slots)
+        end, listed, at, index = self._count - slots.numel(), self._listed, self._at, index_of(slots)
         places = at[index].copy()
         at[index] = -1
         holes = places[places < end]

@@ -45,7 +45,7 @@ def test_a_description_is_read_as_it_was_written_and_no_longer_than_its_bound():
 )
 def test_arrays_outside_of_an_item_are_refused(column):
     with pytest.raises((ValueError, TypeError)):
-        arrays_of(item([column]))
+        arrays_of(item([column]), [column])
 
 
 @pytest.mark.parametrize(
