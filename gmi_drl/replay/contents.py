@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps, lengths
+from gmi_drl.replay.indices import Runs
+from gmi_drl.replay.items import KEY, LENGTH_BITS, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -57,7 +58,7 @@ class Contents:
         self.extensions, self.max_times_sampled = tuple(extensions), max(0, max_times_sampled)
         self.items = Items(max_size + self.at_once, len(storage.signature.columns))
         self.generator = torch.Generator().manual_seed(seed)
-        self.released: list[Tensor] = []
+        self.released: list[Runs] = []
         self.stale = self._sampled_and_gone = 0
         self.longest = 1
         self._samples_left = 0  # of all items that may be drawn, where their samples are limited
@@ -222,9 +223,11 @@ class Contents:
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
         records = self.items.read(slots)
-        self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
+        told = records.numpy()
+        first = (told[:, STRETCHES:] >> LENGTH_BITS).reshape(-1)
+        self.released.append(self.storage.blocks.needed_for(torch.from_numpy(first)))
         self.limiter.counters.deletes += len(slots)
-        self._sampled_and_gone += int(np.count_nonzero(records.numpy()[:, TIMES]))
+        self._sampled_and_gone += int(np.count_nonzero(told[:, TIMES]))
         self.items.delete(slots)
         self.remover.deleted(slots)
         if self.stale:
