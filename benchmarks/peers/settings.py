@@ -52,11 +52,13 @@ class Updates:
 
     Attributes:
         weights: How many the networks have, if the driver tells.
+        replay_bytes: Memory of its replay, if the driver tells.
     """
 
     def __init__(self, seconds: float, of_cpu: bool = False) -> None:
         self.seconds, self.of_cpu = seconds, of_cpu
         self.weights: int | None = None
+        self.replay_bytes: int | None = None
         self.started, self.started_cpu = time.monotonic(), time.process_time()
 
     @property
@@ -76,7 +78,8 @@ class Updates:
         wall_s = time.monotonic() - self.started
         row = {"env_steps": env_steps, "wall_s": wall_s, "return_mean": return_mean, "episodes": episodes}
         cpu_s = time.process_time() - self.started_cpu
-        print(json.dumps(row | {"cores_s": busy_s(), "cpu_s": cpu_s, "weights": self.weights}), flush=True)
+        told = {"weights": self.weights, "replay_bytes": self.replay_bytes}
+        print(json.dumps(row | {"cores_s": busy_s(), "cpu_s": cpu_s} | told), flush=True)
 
 
 def read_settings(description: str | None) -> argparse.Namespace:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from trainings import OURS, Settings, Trainings, Update, by_ours, by_peer
+from trainings import OURS, MakeTask, Settings, Trainings, Update, by_ours, by_peer
 
 PEER, DRIVER = "sb3_games", "minatar_sb3"
 STEPS = 3_000_000
@@ -43,12 +43,17 @@ def train(settings: Settings, side: str, seed: int) -> Iterator[Update]:
     """Train a game by a side."""
     if side != OURS:
         return by_peer(settings, side, DRIVER, seed)
+    return by_ours(settings, seed, our_task(settings))
+
+
+def our_task(settings: Settings) -> MakeTask:
+    """What makes the game as a task of ours."""
     sys.path.append(str(Path(__file__).parents[2] / "examples" / "gmi_drl_minatar"))
     from gmi_drl_minatar import make_task
 
     game = settings.env_id.removeprefix("MinAtar/").removesuffix("-v1")
     sizes = {"num_env": settings.num_env, "device": "cpu", "threads": 1}
-    return by_ours(settings, seed, lambda seed: make_task(game, seed=seed, **sizes))
+    return lambda seed: make_task(game, seed=seed, **sizes)
 
 
 TRAININGS = Trainings(__file__, "minatar", TASKS, (OURS, PEER), train, peer=PEER)

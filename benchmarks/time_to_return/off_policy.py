@@ -39,6 +39,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 """Ours, by what differs in the section `learner.replay`."""
 
+RATES_AND_RETURNS = (
+    ("rate", "steps/s"),
+    ("return", "return"),
+    ("late_return", "late return"),
+    ("best_return", "best return"),
+)
+"""What is told of a side, by its name in a line, and its unit."""
+
 SIDES = (OURS, THEIRS, *(side for side in VARIANTS if side != OURS))
 
 
@@ -91,7 +99,8 @@ def train(duel: str, side: str, seed: int, steps: int) -> dict[str, Any]:
             sample = train_theirs(DUELS[duel], steps, seed)
     else:
         with TemporaryDirectory(prefix="gmi-drl-off-policy-") as folder:  # its GMI has a core, and claims it
-            sample = train_ours(replace(DUELS[duel], replay=VARIANTS[side]), steps, seed, Path(folder))
+            replay = {**DUELS[duel].replay, **VARIANTS[side]}
+            sample = train_ours(replace(DUELS[duel], replay=replay), steps, seed, Path(folder))
     found = {"side": side, "seed": seed, "steps": steps, "rate": sample.value, "curve": sample.details[CURVES]}
     return found | {name: sample.details[name] for name in ("return", "late_return", "best_return", "training_s")}
 
@@ -111,7 +120,7 @@ def tell() -> None:
 def described(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
     """Rates and returns of a side as text, and both beside those of the other one, if there is one."""
     parts = []
-    for what, unit in (("rate", "steps/s"), ("return", "return"), ("late_return", "late return")):
+    for what, unit in RATES_AND_RETURNS:
         own, other = ([run[what] for run in side] for side in (ours, theirs))
         text = f"median {unit} {statistics.median(own):.5g} of {', '.join(f'{value:.5g}' for value in own)}"
         if other:

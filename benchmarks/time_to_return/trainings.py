@@ -66,49 +66,62 @@ class Settings:
 
 
 class Update(NamedTuple):
-    """Of a run: steps and CPU seconds so far, the episodes that ended within it and the sum of their returns."""
+    """Of a run: steps and CPU seconds so far, the episodes that ended within it, the sum of their returns.
+
+    Also the bytes of its replay, if it has one.
+    """
 
     env_steps: int
     cpu_s: float
     episodes: int
     return_sum: float
+    replay_bytes: int | None = None
 
 
 MakeTask = Callable[[int], Any]
 """Makes our task with a seed."""
 
 
-def by_ours(settings: Settings, seed: int, make: MakeTask | None = None) -> Iterator[Update]:
+def by_ours(settings: Settings, seed: int, make: MakeTask | None = None, config: Any = None) -> Iterator[Update]:
     """Train as a single GMI does (`roles.training.holistic`), without its process, files and messages.
 
     Args:
         settings: Of the task.
         seed: Of the run.
         make: Makes the task; None for that of envpool.
+        config: Of the run; None for PPO by the settings.
     """
     import torch
 
     from gmi_drl import tasks
     from gmi_drl.comm.reductions.single import NoReduction
+    from gmi_drl.config.learners.off_policy import OffPolicyConfig
+    from gmi_drl.roles.replay.replica import ReplayReplica
     from gmi_drl.roles.seeds import seed_of
     from gmi_drl.roles.training.iteration_stats import Decision
     from gmi_drl.roles.training.ppo_replica import PPOReplica
 
     torch.set_num_threads(1)
-    config, device = our_config(settings, seed), torch.device("cpu")
+    config, device = config or our_config(settings, seed), torch.device("cpu")
     seeds = {purpose: seed_of(config, 0, 0, purpose) for purpose in ("task", "learner", "agent")}
     torch.manual_seed(seeds["task"])
     name = f"envpool:{settings.env_id}"
     task = make(seeds["task"]) if make else tasks.make(name, num_env=settings.num_env, seed=seeds["task"], threads=1)
     reduction = NoReduction(device=device)
-    replica = PPOReplica(task.spec, config, reduction, sample_share=1.0, device=device, seed=seeds["learner"])
+    replica: PPOReplica | ReplayReplica
+    if isinstance(config.learner, OffPolicyConfig):
+        sizes = {"num_env": settings.num_env, "group_num_env": settings.num_env}
+        replica = ReplayReplica(task.spec, config, reduction, **sizes, device=device, seed=seeds["learner"])
+    else:
+        replica = PPOReplica(task.spec, config, reduction, sample_share=1.0, device=device, seed=seeds["learner"])
     replica.attach_task(task, seeds["agent"])
+    replay_bytes = replica.ring.storage.bytes if isinstance(replica, ReplayReplica) else None
     began_s = time.process_time()
     for number in range(1, -(-settings.steps // settings.samples) + 1):
         stats = replica.iterate(lambda: Decision.GO_ON)
         replica.metrics()  # as for a row
         cpu_s = time.process_time() - began_s
-        yield Update(number * settings.samples, cpu_s, stats.episodes, stats.return_sum)
+        yield Update(number * settings.samples, cpu_s, stats.episodes, stats.return_sum, replay_bytes)
         if cpu_s >= settings.cpu_s:
             return
 
@@ -147,19 +160,21 @@ def by_peer(settings: Settings, peer: str, driver: str, seed: int) -> Iterator[U
     sizes = {"num_env": settings.num_env, "threads": 1, "seconds": PATIENCE * settings.cpu_s}
     for of in peers.train(peer, driver=driver, more=more, **sizes):
         episodes = of.episodes or 0
-        yield Update(of.env_steps, of.cpu_s, episodes, episodes * (of.return_mean or 0.0))
+        yield Update(of.env_steps, of.cpu_s, episodes, episodes * (of.return_mean or 0.0), of.replay_bytes)
 
 
 def record(task: str, side: str, seed: int, updates: Iterable[Update]) -> Run:
     """What the line of a run has."""
     listed = list(updates)
+    last = listed[-1]
     return {
         "task": task,
         "side": side,
         "seed": seed,
-        "env_steps": listed[-1].env_steps,
-        "cpu_s": round(listed[-1].cpu_s, 2),
-        "updates": [(steps, round(cpu_s, 3), count, round(total, 2)) for steps, cpu_s, count, total in listed],
+        "env_steps": last.env_steps,
+        "cpu_s": round(last.cpu_s, 2),
+        "updates": [(steps, round(cpu_s, 3), count, round(total, 2)) for steps, cpu_s, count, total, _ in listed],
+        **({"replay_bytes": last.replay_bytes} if last.replay_bytes is not None else {}),
     }
 
 
@@ -168,7 +183,8 @@ def in_words(run: Run) -> str:
     episodes = sum(count for _, _, count, _ in run["updates"])
     mean = sum(total for *_, total in run["updates"]) / max(1, episodes)
     speed = f"{run['env_steps']} steps in {run['cpu_s']:.1f} CPU seconds"
-    return f"{run['task']} {run['side']}, seed {run['seed']}: {speed}, {episodes} episodes of {mean:.1f}"
+    memory = f", replay of {run['replay_bytes'] / 1e6:.0f} MB" if "replay_bytes" in run else ""
+    return f"{run['task']} {run['side']}, seed {run['seed']}: {speed}, {episodes} episodes of {mean:.1f}{memory}"
 
 
 def missing(known: Sequence[Run], tasks: Sequence[str], sides: Sequence[str], seeds: int) -> list[tuple[str, str, str]]:

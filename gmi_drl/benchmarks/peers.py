@@ -34,6 +34,7 @@ class Update:
         cores_s: Seconds since the machine's boot for which the driver's cores were busy.
         cpu_s: CPU seconds of the driver's process so far, all its threads together.
         weights: How many the networks have; None if the driver does not tell.
+        replay_bytes: Memory of its replay; None if the driver does not tell.
     """
 
     env_steps: int
@@ -43,6 +44,7 @@ class Update:
     cores_s: float = 0.0
     cpu_s: float = 0.0
     weights: int | None = None
+    replay_bytes: int | None = None
 
 
 def obstacle(peer: str, driver: str | None = None) -> str | None:

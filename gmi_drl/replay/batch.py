@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -76,6 +77,9 @@ class Batch:
 
 def importance_weights(probabilities: Tensor, size: int | Tensor, beta: float) -> Tensor:
     """(1 / (size x probability)) ** beta over its largest, float32 `[B]`."""
+    if probabilities.device.type == "cpu" and isinstance(size, int):
+        values = (size * probabilities.numpy()) ** -beta
+        return torch.from_numpy((values / values.max()).astype(np.float32))
     weights = (size * probabilities).pow(-beta)
     return weights.div_(weights.max()).to(torch.float32)
 

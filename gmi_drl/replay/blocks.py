@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.indices import runs
+from gmi_drl.replay.indices import Integers, Runs, index_of, runs, runs_of_row
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.room import Evicting, cheapest
 
@@ -65,6 +65,13 @@ class Blocks:
         """The blocks of steps."""
         return torch.from_numpy(steps.numpy() // self.block_steps)
 
+    def needed_for(self, steps: Tensor) -> Runs:
+        """The blocks of steps `[n]`, and how many of the steps are in each."""
+        index = index_of(steps)
+        if isinstance(index, slice) and len(steps):
+            return runs_of_row(index, self.block_steps)
+        return runs(steps.numpy() // self.block_steps)
+
     def register(self, stream: object) -> None:
         """Count an open stream, which needs a block of its own. One that is registered already counts once.
 
@@ -113,7 +120,11 @@ class Blocks:
 
     def hold(self, blocks: Tensor) -> None:
         """Count an item for each of these blocks; of a block that is there twice, two."""
-        each, counts = runs(blocks.numpy())
+        self.hold_runs(runs(blocks.numpy()))
+
+    def hold_runs(self, needed: Runs) -> None:
+        """Count so many items for each of these blocks."""
+        each, counts = needed
         with self._changed:
             if self._freed:  # a reader may hold what was freed after it began: then its release frees it
                 self._keep([block for block in each.tolist() if not self._is_used(block)])
@@ -121,7 +132,11 @@ class Blocks:
 
     def release(self, blocks: Tensor) -> None:
         """Count an item less for each of these blocks."""
-        each, counts = runs(blocks.numpy())
+        self.release_runs(runs(blocks.numpy()))
+
+    def release_runs(self, needed: Runs) -> None:
+        """Count so many items less for each of these blocks."""
+        each, counts = needed
         with self._changed:
             np.subtract.at(self._counts, each, counts)
             unused = each[self._counts[each] == 0]
@@ -140,11 +155,9 @@ class Blocks:
         """End all leases of a holder, who is dead."""
         self.end_lease((self._holders == holder).nonzero().flatten().tolist())
 
-    def are_used(self, blocks: Tensor) -> bool:
+    def are_used(self, blocks: Integers) -> bool:
         """Whether an item or a holder needs each of these blocks."""
-        each, _ = runs(blocks.numpy())
-        is_used = (self._counts[each] > 0) | (self._owners[each] != _NOBODY)
-        return bool(np.count_nonzero(is_used) == len(each))
+        return bool(((self._counts[blocks] > 0) | (self._owners[blocks] != _NOBODY)).all())
 
     def told(self) -> str:
         """Who needs the blocks, in numbers."""

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps, lengths
+from gmi_drl.replay.indices import Runs
+from gmi_drl.replay.items import KEY, LENGTH_BITS, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -57,7 +58,7 @@ class Contents:
         self.extensions, self.max_times_sampled = tuple(extensions), max(0, max_times_sampled)
         self.items = Items(max_size + self.at_once, len(storage.signature.columns))
         self.generator = torch.Generator().manual_seed(seed)
-        self.released: list[Tensor] = []
+        self.released: list[Runs] = []
         self.stale = self._sampled_and_gone = 0
         self.longest = 1
         self._samples_left = 0  # of all items that may be drawn, where their samples are limited
@@ -94,14 +95,14 @@ class Contents:
         slots, keys = self.items.insert(stretches, priorities, version)
         if self.storage.longest > 1:
             self.longest = max(self.longest, int(lengths(stretches).max()))
-        self.limiter.counters.inserts += slots.numel()
+        self.limiter.counters.inserts += len(slots)
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
             self.sampler.inserted(slots, priorities)
-            self._samples_left += self.max_times_sampled * slots.numel()
+            self._samples_left += self.max_times_sampled * len(slots)
         else:
             self._is_stale[slots] = True
-            self.stale += slots.numel()
+            self.stale += len(slots)
         told = list[Extension]()
         try:
             for extension in self.extensions:
@@ -148,7 +149,7 @@ class Contents:
         if self.max_times_sampled:
             self._samples_left -= count
             done = torch.unique(slots[records[:, TIMES] >= self.max_times_sampled])
-            if done.numel():
+            if len(done):
                 self.delete(done, in_sampler=not is_limited)
         return records, probabilities
 
@@ -164,13 +165,13 @@ class Contents:
     def update(self, keys: Tensor, priorities: Tensor) -> int:
         """Give items by their keys other priorities. Returns how many keys are items."""
         slots = self.items.find(keys)
-        if np.count_nonzero(slots.numpy() < 0):
+        if len(slots) and slots.numpy().min() < 0:
             priorities, slots = priorities[slots >= 0], slots[slots >= 0]
-        if slots.numel():
+        if len(slots):
             self.set_priorities(slots, priorities)
             for extension in self.extensions:
                 extension.updated(slots)
-        return slots.numel()
+        return len(slots)
 
     def evict(self, count: int) -> None:
         """Delete what the remover selects."""
@@ -211,20 +212,22 @@ class Contents:
 
     def _undo_insert(self, slots: Tensor, told: Sequence[Extension]) -> None:
         """Delete new items as if they had not been there; `told` are the extensions that know of them."""
-        if not slots.numel():
+        if not len(slots):
             return
         for extension in told:
             with suppress(Exception):  # it may be the one that raised, and is told to the caller
                 extension.deleted(slots)
         self._delete(slots, in_sampler=True)
-        self.limiter.counters.inserts -= slots.numel()
-        self.limiter.counters.deletes -= slots.numel()
+        self.limiter.counters.inserts -= len(slots)
+        self.limiter.counters.deletes -= len(slots)
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
         records = self.items.read(slots)
-        self.released.append(self.storage.blocks.block_of(first_steps(records[:, STRETCHES:])).flatten())
-        self.limiter.counters.deletes += slots.numel()
-        self._sampled_and_gone += int(np.count_nonzero(records.numpy()[:, TIMES]))
+        told = records.numpy()
+        first = (told[:, STRETCHES:] >> LENGTH_BITS).reshape(-1)
+        self.released.append(self.storage.blocks.needed_for(torch.from_numpy(first)))
+        self.limiter.counters.deletes += len(slots)
+        self._sampled_and_gone += int(np.count_nonzero(told[:, TIMES]))
         self.items.delete(slots)
         self.remover.deleted(slots)
         if self.stale:
@@ -245,7 +248,7 @@ class Contents:
         is_old = (self.items.records[:, KEY] > 0) & (self.items.versions <= version) & ~self._is_stale
         slots = is_old.nonzero().flatten()
         self._is_stale[slots] = True
-        self.stale += slots.numel()
+        self.stale += len(slots)
         self.sampler.deleted(slots)
         if self.max_times_sampled:
             self._samples_left -= int((self.max_times_sampled - self.items.records[slots, TIMES]).sum())
@@ -253,7 +256,7 @@ class Contents:
     def reset(self) -> None:
         """Delete all items, and set all counts to 0."""
         slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
-        if slots.numel():
+        if len(slots):
             self.delete(slots)
         self.limiter.reset()
         self._sampled_and_gone, self.longest = 0, 1

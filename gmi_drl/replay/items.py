@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import Integers, index_of
+from gmi_drl.replay.indices import index_of_slots, zeros
 
 KEY, TIMES, PRIORITY, STRETCHES = 0, 1, 2, 3
 """Columns of a record: key, times sampled, bits of the priority, then the stretch of each column of the storage."""
@@ -35,12 +35,11 @@ class Items:
 
     def __init__(self, capacity: int, columns: int) -> None:
         self.capacity = capacity
-        self.records = torch.zeros(capacity, STRETCHES + columns, dtype=torch.int64)
-        self.versions = torch.zeros(capacity, dtype=torch.int64)
-        self._uses = torch.zeros(capacity, dtype=torch.int64)
+        self.records = zeros(capacity, STRETCHES + columns)
+        self.versions, self._uses = zeros(capacity), zeros(capacity)
         self._free = torch.arange(capacity)  # a ring
         self._rows = self.records.numpy()  # the same memory, as those that follow
-        self._times = self._rows[:, TIMES]
+        self._keys, self._times = self._rows[:, KEY], self._rows[:, TIMES]
         self._version, self._used, self._ring = self.versions.numpy(), self._uses.numpy(), self._free.numpy()
         self._next, self.free = 0, capacity
 
@@ -53,9 +52,10 @@ class Items:
         count = len(stretches)
         slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        index, uses = index_of(slots), self._used
+        index, uses = index_of_slots(slots), self._used
         uses[index] += 1
-        keys = (uses[index] << _SLOT_BITS) | slots.numpy()
+        keys = uses[index] << _SLOT_BITS
+        keys |= slots.numpy()
         new = self._rows[index] if isinstance(index, slice) else np.empty((count, self._rows.shape[1]), dtype=np.int64)
         new[:, KEY] = keys
         new[:, TIMES] = 0
@@ -68,8 +68,8 @@ class Items:
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
-        self._rows[index_of(slots), KEY] = 0
-        first, count, gone = (self._next + self.free) % self.capacity, slots.numel(), slots.numpy()
+        self._rows[index_of_slots(slots), KEY] = 0
+        first, count, gone = (self._next + self.free) % self.capacity, len(slots), slots.numpy()
         to_end = min(count, self.capacity - first)
         self._ring[first : first + to_end] = gone[:to_end]
         if to_end < count:
@@ -80,8 +80,11 @@ class Items:
         """The slots of keys, -1 where there is no such item (any more)."""
         wanted = keys.to(torch.int64).numpy()
         slots = wanted & _SLOTS
-        found = self._rows.take(slots, 0, mode="clip")[:, KEY]  # a key has its slot in it
-        return torch.from_numpy(np.where((found == wanted) & (wanted > 0), slots, -1))
+        if len(slots) and wanted.min() > 0 and slots.max() < self.capacity and (self._keys[slots] == wanted).all():
+            return torch.from_numpy(slots)
+        inside = np.minimum(slots, self.capacity - 1)
+        is_there = (self._rows[inside, KEY] == wanted) & (wanted > 0) & (slots == inside)
+        return torch.from_numpy(np.where(is_there, slots, -1))
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Note other priorities; of a slot that is there twice the last one."""
@@ -95,7 +98,7 @@ class Items:
 
     def read(self, slots: Tensor) -> Tensor:
         """Their records `[n, 3 + columns]`, to be read before other items are there."""
-        index = index_of(slots)
+        index = index_of_slots(slots)
         return torch.from_numpy(self._rows[index] if isinstance(index, slice) else self._rows.take(index, 0))
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -119,13 +122,13 @@ class Items:
         """The first free slots, copied."""
         end = self._next + count
         if end <= self.capacity:
-            return self._free[self._next : end].clone()
+            return torch.from_numpy(self._ring[self._next : end].copy())
         return torch.cat((self._free[self._next :], self._free[: end - self.capacity]))
 
 
-def stretches_of(first: Integers, length: Integers) -> Integers:
+def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
     """The words of stretches."""
-    return first << LENGTH_BITS | length
+    return (first << LENGTH_BITS).bitwise_or_(length)
 
 
 def first_steps(stretches: Tensor) -> Tensor:

@@ -3,12 +3,15 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
+from gmi_drl.replay.selectors.host_sum_tree import HostSumTree, sum_tree
 from gmi_drl.replay.selectors.prioritized import weights_of
-from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.windows import Windows
 
 if TYPE_CHECKING:
@@ -129,7 +132,7 @@ class PrioritizedDraws:
 
     def __init__(self, device: torch.device, seed: int, total: int, num_env: int, exponent: float, depth: int) -> None:
         self._uniform, self._exponent, self._num_env = UniformDraws(device, seed), exponent, num_env
-        self._tree = SumTree(total, device)
+        self._tree = sum_tree(total, device)
         self._is_drawn = torch.zeros(total, dtype=torch.bool, device=device)
         self._highest = torch.ones(1, dtype=torch.float64, device=device)
         self._each = torch.arange(depth * num_env, device=device)
@@ -167,29 +170,43 @@ class PrioritizedDraws:
 
     def draw(self, ring: "Ring", count: int) -> Draw:
         """Draw with replacement; uniformly if all weights are 0."""
-        if self._is_drawn.device.type == "cpu" and not self._tree.total:
+        tree, generator = self._tree, self._uniform.generator
+        if isinstance(tree, HostSumTree) and not tree.sum:
             return self._uniform.draw(ring, count)
-        rows = self._tree.draw(count, self._uniform.generator)
+        rows = tree.draw(count, generator)
         written = ring.written * self._num_env
         head = written % ring.total  # where the next step goes: rows from there on are of the round before
-        keys = torch.add(rows, rows >= head, alpha=-ring.total).add_(written - head)
-        probabilities = self._tree.leaves.index_select(0, rows).div_(self._tree.total)
+        if isinstance(tree, HostSumTree):
+            places = rows.numpy()
+            keys = torch.from_numpy(places + (written - head) - ring.total * (places >= head))
+            probabilities = torch.from_numpy(tree.weights.take(places) / tree.sum)
+        else:
+            keys = torch.add(rows, rows >= head, alpha=-ring.total).add_(written - head)
+            probabilities = tree.leaves.index_select(0, rows).div_(tree.total)
         return Draw(keys, rows, probabilities, ring.windows_at(rows))
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""
+        if isinstance(self._tree, HostSumTree):
+            self._updated_on_host(ring, keys.numpy(), priorities.numpy().astype(np.float64))
+            return
         rows, priorities = keys % ring.total, priorities.to(torch.float64)
         is_there = (keys >= ring.first * self._num_env) & (keys < ring.end * self._num_env) & self._is_drawn[rows]
-        lowest, highest = priorities.aminmax()
         weights = weights_of(priorities, self._exponent)
-        if rows.device.type != "cpu":
-            weights = torch.where(is_there, weights, self._tree.leaves[rows])
-        elif not (lowest >= 0 and highest < float("inf")):  # neither if one is no number
+        self._tree.set(rows, torch.where(is_there, weights, self._tree.leaves[rows]))
+        torch.maximum(self._highest, priorities.max(), out=self._highest)
+
+    def _updated_on_host(self, ring: "Ring", keys: Integers, priorities: NDArray[np.float64]) -> None:
+        highest = priorities.max()
+        if not (priorities.min() >= 0 and highest < np.inf):  # neither if one is no number
             raise UsageError("a priority must be a number of 0 or more")
-        elif not is_there.all():
-            rows, weights = rows[is_there], weights[is_there]
-        self._tree.set(rows, weights)
-        torch.maximum(self._highest, highest, out=self._highest)
+        rows = keys % ring.total
+        is_there = (keys >= ring.first * self._num_env) & (keys < ring.end * self._num_env)
+        is_there &= self._is_drawn.numpy()[rows]
+        if not is_there.all():
+            rows, priorities = rows[is_there], priorities[is_there]
+        self._tree.set(torch.from_numpy(rows), weights_of(torch.from_numpy(priorities), self._exponent))
+        self._highest.clamp_(min=float(highest))
 
     def state_dict(self) -> dict[str, Tensor]:
         """Weights, the highest priority, the generator."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,7 +62,7 @@ class Stream:
         count = len(next(iter(fields.values())))
         needed = self._blocks_for(count)
         blocks = self._storage.blocks.lease(needed, self._holder, timeout_s) if needed else []
-        places, done = [torch.empty(0, dtype=torch.int64)] if not count else [], 0
+        places, done = [np.empty(0, dtype=np.int64)] if not count else [], 0
         while done < count:
             if self._next == self._end:
                 self._open(blocks.pop(0))
@@ -69,10 +70,10 @@ class Stream:
             is_all = part == count
             steps = fields if is_all else {name: value[done : done + part] for name, value in fields.items()}
             self._storage.write(self._next, steps)
-            places.append(torch.arange(self._next, self._next + part))
+            places.append(np.arange(self._next, self._next + part))
             self.advance(part)
             done += part
-        return torch.cat(places) if len(places) != 1 else places[0]
+        return torch.from_numpy(np.concatenate(places) if len(places) != 1 else places[0])
 
     def reserve(self, timeout_s: float = WAIT_S) -> tuple[int, int]:
         """Find room for steps that somebody else writes, all in one block. `advance` says how many were written.

@@ -14,11 +14,12 @@ from gmi_drl.replay.batch import Batch, Selection, gather_items
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.items import stretches_of
+from gmi_drl.replay.indices import Runs
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage, make_storage
+from gmi_drl.replay.stretches import Stretches
 
 
 class Table:
@@ -109,16 +110,19 @@ class Table:
 
         If an extension raises, none of the at most `contents.at_once` items that it was told of is in.
         """
-        stretches, blocks = self._stretches(first, length)
+        try:
+            stretches = Stretches(self.storage, first, length)
+        except UsageError as error:
+            raise UsageError(f"table {self.name}: {error}") from None
         priorities, count = _checked(priority, len(stretches)), len(stretches)
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
                 self._await(lambda: self.limiter.can_insert(1), "inserts", count - done, deadline, done)
                 end = done + min(self.limiter.inserts_allowed(count - done), self.contents.at_once)
-                self.storage.blocks.hold(blocks[done:end].reshape(-1))
+                self.storage.blocks.hold_runs(stretches.needed_by(slice(done, end)))
                 try:
-                    keys.append(self.contents.insert(stretches[done:end], priorities[done:end], version))
+                    keys.append(self.contents.insert(stretches.words[done:end], priorities[done:end], version))
                 except BaseException:
                     self._release(self._leave())
                     raise
@@ -188,7 +192,7 @@ class Table:
         Raises:
             UsageError: if a priority is negative or no finite number; then nothing has changed.
         """
-        checked = _checked(priorities, keys.numel())
+        checked = _checked(priorities, len(keys))
         with self.lock:
             return self.contents.update(keys, checked)
 
@@ -245,28 +249,6 @@ class Table:
             self._is_closed = True
             self.lock.notify_all()
 
-    def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
-        """The words and blocks of stretches, `[n, columns]` each."""
-        of, numbers = self.storage.blocks, first.to(torch.int64).numpy()
-        begin = numbers if numbers.ndim == 2 else numbers[:, None]
-        shape = len(begin), len(self.signature.columns)
-        steps = np.asarray(length, dtype=np.int64)
-        steps = steps[:, None] if steps.ndim == 1 else steps
-        if begin.shape != shape:
-            begin = np.broadcast_to(begin, shape)
-        blocks, last = begin // of.block_steps, begin + (steps - 1)
-        is_right = (last // of.block_steps == blocks) & (begin >= 0) & (last < self.storage.steps)
-        is_right &= (steps >= 1) & (steps <= self.storage.longest)
-        if np.count_nonzero(is_right) != is_right.size:
-            row, column = np.argwhere(~is_right)[0]
-            where = f"in one block of {of.block_steps} of {self.storage.steps} steps"
-            text = f"item {row}, {np.broadcast_to(steps, shape)[row, column]} steps from {begin[row, column]} on"
-            text += f", must lie {where}, which was made for items of {self.storage.longest}"
-            raise UsageError(f"table {self.name}: {text}")
-        if not of.are_used(torch.from_numpy(blocks.reshape(-1))):
-            raise UsageError(f"table {self.name}: nobody holds an item's steps: insert it before its stream goes on")
-        return torch.from_numpy(stretches_of(begin, steps)), torch.from_numpy(blocks)
-
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
         return gather_items(self.storage, records, columns, out)
@@ -288,27 +270,26 @@ class Table:
         finally:
             self._waiting[what] -= 1
 
-    def _leave(self) -> list[Tensor]:
+    def _leave(self) -> list[Runs]:
         """Wake who waits, before the lock is given back. Returns the blocks to release then."""
         if self._waiting["inserts"] or self._waiting["samples"]:
             self.lock.notify_all()
         released, self.contents.released = self.contents.released, []
         return released
 
-    def _release(self, released: list[Tensor]) -> None:
+    def _release(self, released: list[Runs]) -> None:
         for blocks in released:
-            self.storage.blocks.release(blocks)
+            self.storage.blocks.release_runs(blocks)
 
 
 def _checked(priority: float | Tensor, count: int) -> Tensor:
     """Priorities as float64 `[count]`."""
     if isinstance(priority, float | int) and 0 <= priority < float("inf"):
         return torch.full((count,), float(priority), dtype=torch.float64)
-    priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
-    values = priorities.numpy()
+    values = np.asarray(priority.numpy(force=True) if isinstance(priority, Tensor) else priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
-    is_right = (values >= 0) & (values < np.inf)
-    if np.count_nonzero(is_right) != values.size:
-        raise UsageError(f"a priority must be a number of 0 or more, not {values[~is_right].flat[0]}")
-    return (priorities if values.shape == (count,) else priorities.expand(count)).contiguous()
+    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # neither if one is no number
+        wrong = values[~((values >= 0) & (values < np.inf))]
+        raise UsageError(f"a priority must be a number of 0 or more, not {wrong.flat[0]}")
+    return torch.from_numpy(values if values.shape == (count,) else np.full(count, values))

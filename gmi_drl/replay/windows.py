@@ -47,6 +47,10 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
     """
     if reward.shape[1] == 1:
         may_be_drawn, discounts, one = _of_one_step(gamma, knows_ends, reward.device)
+        if reward.device.type == "cpu":
+            kind, found = flags.numpy()[:, 0], torch.from_numpy(reward.numpy()[:, 0].copy())
+            is_valid, discount = (torch.from_numpy(table.numpy().take(kind)) for table in (may_be_drawn, discounts))
+            return Windows(is_valid, found, discount, one.expand(len(kind)))
         kinds, reward = flags[:, 0].to(torch.int64), reward[:, 0].clone()
         is_valid, discount = may_be_drawn.index_select(0, kinds), discounts.index_select(0, kinds)
         return Windows(is_valid, reward, discount, one.expand(len(kinds)))

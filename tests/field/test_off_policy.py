@@ -14,7 +14,8 @@ def results(tmp_path, monkeypatch):
 
 
 def a_run(side, seed, rate, value, steps=100):
-    return {"side": side, "seed": seed, "steps": steps, "rate": rate, "return": value, "late_return": value}
+    returns = dict.fromkeys(("return", "late_return", "best_return"), value)
+    return {"side": side, "seed": seed, "steps": steps, "rate": rate, **returns}
 
 
 def test_what_was_measured_is_not_measured_again(results, monkeypatch):
@@ -50,6 +51,11 @@ def test_ratios_are_told(results, capsys):
     assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == [
         f"dqn_cartpole, 100 steps, {side}" for side in (OURS, THEIRS)
     ]
+
+
+def test_on_cart_pole_both_sides_have_the_same_algorithm():
+    learner = DUELS["dqn_cartpole"].config(1000, 1).learner
+    assert not learner.double and not learner.dueling and learner.replay.next_obs == "twice"
 
 
 @pytest.mark.parametrize("side", sorted(VARIANTS))

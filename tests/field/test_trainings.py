@@ -4,6 +4,7 @@ import json
 import sys
 from dataclasses import replace
 
+import minatar_dqn
 import minatar_games
 import pong
 import pytest
@@ -59,6 +60,26 @@ def test_a_training_ends_when_its_seconds_are_over(monkeypatch):
     }
     script.one("Pong", OURS, 1, None)
     assert seen == [60.0, pong.HOUR_S]
+
+
+def test_dqn_takes_the_settings_of_both_sides():
+    settings = minatar_dqn.TASKS["Breakout"]
+    learner = minatar_dqn.our_dqn(settings, seed=1).learner
+    assert learner.updates * settings.every == settings.samples == learner.horizon * settings.num_env
+    assert learner.target_every * settings.every == settings.target_steps
+    assert (peers.REPOSITORY / "benchmarks" / "peers" / f"{minatar_dqn.DRIVER}.py").is_file()
+
+
+def test_updates_are_gathered_with_their_episodes_and_the_rest():
+    updates = [Update(4 * n, float(n), 1, 2.0, 7) for n in range(1, 6)]
+    found = list(minatar_dqn.in_steps_of(8, updates))
+    assert found == [Update(8, 2.0, 2, 4.0, 7), Update(16, 4.0, 2, 4.0, 7), Update(20, 5.0, 1, 2.0, 7)]
+
+
+def test_a_line_tells_the_memory_of_a_replay():
+    run = trainings.record("a", OURS, 1, [Update(100, 1.0, 2, 6.0, 3_000_000)])
+    assert run["replay_bytes"] == 3_000_000
+    assert trainings.in_words(run).endswith("2 episodes of 3.0, replay of 3 MB")
 
 
 def test_a_trial_is_no_result(monkeypatch, tmp_path):

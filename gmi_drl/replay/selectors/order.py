@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import index_of
+from gmi_drl.replay.indices import index_of_slots, zeros
 from gmi_drl.replay.selectors.base import Selector, too_few
 
 
@@ -19,8 +19,8 @@ class _InOrder(Selector):
 
     def clear(self) -> None:
         """All items are gone."""
-        self._order = torch.zeros(2 * self.capacity, dtype=torch.int64)
-        self._places = torch.full((self.capacity,), -1)  # of each slot in the list
+        self._order = zeros(2 * self.capacity)
+        self._places = zeros(self.capacity).fill_(-1)  # of each slot in the list
         self._listed, self._at = self._order.numpy(), self._places.numpy()  # the same memory
         self._first = self._end = self._count = 0
         self._selected: Tensor | None = None  # the last selection, if it was of all in front
@@ -28,19 +28,19 @@ class _InOrder(Selector):
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
         self._selected = None
-        if self._end + slots.numel() > len(self._order):
+        if self._end + len(slots) > len(self._listed):
             self._append_all(self._in_order())
-        end = self._end + slots.numel()
+        end = self._end + len(slots)
         self._listed[self._end : end] = slots.numpy()
-        self._at[index_of(slots)] = np.arange(self._end, end)
-        self._end, self._count = end, self._count + slots.numel()
+        self._at[index_of_slots(slots)] = np.arange(self._end, end)
+        self._end, self._count = end, self._count + len(slots)
 
     def deleted(self, slots: Tensor) -> None:
         """Their places are empty."""
-        self._at[index_of(slots)] = -1
-        self._count -= slots.numel()
+        self._at[index_of_slots(slots)] = -1
+        self._count -= len(slots)
         if slots is self._selected:  # those in front
-            self._first += slots.numel()
+            self._first += len(slots)
         self._selected = None
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -51,7 +51,7 @@ class _InOrder(Selector):
         """The first `count` in order."""
         if count > self._count:
             raise too_few(self._count, count)
-        return self._next(count), torch.ones(count, dtype=torch.float64)
+        return self._next(count), torch.from_numpy(np.ones(count))
 
     def state_dict(self) -> dict[str, Tensor]:
         """All slots, the oldest first."""
@@ -76,9 +76,9 @@ class _InOrder(Selector):
 
     def _append_all(self, slots: Tensor) -> None:
         """Begin the list anew with these, without empty places."""
-        self._order[: slots.numel()] = slots
-        self._places[slots] = torch.arange(slots.numel())
-        self._first, self._end = 0, slots.numel()
+        self._order[: len(slots)] = slots
+        self._places[slots] = torch.arange(len(slots))
+        self._first, self._end = 0, len(slots)
 
 
 class Fifo(_InOrder):
@@ -86,7 +86,7 @@ class Fifo(_InOrder):
 
     def _next(self, count: int) -> Tensor:
         if self._count == self._end - self._first:  # no place is empty
-            self._selected = self._order[self._first : self._first + count].clone()
+            self._selected = torch.from_numpy(self._listed[self._first : self._first + count].copy())
             return self._selected
         width = count
         while True:

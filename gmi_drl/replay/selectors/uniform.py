@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import index_of
+from gmi_drl.replay.indices import index_of_slots, zeros
 from gmi_drl.replay.selectors.base import Selector, draw_distinct, too_few
 
 
@@ -16,20 +16,19 @@ class Uniform(Selector):
     def clear(self) -> None:
         """All items are gone."""
         self._count = 0
-        self._slots = torch.zeros(self.capacity, dtype=torch.int64)
-        self._places = torch.full((self.capacity,), -1)
+        self._slots, self._places = zeros(self.capacity), zeros(self.capacity).fill_(-1)
         self._listed, self._at = self._slots.numpy(), self._places.numpy()  # the same memory
 
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
         """Append them."""
-        end = self._count + slots.numel()
+        end = self._count + len(slots)
         self._listed[self._count : end] = slots.numpy()
-        self._at[index_of(slots)] = np.arange(self._count, end)
+        self._at[index_of_slots(slots)] = np.arange(self._count, end)
         self._count = end
 
     def deleted(self, slots: Tensor) -> None:
         """Fill their places with the last ones."""
-        end, listed, at, index = self._count - slots.numel(), self._listed, self._at, index_of(slots)
+        end, listed, at, index = self._count - len(slots), self._listed, self._at, index_of_slots(slots)
         places = at[index].copy()
         at[index] = -1
         holes = places[places < end]
@@ -42,8 +41,8 @@ class Uniform(Selector):
 
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw with replacement."""
-        drawn = torch.randint(self._count, (count,), generator=generator)
-        return self._slots.index_select(0, drawn), torch.full((count,), 1 / self._count, dtype=torch.float64)
+        drawn = torch.randint(self._count, (count,), generator=generator).numpy()
+        return torch.from_numpy(self._listed.take(drawn)), torch.from_numpy(np.full(count, 1 / self._count))
 
     def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw without replacement."""

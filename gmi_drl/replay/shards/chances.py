@@ -8,8 +8,8 @@ from torch import Tensor
 
 from gmi_drl.replay.items import LENGTH_BITS, STRETCHES, Items, lengths, priorities_of
 from gmi_drl.replay.selectors import Fifo, Lifo, Selector, Uniform
+from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
 from gmi_drl.replay.selectors.prioritized import weights_of
-from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.shards import ways
 
 MOST_TREES = 8
@@ -67,7 +67,7 @@ class Chances(Selector):
         self._all, self._ordered = Uniform(), (Fifo(), Lifo())
         for selector in (self._all, *self._ordered):
             selector.open(self.capacity)
-        self._trees: dict[tuple[float | None, bool], SumTree] = {}
+        self._trees: dict[tuple[float | None, bool], HostSumTree] = {}
         self.count = 0
 
     def inserted(self, slots: Tensor, priorities: Tensor) -> None:
@@ -100,7 +100,7 @@ class Chances(Selector):
         """The weight of all items together."""
         if choice.way == ways.Uniform() and not choice.by_steps:
             return float(self.count)
-        return float(self._tree(choice).total)
+        return self._tree(choice).sum
 
     def draw(self, choice: Choice, count: int, generator: torch.Generator) -> Tensor:
         """Slots `[count]`, drawn with replacement; none if there is no item with a weight."""
@@ -151,7 +151,7 @@ class Chances(Selector):
         self.count = len(state["all"])
         self.priorities[state["all"]] = priorities_of(self.items.read(state["all"]))
 
-    def _tree(self, choice: Choice) -> SumTree:
+    def _tree(self, choice: Choice) -> HostSumTree:
         exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
         key = exponent, choice.by_steps
         if key in self._trees:
@@ -159,7 +159,7 @@ class Chances(Selector):
         else:
             if len(self._trees) == MOST_TREES:
                 del self._trees[next(iter(self._trees))]
-            self._trees[key] = tree = SumTree(self.capacity)
+            self._trees[key] = tree = HostSumTree(self.capacity)
             there = (self.priorities >= 0).nonzero().flatten()
             if len(there):
                 tree.set(there, self._weights(exponent, choice.by_steps, there))

@@ -10,6 +10,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.replay.blocks import BLOCK_BYTES, ITEMS_PER_BLOCK, Blocks
 from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.indices import zeros
 from gmi_drl.replay.rows import Rows
 
 FEWEST_BLOCKS = 16
@@ -79,10 +80,7 @@ class Storage:
     def _allocate(self) -> dict[str, Tensor]:
         """Zeroed memory for each column, int64 `[steps, row_bytes / 8]`, every page of it taken."""
         check_available(self.bytes, f"{self.steps} steps of replay", "use fewer steps, or another placement")
-        return {
-            column: torch.empty(self.steps, self.signature.row_bytes(column) // 8, dtype=torch.int64).zero_()
-            for column in self.signature.columns
-        }
+        return {column: zeros(self.steps, self.signature.row_bytes(column) // 8) for column in self.signature.columns}
 
     def write(self, first: int, fields: Mapping[str, Tensor]) -> None:
         """Write steps from `first` on.

@@ -42,6 +42,7 @@ class Duel:
         quick_steps: The same of a guard.
         starts: Steps before the first update.
         updates: Per step of an environment, on both sides.
+        learner: More of our `learner`, in which it would differ from the other side's algorithm.
         replay: More of our `learner.replay`.
     """
 
@@ -51,6 +52,7 @@ class Duel:
     quick_steps: int
     starts: int
     updates: float
+    learner: Mapping[str, Any] = field(default_factory=dict)
     replay: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, steps: int, seed: int) -> "RunConfig":
@@ -64,7 +66,7 @@ class Duel:
         changed = {"updates_per_step": self.updates * NUM_ENV, "replay": replay}
         iterations = math.ceil(steps / (NUM_ENV * learner.horizon))
         more = {"seed": seed, "iterations": iterations, "eval_every": max(1, iterations // EVALUATIONS)}
-        more |= {"eval_num_env": EPISODES, "learner": learner.model_copy(update=changed)}
+        more |= {"eval_num_env": EPISODES, "learner": learner.model_copy(update={**changed, **self.learner})}
         return config.model_copy(update=more)
 
     def open(self, quick: bool) -> AbstractContextManager[Sides]:
@@ -129,7 +131,9 @@ def _obstacle() -> str | None:
 
 
 DUELS: dict[str, Duel] = {
-    "dqn_cartpole": Duel("dqn", "gymnasium:CartPole-v1", 50_000, 4_000, 1_000, 0.5),
+    "dqn_cartpole": Duel(
+        "dqn", "gymnasium:CartPole-v1", 50_000, 4_000, 1_000, 0.5, {"double": False}, {"next_obs": "twice"}
+    ),
     "sac_half_cheetah": Duel("sac", "mujoco:HalfCheetah-v5", 300_000, 1_000, 10_000, 1.0),
 }
 
@@ -144,8 +148,9 @@ CASES = tuple(
         open=duel.open,
         obstacle=_obstacle,
         limits="Of a few seeds; returns jump from one evaluation to the next, so see `late_return`, the mean of the "
-        f"last {LATE}. gmi-drl acts in 8 environments for 32 steps before each set of updates; its DQN is double, and "
-        "steps that a time limit ended are not learnt from.",
+        f"last {LATE}, and `best_return`. gmi-drl acts in 8 environments for 32 steps before each set of updates. Its "
+        "DQN is not double here, and learns from steps that a time limit ended, as Stable-Baselines3's; its SAC does "
+        "not learn from these.",
         repeats=3,
     )
     for name, duel in DUELS.items()
