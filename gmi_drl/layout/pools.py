@@ -1,9 +1,11 @@
 """Pools: which agents send experience to which trainers, in layouts over several machines."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.servers import policy_workers
+from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.servers import policy_workers, services_of
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,20 @@ def far_readers(layout: Layout) -> dict[int, Pool]:
 def proxied(layout: Layout) -> dict[int, Pool]:
     """The GMIs that have a proxy on the host of a pool, by id, with that pool: far agents and far readers."""
     return dict(sorted((far_agents(layout) | far_readers(layout)).items()))
+
+
+def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
+    """Whether a run goes on without these actors: `streams.fewest_actors` are left, and nobody has lost all of its own.
+
+    Trainers of a node and policy workers need one actor each.
+    """
+    actors = {gmi.id for gmi in layout.with_role("simulator")}
+    if layout.streams is None or layout.streams.fewest_actors is None or not lost <= actors:
+        return False
+    seen = [layout_of(layout, name) for name in policy_names(layout)] or [layout]
+    needs = [set(pool.agents) for one in seen for pool in pools_of(one)]
+    needs += [set(clients) for one in seen for service in services_of(one) for clients in service.clients]
+    return len(actors - lost) >= layout.streams.fewest_actors and all(need - lost for need in needs)
 
 
 def far_agents(layout: Layout) -> dict[int, Pool]:

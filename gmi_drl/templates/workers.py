@@ -160,7 +160,12 @@ class Workers(Template):
         if settings is None:
             return []
         servers = policy_workers(layout)
+        fewest, actors = settings.fewest_actors, layout.with_role("simulator")
+        if fewest is not None and fewest > len(actors):
+            return [f"streams.fewest_actors is {fewest}, and there are {counted(len(actors), 'actor')}"]
         if not askers and not servers:
+            if fewest is not None:
+                return []
             return ["streams join actors without an agent to policy workers, this layout has neither: leave them out"]
         if not servers:
             return [f"actors {_ids(askers)} have no agent, and no policy worker (`roles: [agent]`) to ask"]

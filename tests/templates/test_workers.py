@@ -65,6 +65,7 @@ def test_roles_are_by_what_a_gmi_does_first():
     kinds = [role.rpartition(":")[2] for role in WORKERS.roles(layout, LEARNERS.find("ppo")).values()]
     assert kinds == ["ActorWorker", "ActorWorker", "PolicyWorker", "PPOTrainer"]
     assert WORKERS.restartable(layout) == {gmi.id for gmi in layout.gmis if gmi.roles != ("trainer",)}
+    assert WORKERS.check(layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=1))) == []
     apart = over(a=[ASKS], b=[SERVES, TRAINS])
     assert WORKERS.check(apart) == [] and WORKERS.restartable(apart) == frozenset()
     with pytest.raises(UsageError, match="dqn learns where it acts"):
@@ -90,6 +91,7 @@ def test_roles_are_by_what_a_gmi_does_first():
             layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0], streams=Streams(most_rows=6)),
             "most_rows is 6, and one request has 8",
         ),
+        (layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=3)), "fewest_actors is 3, and there are 2 actors"),
         (layout_of(ASKS, SERVES, TRAINS, kind="gpu"), "put actors on a cpu device"),
         (over(a=[ASKS, ASKS, SERVES, TRAINS], b=[SERVES]), r"ask the policy workers of their node, so GMIs \[4\] have"),
         (over(a=[ASKS, SERVES, TRAINS], b=[TRAINS]), "needs an actor for the trainers of each node, b: put actors"),

@@ -19,6 +19,7 @@ from gmi_drl.errors import GmiError, UsageError
 
 _SEALED = Sealed(b"gmi-par1", "the parameters of this host")
 _ALIVE = WORDS  # the word after those of `Parameters`: keepalives of trainers that have arrived
+_LEFT = WORDS + 1  # from here on for each reader: whether it has left
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class HostParameters:
         self._notifier = notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), own, hang_s)
         text = json.dumps(asdict(sizes))
         start = _SEALED.header_bytes(text)
-        first, each = start + in_pages(8 * (WORDS + 1)), in_pages(sizes.nbytes)
+        first, each = start + in_pages(8 * (_LEFT + len(sizes.readers))), in_pages(sizes.nbytes)
         if own == sizes.receiver:
             _SEALED.make(memory, first + BUFFERS * each, text, "use a smaller network")
         else:
@@ -91,7 +92,14 @@ class HostParameters:
         return self._words[_ALIVE]
 
     def close(self) -> None:
-        """Stop watching the receiver."""
+        """Stop watching the others. The receiver waits before until they have left, `hang_s` at most."""
+        readers, receiver = self.sizes.readers, self.sizes.receiver
+        if self.own == receiver:
+            has_left = {gmi: _LEFT + number for number, gmi in enumerate(readers)}
+            self._notifier.wait_until_left(readers, self._notifier.hang_s, lambda gmi: bool(self._words[has_left[gmi]]))
+        else:
+            self._words[_LEFT + readers.index(self.own)] = 1
+            self._notifier.notify(receiver)
         self._notifier.close()
 
     def wake_all(self) -> None:

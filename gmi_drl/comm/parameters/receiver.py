@@ -77,12 +77,13 @@ class ParameterReceiver:
         return self._host.keepalives
 
     def close(self) -> None:
-        """Tell the proxy that no more is needed, and end the thread."""
+        """Wait until the others of this host have left, tell the proxy that no more is needed, and end the thread."""
+        if self._thread.ident is not None:
+            self._host.close()
         self._is_closed = True
         os.eventfd_write(self._eventfd, 1)
         if self._thread.ident is not None:
             self._thread.join(self._hang_s)
-            self._host.close()
         self._connection.close()
         os.close(self._eventfd)
 

@@ -17,11 +17,11 @@ from gmi_drl.run.checkpoint import read_index
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
-NUM_ENV, HORIZON = 4, 8
+NUM_ENV, HORIZON, STREAMS = 4, 8, Streams()
 ACTOR, POLICY, TRAINER = ("simulator",), ("agent",), ("trainer",)
 
 
-def layout_of(max_lag=0, **roles):
+def layout_of(max_lag=0, streams=STREAMS, **roles):
     """Roles of the GMIs of each node, which take turns on its first core."""
     devices, ids = [], iter(range(100))
     for node, parts in roles.items():
@@ -35,7 +35,7 @@ def layout_of(max_lag=0, **roles):
         devices=tuple(devices),
         groups={"trainers": GmiGroup(members=trainers)},
         channels=Channels(max_lag=max_lag),
-        streams=Streams(),
+        streams=streams,
     )
 
 
@@ -91,4 +91,23 @@ def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said)
 
     with pytest.raises(GmiError, match=said):
         start(tmp_path / "run", layout_of(a=[ACTOR], b=[POLICY], c=[TRAINER]), 10**6, on_row=on_row)
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+def test_a_run_goes_on_without_an_actor_that_has_died_while_enough_are_left(tmp_path):
+    """An update takes as many rollouts as before. The next death ends the run."""
+    told = []
+
+    def on_row(row):
+        if row["iteration"] in (2, 4):
+            kill(tmp_path / "run", {2: 3, 4: 2}[row["iteration"]], "roles.main")
+
+    streams = Streams(fewest_actors=1)
+    layout = layout_of(1, streams, a=[TRAINER, POLICY, ACTOR], b=[ACTOR])
+    with pytest.raises(GmiError, match=r"GMI 2 \(process \d+, node a\) was killed by SIGKILL"):
+        start(tmp_path / "run", layout, 10**6, on_row=on_row, on_restart=told.append)
+    rows = read_metrics(RunFolder(tmp_path / "run").metrics_file)
+    assert rows[3]["env_steps"] == 4 * 2 * NUM_ENV * HORIZON
+    assert len(told) == 1 and told[0].startswith("GMI 3") and told[0].endswith("going on with 1 actor")
     assert processes_of(tmp_path) == []
