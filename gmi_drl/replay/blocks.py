@@ -20,6 +20,9 @@ BLOCK_BYTES = 2**20
 """Bytes of a block, unless `ITEMS_PER_BLOCK` of the longest items need more."""
 
 ITEMS_PER_BLOCK = 8
+FEW = 4
+"""Blocks that are looked at one by one: arrays take longer."""
+
 _NOBODY = -1
 
 
@@ -157,6 +160,8 @@ class Blocks:
 
     def are_used(self, blocks: Integers) -> bool:
         """Whether an item or a holder needs each of these blocks."""
+        if len(blocks) <= FEW:
+            return all(map(self._is_used, blocks.tolist()))
         return bool(((self._counts[blocks] > 0) | (self._owners[blocks] != _NOBODY)).all())
 
     def told(self) -> str:

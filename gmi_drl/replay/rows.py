@@ -3,13 +3,47 @@
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.replay.fields import Signature
+
+JOINED = 512
+"""Rows from which on the fields of a column are written row by row, in 0.8 of the time: each row comes into the cache
+once."""
+
+
+class Joint(NamedTuple):
+    """A column whose fields have one type and lie side by side.
+
+    Args:
+        names: Of the fields, in order.
+        rows: `[steps, width]` of that type.
+        unused: Numbers at the end of each row.
+    """
+
+    names: tuple[str, ...]
+    rows: Tensor
+    unused: int
+
+    def write(self, first: int, fields: dict[str, Tensor]) -> None:
+        """Write the fields and take them out of the dict, if all are there, of its type and on the CPU."""
+        values = [fields[name] for name in self.names if name in fields]
+        if len(values) < len(self.names):
+            return
+        if any(value.dtype != self.rows.dtype or value.device.type != "cpu" for value in values):
+            return
+        count = len(values[0])
+        parts = [value.view(count, -1) if value.is_contiguous() else value.reshape(count, -1) for value in values]
+        if self.unused:
+            parts.append(self.rows.new_zeros(count, self.unused))
+        torch.cat(parts, 1, out=self.rows[first : first + count])
+        for name in self.names:
+            del fields[name]
 
 
 class Rows:
@@ -49,6 +83,30 @@ class Rows:
                 with suppress(TypeError):
                     found[name] = field.numpy()
         return found
+
+    @cached_property
+    def _joint(self) -> list["Joint"]:
+        """Columns on the CPU whose fields have one type and lie side by side."""
+        found = []
+        for column, rows in self.words.items():
+            views, end = self.signature.views[column], 0
+            for view in views:
+                end = end + prod(view.shape) if view.first == end and view.dtype == views[0].dtype else -1
+            if end >= 0 and len(views) > 1 and rows.device.type == "cpu" and rows.dim() == 2:
+                typed = rows.view(views[0].dtype)
+                found.append(Joint(tuple(view.name for view in views), typed, typed.shape[1] - end))
+        return found
+
+    def write(self, first: int, fields: Mapping[str, Tensor]) -> None:
+        """Write rows from `first` on: `[n, *shape]` for each field that is written, on any device."""
+        arrays, left = self.arrays, dict(fields)
+        for joint in self._joint if fields and len(next(iter(fields.values()))) >= JOINED else ():
+            joint.write(first, left)
+        for name, value in left.items():
+            if name in arrays and value.device.type == "cpu":
+                arrays[name][first : first + len(value)] = value.numpy()
+            else:
+                self.fields[name][first : first + len(value)].copy_(value)
 
     @classmethod
     def empty(

@@ -28,12 +28,13 @@ class Stretches:
     def __init__(self, storage: Storage, first: Tensor, length: int | Tensor) -> None:
         self._block_steps, columns = storage.blocks.block_steps, len(storage.signature.columns)
         first = first.to(torch.int64)
-        row = index_of(first) if first.dim() == 1 and isinstance(length, int) and len(first) else None
+        row = index_of(first) if columns == first.dim() == 1 and isinstance(length, int) and len(first) else None
         if isinstance(row, slice) and isinstance(length, int) and _is_right(storage, row, length):
-            self._first, words = first.numpy(), first.numpy() << LENGTH_BITS
+            self._first = first.numpy()
+            words = self._first[:, None] << LENGTH_BITS
             words |= length
+            self.words = torch.from_numpy(words)
             self._needed = runs_of_row(row, self._block_steps)
-            self.words = torch.from_numpy(words)[:, None].expand(-1, columns)
         else:
             first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
             if not isinstance(length, int):

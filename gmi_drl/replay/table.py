@@ -285,7 +285,7 @@ class Table:
 def _checked(priority: float | Tensor, count: int) -> Tensor:
     """Priorities as float64 `[count]`."""
     if isinstance(priority, float | int) and 0 <= priority < float("inf"):
-        return torch.full((count,), float(priority), dtype=torch.float64)
+        return torch.from_numpy(np.full(count, float(priority)))
     values = np.asarray(priority.numpy(force=True) if isinstance(priority, Tensor) else priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")

@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.fields import Field, Signature
+from gmi_drl.replay.rows import JOINED, Rows
 from tests.replay.signatures import MIXED, mixed_steps
 
 
@@ -28,3 +29,23 @@ def test_fields_of_a_slice_are_those_of_its_rows():
 
 def test_some_columns_have_only_their_fields():
     assert list(Rows.empty(MIXED, (2,), columns=("image",)).fields) == ["image"]
+
+
+@pytest.mark.parametrize("names", [("obs", "action", "reward"), ("obs", "reward")], ids=["all fields", "some"])
+@pytest.mark.parametrize("count", [3, JOINED])
+def test_what_is_written_is_there_and_nothing_else(names, count):
+    fields = [Field("obs", (3,)), Field("action"), Field("reward"), Field("flag", (), torch.uint8, "flags")]
+    rows = Rows.empty(Signature(fields), (count + 2,))
+    for words in rows.words.values():
+        words.fill_(-1)
+    before = {name: field.clone() for name, field in rows.fields.items()}
+    steps = {"obs": torch.rand(3, count).T, "action": torch.rand(count), "reward": torch.rand(count).double()}
+    if "action" in names:
+        steps["reward"] = steps["reward"].float()
+    rows.write(1, {name: steps[name] for name in names})
+    for name, field in rows.fields.items():
+        if name in names:
+            assert torch.equal(field[1:-1], steps[name].float())
+            assert field[[0, -1]].isnan().all() and before[name].isnan().all()
+        else:
+            assert torch.equal(field.nan_to_num(7.0), before[name].nan_to_num(7.0))

@@ -148,6 +148,32 @@ def test_stretches_of_columns_may_differ():
     assert list(table.sample(1, columns=("image",)).fields) == ["image"]
 
 
+@pytest.mark.parametrize("signature", [MIXED, NUMBERED], ids=["two columns", "one column"])
+def test_an_item_needs_the_block_of_each_column_once(signature):
+    storage = make_storage(signature, 300)
+    table = Table("a", signature, sampler=Uniform(), remover=Fifo(), max_size=50, limiter=MinSize(1), storage=storage)
+    steps = mixed_steps(40) if signature is MIXED else {"number": torch.arange(40)}
+    keys = table.insert(Stream(storage).append(steps), 1, 1.0)
+    assert int(storage.blocks.state_dict()["references"].sum()) == 40 * len(signature.columns)
+    table.delete(keys)
+    assert not storage.blocks.state_dict()["references"].any()
+
+
+def test_items_side_by_side_may_not_go_beyond_their_block_or_the_storage():
+    storage = make_storage(NUMBERED, 64, longest=2)
+    table = Table("a", NUMBERED, sampler=Uniform(), remover=Fifo(), max_size=50, limiter=MinSize(1), storage=storage)
+    size = storage.blocks.block_steps
+    Stream(storage).append({"number": torch.arange(2 * size - 1)})
+    assert len(table.insert(torch.arange(size - 1), 2, 1.0)) == size - 1
+    for first, length in ((torch.arange(size), 2), (torch.arange(storage.steps - 1, storage.steps), 2)):
+        with pytest.raises(UsageError, match="must lie in one block"):
+            table.insert(first, length, 1.0)
+    for length in (0, 3):
+        with pytest.raises(UsageError, match="must lie in one block"):
+            table.insert(torch.arange(3), length, 1.0)
+    assert len(table.insert(torch.arange(size + 1), 1, 1.0)) == size + 1, "of one step each they may"
+
+
 def test_rows_of_an_earlier_batch_are_written_over():
     table = numbered_table(sampler=Fifo(), max_times_sampled=1)
     add(table, [3, 4])

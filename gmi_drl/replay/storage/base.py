@@ -89,12 +89,7 @@ class Storage:
             first: Place of the first one.
             fields: `[n, *shape]` for each field that is written, on any device.
         """
-        arrays = self.rows.arrays
-        for name, value in fields.items():
-            if name in arrays and value.device.type == "cpu":
-                arrays[name][first : first + len(value)] = value.numpy()
-            else:
-                self.rows.fields[name][first : first + len(value)].copy_(value)
+        self.rows.write(first, fields)
 
     def copy(self, source: int, target: int, count: int) -> None:
         """Copy steps to another place."""
