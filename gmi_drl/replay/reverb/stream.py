@@ -64,7 +64,7 @@ class CellStream:
         first = min(map(min, places))
         first -= first % CELL_BYTES
         end = -(-(self._end + bytes_of_description) // CELL_BYTES) * CELL_BYTES
-        text = described([_column(one, at, end) for one, at in zip(columns, places, strict=True)])
+        text = described(tuple([_column(one, at, end) for one, at in zip(columns, places, strict=True)]))
         self._data += bytes(end - len(text) - self._end)
         self._data += text
         stretch = first // CELL_BYTES, (end - first) // CELL_BYTES, priority

@@ -256,6 +256,6 @@ def _check(number: int, column: TrajectoryColumn) -> None:
     for cell in column.cells:
         if cell.expired:
             raise ValueError(f"column {number} of the trajectory has a step that the history has forgotten")
-        if cell.array.dtype != first.dtype or cell.array.shape != first.shape:
+        if cell.array is not first and (cell.array.dtype != first.dtype or cell.array.shape != first.shape):
             kinds = " and ".join(f"{one.dtype}{list(one.shape)}" for one in (first, cell.array))
             raise ValueError(f"column {number} of the trajectory has arrays of {kinds}")
