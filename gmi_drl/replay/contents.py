@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.items import KEY, STRETCHES, TIMES, Items, first_steps, lengths
+from gmi_drl.replay.items import KEY, LONGEST, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -93,7 +93,7 @@ class Contents:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys. If an extension raises, none is in."""
         slots, keys = self.items.insert(stretches, priorities, version)
         if self.storage.longest > 1:
-            self.longest = max(self.longest, int(lengths(stretches).max()))
+            self.longest = max(self.longest, int((stretches.numpy() & LONGEST).max()))
         self.limiter.counters.inserts += slots.numel()
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
