@@ -17,6 +17,7 @@ from gmi_drl.benchmarks.cases.components import (
     reductions,
     replay,
     replay_clients,
+    replay_face,
     replay_gather,
     replay_learning,
     replay_rings,
@@ -87,6 +88,11 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (
         replay_server,
         replay_server.CASES,
+        (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
+    ),
+    (
+        replay_face,
+        replay_face.CASES,
         (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
     (

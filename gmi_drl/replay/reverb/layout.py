@@ -47,7 +47,8 @@ class Column(NamedTuple):
     runs: tuple[Run, ...]
 
 
-def described(columns: Sequence[Column]) -> bytes:
+@lru_cache(maxsize=4096)
+def described(columns: tuple[Column, ...]) -> bytes:
     """The description of an item, which ends with its own size."""
     numbers: list[int] = [len(columns)]
     for dtype, shape, squeeze, runs in columns:

@@ -112,21 +112,24 @@ class TrajectoryWriter:
         Raises:
             ValueError: if a field is there twice in a step, or of another type or shape than before.
         """
-        leaves = flatten_with_path(data)
-        if new := [path for path, _ in leaves if path not in self._columns]:
+        self.append_leaves(data, flatten_with_path(data), partial_step)
+
+    def append_leaves(self, data: Nest, leaves: Sequence[tuple[Path, Any]], partial_step: bool = False) -> None:
+        """As `append`, of a nest whose leaves with their paths are known."""
+        columns = self._columns
+        if new := [path for path, _ in leaves if path not in columns]:
             self._add_columns(data, new)
-        values = {path: value for path, value in leaves if value is not None}
         if self._is_open:
-            for path in values:
-                if not self._columns[path].can_set_last:
+            for path, value in leaves:
+                if value is not None and not columns[path].can_set_last:
                     text = "has already been set in the active step by previous (partial) append call"
                     raise ValueError(f"Field {self._label(path)} {text} and thus must be omitted or set to None")
-        cells = {path: Cell(self._columns[path].taken(value)) for path, value in values.items()}
+        cells = {path: Cell(columns[path].taken(value)) for path, value in leaves if value is not None}
         if self._is_open:
             for path, cell in cells.items():
-                self._columns[path].set_last(cell)
+                columns[path].set_last(cell)
         else:
-            for path, column in self._columns.items():
+            for path, column in columns.items():
                 column.append(cells.get(path))
         self._is_open = partial_step
         self._steps += not partial_step
@@ -256,6 +259,6 @@ def _check(number: int, column: TrajectoryColumn) -> None:
     for cell in column.cells:
         if cell.expired:
             raise ValueError(f"column {number} of the trajectory has a step that the history has forgotten")
-        if cell.array.dtype != first.dtype or cell.array.shape != first.shape:
+        if cell.array is not first and (cell.array.dtype != first.dtype or cell.array.shape != first.shape):
             kinds = " and ".join(f"{one.dtype}{list(one.shape)}" for one in (first, cell.array))
             raise ValueError(f"column {number} of the trajectory has arrays of {kinds}")
