@@ -14,6 +14,9 @@ from gmi_drl.errors import GmiError
 
 READY, HALF = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 2)
 
+MESSAGE_BYTES = 2**20
+"""The most bytes of a message, more than the sizes of a stream with 100,000 clients."""
+
 _HALF = struct.Struct(f"<2q{LINE_WORDS}q")
 
 
@@ -60,7 +63,7 @@ class SlotLink:
         """
         for kind, payload in self.connection.read():
             self._take_over()
-            if kind == READY:
+            if kind == READY and self._is_client:
                 self.ready = payload.decode()
             elif kind == HALF and len(payload) == _HALF.size:
                 self._begin(*_HALF.unpack(payload))
