@@ -56,13 +56,12 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
 
 
 def _describe(folder: Any) -> dict[str, Any]:
-    from gmi_drl.run.checkpoint import list_checkpoints
     from gmi_drl.run.metrics import tail
     from gmi_drl.run.verdict import RECENT, verdict
 
     rows = tail(folder.metrics_file, RECENT)
     last = rows[-1] if rows else {}
-    saved = list_checkpoints(folder.checkpoints)
+    saved = folder.resumable()
     shown = ("iteration", "env_steps", "steps_per_second", "return_mean", "episode_length_mean")
     state, speed, frames = folder.read_state(), last.get("steps_per_second"), folder.frame_skip()
     return {

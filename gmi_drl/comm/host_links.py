@@ -97,11 +97,11 @@ def stream_membership(client: int, server: int, rank: int, hang_s: float) -> Mem
     return Membership(rank, [[CLIENT], [SERVER]], (f"GMI {client}", f"GMI {server}"), hang_s)
 
 
-def connect(member: Membership, rendezvous: Rendezvous) -> FramedConnection:
-    """Connect one end of a link to the other. For errors see `links.handshake.connect_ranks`."""
+def connect(member: Membership, rendezvous: Rendezvous, message_bytes: int | None = None) -> FramedConnection:
+    """Connect one end of a link to the other. For `message_bytes` and errors see `links.handshake.connect_ranks`."""
     assert rendezvous.addresses is not None and rendezvous.listener is not None
     (connection,) = connect_ranks(
-        member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener
+        member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, message_bytes
     ).values()
     return connection
 

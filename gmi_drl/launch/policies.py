@@ -10,6 +10,7 @@ from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.workload import TaskSpec
 
@@ -31,8 +32,9 @@ class LearningPolicy:
     folder: RunFolder
 
     def write_setup(self, task: TaskSpec) -> None:
-        """Make the folder, and write the layout, the configuration and the task as this policy sees them."""
-        self.folder.create()
+        """Write the layout, the configuration and the task as this policy sees them. A new run's folder is made."""
+        if not list_checkpoints(self.folder.checkpoints):
+            self.folder.create()
         self.folder.write_setup(self.layout, self.config)
         self.folder.write_task(task)
 

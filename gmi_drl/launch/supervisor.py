@@ -24,7 +24,7 @@ from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
 from gmi_drl.roles.launcher.protocol import Report, Stop
-from gmi_drl.run.checkpoint import drop_drafts, list_checkpoints
+from gmi_drl.run.checkpoint import drop_drafts, drop_later, list_checkpoints
 from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row, drop_rows_after, read_metrics
@@ -90,7 +90,7 @@ class Supervisor:
             try:
                 return self._start(resume)
             except (GmiDiedError, MissingNodeError) as error:
-                saved = list_checkpoints(self.folder.checkpoints)
+                saved = self.folder.resumable()
                 if not self.has_begun or not self.restarts.left or not saved:
                     raise
                 if why := self._reason_not_to_restart(int(saved[-1].name)):
@@ -115,8 +115,7 @@ class Supervisor:
     def _outcome(self, iteration: int, *, is_stopped: bool) -> Outcome:
         """The outcome for the user: a run is done if all of its iterations are, even after a signal."""
         state = "stopped" if is_stopped and iteration < self.job.config.iterations else "done"
-        folder = self.job.policies[0].folder if self.job.policies else self.folder
-        saved = list_checkpoints(folder.checkpoints)
+        saved = list_checkpoints(self.folder.learning[0].checkpoints)
         return Outcome(state, iteration, self.request.signal, saved[-1] if saved else None)
 
     def _start(self, resume: Path | None) -> Outcome:
@@ -131,8 +130,10 @@ class Supervisor:
 
     def _train(self, claim: Claim | DeviceOpener, resume: Path | None) -> Outcome:
         job, layout, template = self.job, self.job.layout, self.job.template
-        drop_drafts(self.folder.checkpoints)
-        params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
+        for folder in self.folder.learning:
+            drop_drafts(folder.checkpoints)
+            drop_later(folder.checkpoints, int(resume.name) if resume else 0)  # of policies that were ahead of others
+        params = {"resume": str(Path(*resume.parts[-2:])) if resume else None}  # from the folder that each GMI has
         restartable = template.restartable(layout) if isinstance(claim, Claim) else frozenset[int]()
         restarts = GMIRestarts(restartable, self.restarts) if self.restarts.left and restartable else None
         losses = Losses(layout, self.restarts.tell)

@@ -12,7 +12,6 @@ from gmi_drl.launch.open_layout import hold_devices
 from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import Stage, stop_on_signals
 from gmi_drl.launch.supervisor import Outcome, Supervisor
-from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
@@ -90,7 +89,7 @@ def train(
 
 def _check_newest(folder: RunFolder, resume: Path | None) -> None:
     """Refuse a checkpoint that is not the newest: another process may have saved more before the folder was locked."""
-    saved = list_checkpoints(folder.checkpoints)
+    saved = folder.resumable()
     if resume != (saved[-1] if saved else None):
         raise InUseError(f"{folder.path} has got other checkpoints meanwhile: run the command again")
 

@@ -6,19 +6,20 @@ from contextlib import closing
 from math import ceil, inf
 
 from gmi_drl.config.learners import OUR_PPO
-from gmi_drl.config.learners.base import ROLLOUT_COPIES
+from gmi_drl.config.learners.base import ROLLOUT_COPIES, LearnerConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.servers import actors_without_agent
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.profiler.speeds import remembered_speeds
-from gmi_drl.scheduler.memory import SPARE, fit, shortage
+from gmi_drl.scheduler.memory import SPARE, fit, fits_host, shortage
 from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB, human_bytes, human_gib
@@ -67,6 +68,7 @@ def require_room(
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
+    _require_room_for_streams(layout, learner, task, node, channels)
     ring = learner.ring_bytes(task, most)
     if any(ring) and (why := _shortage(layout, node, *ring)):
         raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
@@ -104,6 +106,20 @@ def require_room(
         raise LayoutMismatchError(
             f"{most} environments in a GMI: {why} ({ceil(each / 1024)} KiB for each environment, "
             f"{human_bytes(device.fixed_bytes)} without any{more}): give each fewer, with --num-env or in the layout"
+        )
+
+
+def _require_room_for_streams(
+    layout: Layout, learner: LearnerConfig, task: TaskSpec, node: Node, channels: int
+) -> None:
+    """Refuse slots of inference streams that, beside channels of so many bytes, alone exceed the host's memory."""
+    rows = sum(gmi.num_env for gmi in actors_without_agent(layout)) if layout.streams else 0
+    each = learner.request_bytes(task)
+    if rows and not fits_host(node, rows * each + channels):
+        beside = f" beside {human_bytes(channels)} of channels" if channels else ""
+        raise LayoutMismatchError(
+            f"inference streams would take {human_bytes(rows * each)} ({rows} environments of {human_bytes(each)})"
+            f"{beside}, of the host's {human_gib(node.cpu.memory_gib)}: use fewer actors or environments"
         )
 
 

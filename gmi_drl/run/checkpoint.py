@@ -53,6 +53,13 @@ def drop_drafts(checkpoints: Path) -> None:
         shutil.rmtree(folder)
 
 
+def drop_later(checkpoints: Path, iteration: int) -> None:
+    """Remove the checkpoints after an iteration from which a run goes on."""
+    for path in list_checkpoints(checkpoints):
+        if int(path.name) > iteration:
+            shutil.rmtree(path)
+
+
 def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path:
     """Write one part, `NAME.safetensors`, of a draft. Returns its file.
 

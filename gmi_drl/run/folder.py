@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -84,6 +85,21 @@ class RunFolder:
         """The folder of one of several policies: that of a run with it alone, but for logs and metrics."""
         return RunFolder(self.path / "policies" / name)
 
+    @property
+    def learning(self) -> list["RunFolder"]:
+        """The folders that have the checkpoints of this run: those of several policies that learn, or this one."""
+        return [RunFolder(path) for path in sorted(self.path.glob("policies/*"))] or [self]
+
+    def resumable(self) -> list[Path]:
+        """The checkpoints that a run can go on from, the newest last; a training may remove them at any time.
+
+        Of several policies they are those of the first, of iterations that all have: policies save at the same
+        iterations, but one may be an iteration behind another when a run ends.
+        """
+        first, *others = [list_checkpoints(folder.checkpoints) for folder in self.learning]
+        names = [{path.name for path in saved} for saved in others]
+        return [path for path in first if all(path.name in those for those in names)]
+
     def newest_checkpoint(self) -> Path:
         """The folder of the newest checkpoint; a training may remove it at any time.
 
@@ -122,6 +138,7 @@ class RunFolder:
             if foreign := self._foreign():
                 found = ", ".join(foreign[:LISTED]) + (f" and {len(foreign) - LISTED} more" if foreign[LISTED:] else "")
                 raise UsageError(f"{self.path} is not empty and no run: it has {found}: choose another --run-dir")
+            shutil.rmtree(self.path / "policies", ignore_errors=True)
             for folder in (self.checkpoints, self.log_file(0).parent):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:

@@ -1,3 +1,5 @@
+import json
+import os
 from contextlib import closing
 
 import pytest
@@ -5,7 +7,7 @@ from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
 
 
@@ -36,3 +38,16 @@ def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_i
         assert set(mailboxes.eventfds) == {1, 2, 3} and set(mailboxes.descriptors) < agents[2].descriptors
     with closing(HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")) as trainers:
         assert trainers.guests == (1, 2, 3) and set(trainers[0].mailboxes.eventfds) == {0, 1, 2, 3}
+
+
+@pytest.mark.parametrize("count", [64, 256, 1000])
+def test_what_is_shared_by_so_many_workers_is_linear_and_small(count):
+    """Before they send anything: memory, descriptors, and what each is told."""
+    kinds = [("trainer",), ("agent",), *[("simulator",)] * (count - 2)]
+    gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 1), cores=(0,)) for number, kind in enumerate(kinds))
+    devices = (Device(kind="cpu", gmis=gmis),)
+    layout = Layout(share_cores=True, devices=devices, channels=Channels(), streams=Streams())
+    with closing(HostResources(layout, 1024)) as made:
+        descriptors = {one for gmi in gmis for one in made[gmi.id].descriptors}
+        taken = sum(os.fstat(one).st_blocks * 512 for one in descriptors) + len(json.dumps(made[0].to_order()))
+    assert len(descriptors) <= count + 3 and taken / count < 2**10

@@ -108,8 +108,14 @@ def test_the_example_of_the_page_trains_beside_a_frozen_policy(tmp_path, command
     assert all((after[name] - before[name]).abs().max() > 1e-5 for name in before)
     code, out, _ = command_line("play", str(folder.path), "--num-env", "4", "--format", "json")
     assert code == 0 and json.loads(out)["iteration"] == 2
-    code, _, err = command_line("train", "--resume", str(folder.path))
-    assert code and "several policies, and such runs are not resumed yet" in err
+    code, _, err = command_line("train", "--resume", str(folder.path), "--iterations", "3")
+    rows = read_metrics(folder.metrics_file)
+    assert code == 0 and [row["iteration"] for row in rows] == [1, 2, 3], err
+    assert rows[-1]["policies"]["runners"]["env_steps"] == 3 * 30 * 2
+    for name in ("chasers", "runners"):
+        assert (learner_of(folder, name, 3) - after[name]).abs().max() > 1e-6
+    code, _, err = command_line("train", "--resume", str(folder.path), "--set", "policies.runners.agents=[agent_1]")
+    assert code == 2 and "a run keeps its policies" in err
 
 
 def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):

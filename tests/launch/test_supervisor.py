@@ -36,7 +36,9 @@ class Scripted:
 
     def __init__(self, monkeypatch, holds=(), trains=(), saved=4, restarts=2):
         self.told, self.started, self._holds, self._trains = [], [], list(holds), list(trains)
-        monkeypatch.setattr(module, "list_checkpoints", lambda folder: [Path(f"{saved:06}")] if saved else [])
+        checkpoints = [Path(f"{saved:06}")] if saved else []
+        monkeypatch.setattr(module, "list_checkpoints", lambda folder: checkpoints)
+        monkeypatch.setattr(RunFolder, "resumable", lambda folder: checkpoints)
         monkeypatch.setattr(Supervisor, "_train", self._train)
         self.restarts = Restarts(restarts, self.told.append)
 

@@ -83,7 +83,7 @@ def test_restarts_are_counted(tmp_path):
 
 @two_cores
 def test_without_a_checkpoint_there_is_nothing_to_go_on_from(tmp_path, monkeypatch):
-    monkeypatch.setattr("gmi_drl.launch.supervisor.list_checkpoints", lambda folder: [])
+    monkeypatch.setattr(RunFolder, "resumable", lambda folder: [])
     folder, told = started(tmp_path / "run"), []
     with pytest.raises(GmiDiedError):
         train(

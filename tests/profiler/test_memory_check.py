@@ -11,11 +11,13 @@ from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Gpus, Node
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.cut import Cut
+from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.profiler import memory_check
 from gmi_drl.profiler.memory_check import require_room
 from gmi_drl.profiler.session import Session
+from gmi_drl.roles.workers.forward import kinds_of
 from gmi_drl.templates import TCG, Decoupled
 from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.spaces import categorical, image
@@ -82,6 +84,24 @@ def test_channels_that_have_no_room_are_refused_by_their_size():
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(layout, config, ANT, node_with(0.8))
     require_room(layout, config, ANT, node_with(8.0))
+
+
+def test_slots_of_streams_that_have_no_room_are_refused_by_their_size():
+    def asking(num_env):
+        kinds = {0: ("simulator",), 1: ("agent",), 2: ("trainer",)}
+        gmis = tuple(
+            GMI(id=number, roles=kind, num_env=0 if number else num_env, cores=(0,)) for number, kind in kinds.items()
+        )
+        devices = (Device(kind="cpu", gmis=gmis),)
+        return Layout(task="ant", template="workers", share_cores=True, devices=devices, streams=Streams())
+
+    config, most = tiny_config(learner=PPOConfig(horizon=2)), 10**6
+    each = config.learner.request_bytes(ANT)
+    request, answer = kinds_of(ANT, config.learner.rollout_form(ANT, 7), 1)
+    assert 7 * each == sum(kind.nbytes for kind in (*request, *answer))
+    told = rf"streams would take .* \({most} environments of {each} B\), of the host's 204\.8 MiB: use fewer actors"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(asking(most), config, ANT, node_with(0.2))
 
 
 def test_what_fits_but_for_its_channels_is_told(monkeypatch):

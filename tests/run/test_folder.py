@@ -10,6 +10,7 @@ import pytest
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
+from gmi_drl.run.checkpoint import drop_later, list_checkpoints
 from gmi_drl.run.folder import RunFolder
 
 
@@ -148,3 +149,26 @@ def test_a_broken_state_is_unknown(tmp_path, text):
 def test_an_error_inside_the_lock_stays_what_it_is(tmp_path):
     with pytest.raises(BlockingIOError, match="mine"), RunFolder(tmp_path).lock():
         raise BlockingIOError("mine")
+
+
+def test_several_policies_go_on_from_the_newest_iteration_that_all_have_saved(tmp_path):
+    folder = RunFolder(tmp_path / "run")
+
+    def save(where, *iterations):
+        for iteration in iterations:
+            path = where.checkpoints / f"{iteration:06d}"
+            path.mkdir(parents=True)
+            (path / "checkpoint.json").write_text("{}")
+
+    folder.create()
+    assert folder.resumable() == [] and folder.learning == [folder]
+    save(folder.policy("b"), 0, 4, 6)
+    save(folder.policy("a"), 2, 4, 7)
+    first, second = folder.learning
+    assert (first, second) == (folder.policy("a"), folder.policy("b"))
+    assert folder.resumable() == [first.checkpoints / "000004"]
+    for one in folder.learning:
+        drop_later(one.checkpoints, 4)
+    assert [path.name for path in list_checkpoints(second.checkpoints)] == ["000000", "000004"]
+    save(alone := RunFolder(tmp_path / "alone"), 3, 5)
+    assert alone.resumable() == [alone.checkpoints / "000003", alone.checkpoints / "000005"]

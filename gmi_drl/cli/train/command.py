@@ -166,9 +166,7 @@ def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
 
 def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
     """Add to the error of a run that has begun how to resume it, and after a death how it resumes by itself."""
-    from gmi_drl.run.checkpoint import list_checkpoints
-
-    saved = list_checkpoints(folder.checkpoints)
+    saved = folder.resumable()
     if folder.read_state()["state"] != "failed" or not saved:
         return
     more = ", or with --restarts 3 to let it resume by itself" if isinstance(error, GmiDiedError) else ""
@@ -177,9 +175,7 @@ def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
 
 def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:
     """Print how to resume a training that was ended without saving."""
-    from gmi_drl.run.checkpoint import list_checkpoints
-
-    saved = list_checkpoints(folder.checkpoints)
+    saved = folder.resumable()
     iteration = int(saved[-1].name) if saved else 0
     remedy = f"resume from iteration {iteration} with: gmi-drl train --resume" if saved else "nothing is saved in"
     if iteration >= config.iterations:

@@ -1,7 +1,7 @@
 """`gmi-drl train --resume`: with which layout, configuration and checkpoint a run goes on."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
     from gmi_drl.launch.job import TrainingJob
     from gmi_drl.layout.layout import Layout
-    from gmi_drl.run.folder import RunFolder
 
 RUNS = Path("runs")
 LATEST = "latest"
@@ -48,12 +47,13 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     Raises:
         UsageError: if there is nothing to resume, or the options would make it another run.
     """
-    from gmi_drl.config.run_config import values_of
-    from gmi_drl.config.settings import places_of
+    from gmi_drl.config.run_config import policy_config, values_of
+    from gmi_drl.config.settings import places_of, refused_changes
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.launchers import layout_for
-    from gmi_drl.run.checkpoint import list_checkpoints, read_index
+    from gmi_drl.run.checkpoint import read_index
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.run.metrics import read_metrics
 
     if options.run_dir is not None:
         raise UsageError("--run-dir and --resume cannot be given together: a resumed run stays in its folder")
@@ -70,12 +70,7 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
         raise UsageError(f"{run} cannot be resumed: its layout names no task")
     config = apply_options(before, options)
     check_early(name, learner, config, options)
-    saved = list_checkpoints(folder.checkpoints)
-    if before.policies:
-        raise UsageError(
-            f"{run} has several policies, and such runs are not resumed yet: begin a new run; what was learnt can act "
-            f"there as policies.NAME.checkpoint={run}/policies/NAME"
-        )
+    saved = folder.resumable()
     if not saved:
         raise UsageError(f"{run} has no complete checkpoint: start it anew with --run-dir {run}")
     index = read_index(saved[-1])
@@ -91,9 +86,18 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     if chosen.task != name or (options.task is not None and find_task(options.task).name != name):
         raise UsageError(f"the run trains {name}: for another task start a new run")
     check_apply_mig(chosen, options.apply_mig)
-    _check_same_run(index, before, config, places_of(values_of(options.settings)), chosen, folder)
+    places, rows = list(places_of(values_of(options.settings))), read_metrics(folder.metrics_file)
+    if not before.policies:
+        _check_same_run(index, before, config, places, chosen, rows)
+    elif refused := refused_changes(before, config, places):
+        raise UsageError("; ".join(refused))
     job = resolve(chosen, config, folder)
-    check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=chosen.digest == index["layout"])
+    for policy in job.policies:
+        own = [row["policies"][policy.name] for row in rows if policy.name in row.get("policies", {})]
+        of_policy = read_index(policy.folder.checkpoints / saved[-1].name)
+        _check_same_run(of_policy, policy_config(before, policy.name), policy.config, places, policy.layout, own)
+    seen = job.policies[0].layout if job.policies else chosen
+    check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=seen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
     if told := _rings_told(before, index, chosen):
@@ -107,7 +111,7 @@ def _check_same_run(
     config: "RunConfig",
     chosen_places: Iterable[str],
     layout: "Layout",
-    folder: "RunFolder",
+    rows: Sequence[Mapping[str, Any]],
 ) -> None:
     """Refuse a layout or configuration with which it would be another run.
 
@@ -117,7 +121,7 @@ def _check_same_run(
         config: The one to go on with.
         chosen_places: Of the settings that the command line gives.
         layout: The layout to go on with.
-        folder: Of the run.
+        rows: Of the run so far.
 
     Raises:
         UsageError: with what must stay the same.
@@ -129,24 +133,22 @@ def _check_same_run(
         raise UsageError(
             f"the run has {total} environments in all and this layout {layout.num_env}: the numbers must be equal"
         )
-    if refused := refused_changes(before, config, chosen_places, _adapted(index, config, folder)):
+    if refused := refused_changes(before, config, chosen_places, _adapted(index, config, rows)):
         raise UsageError("; ".join(refused))
     if done >= config.iterations:
         raise UsageError(f"the run has done {done} of {config.iterations} iterations: raise them with --iterations")
 
 
-def _adapted(index: dict[str, Any], config: "RunConfig", folder: "RunFolder") -> str | None:
+def _adapted(index: dict[str, Any], config: "RunConfig", rows: Sequence[Mapping[str, Any]]) -> str | None:
     """Why the run goes on with another learning rate than its configuration has; None if with that one.
 
     An adaptive learner changes its rate, and `Checkpointer.restore` takes the changed one.
     """
-    from gmi_drl.run.metrics import read_metrics
-
     began, done = index["learning_rate"], index["iteration"]
     if config.learner.learning_rate != began or done == 0:
         return None
-    rows = [row for row in read_metrics(folder.metrics_file) if row["iteration"] == done]
-    now = rows[-1].get("learning_rate") if rows else None
+    last = [row for row in rows if row["iteration"] == done]
+    now = last[-1].get("learning_rate") if last else None
     if not isinstance(now, int | float):
         return f"the run began with {began:g} and may have adapted it: its metrics do not show that"
     is_same = math.isclose(now, began, rel_tol=FLOAT32)

@@ -73,13 +73,16 @@ def listen(host: str = "127.0.0.1") -> socket.socket:
         raise MachineError(f"cannot listen at {host}: {os.strerror(error.errno)}: {remedy}") from error
 
 
-def connect_ranks(member: Membership, ranks: RankAddresses, listener_fd: int) -> dict[int, FramedConnection]:
+def connect_ranks(
+    member: Membership, ranks: RankAddresses, listener_fd: int, message_bytes: int | None = None
+) -> dict[int, FramedConnection]:
     """Connect to all other ranks. Returns the connections by rank, when all ranks are connected to this one.
 
     Args:
         member: This process.
         ranks: The addresses of all ranks.
         listener_fd: What `listen` made for this rank; the caller closes it. Nobody can connect to it afterwards.
+        message_bytes: See `FramedConnection`.
 
     Raises:
         UsageError: If there is not one address for each rank.
@@ -93,16 +96,18 @@ def connect_ranks(member: Membership, ranks: RankAddresses, listener_fd: int) ->
         socket.socket(fileno=os.dup(listener_fd)) as listener,
         closing(TokenListener(listener, ranks.token, _IDENTITY.size, member.size)) as token_listener,
     ):
-        return _Handshake(member, ranks, token_listener).all()
+        return _Handshake(member, ranks, token_listener, message_bytes).all()
 
 
 class _Handshake:
     """Connects to the ranks below this one, accepts those above, and exchanges identities: rank, size, process id."""
 
-    def __init__(self, member: Membership, ranks: RankAddresses, token_listener: TokenListener) -> None:
+    def __init__(
+        self, member: Membership, ranks: RankAddresses, token_listener: TokenListener, message_bytes: int | None
+    ) -> None:
         self._member, self._rank, self._hang_s = member, member.rank, member.hang_s
         self._own = member.name(member.rank)
-        self._ranks, self._listener = ranks, token_listener
+        self._ranks, self._listener, self._message_bytes = ranks, token_listener, message_bytes
         self._connections: dict[int, FramedConnection] = {}
         self._dialled: dict[int, Greeting] = {}  # connected, but without a reply yet; by rank
 
@@ -168,7 +173,7 @@ class _Handshake:
             client.connection.close()
             return
         peer, pid = who
-        self._connections[peer] = FramedConnection(client.connection, pid)
+        self._connections[peer] = FramedConnection(client.connection, pid, self._message_bytes)
         self._send_greeting(client.connection, peer)
 
     def _read_reply(self, peer: int) -> None:
@@ -184,7 +189,7 @@ class _Handshake:
         if who is None or who[0] != peer:
             self._raise_ended(peer, ConnectionError("another process listens there"))
         del self._dialled[peer]
-        self._connections[peer] = FramedConnection(reply.connection, who[1])
+        self._connections[peer] = FramedConnection(reply.connection, who[1], self._message_bytes)
 
     def _raise_ended(self, peer: int, error: OSError) -> NoReturn:
         name, reason = self._member.name(peer), error.strerror or str(error)

@@ -25,7 +25,7 @@ class FarClients:
             for client, connection in connections.items()
         }
         self._clients = {link.connection.fileno(): client for client, link in self._links.items()}
-        self._poll = epoll()
+        self._poll, self._sending = epoll(), set[int]()
         notifier.watch_descriptor(self._poll.fileno())
         for client, link in self._links.items():
             notifier.watch_elsewhere(client)
@@ -66,4 +66,7 @@ class FarClients:
             link.connection.close()
 
     def _watch(self, connection: FramedConnection) -> None:
-        self._poll.modify(connection.fileno(), EPOLLIN | EPOLLOUT * connection.is_sending)
+        """Also wake up when a connection takes more, while something is left to be sent."""
+        if connection.is_sending != (connection.fileno() in self._sending):
+            self._sending ^= {connection.fileno()}
+            self._poll.modify(connection.fileno(), EPOLLIN | EPOLLOUT * connection.is_sending)

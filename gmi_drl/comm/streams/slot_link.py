@@ -1,20 +1,40 @@
 """The slots of a client whose server is on another host: each has them in memory, and sends what it writes there.
 
-READY has the sizes of the server's stream, as text. HALF has a member of the client's ring, whether numbers follow, and
-the line of words that the sender has of this slot; the numbers are those of a request or of an answer. So a request or
-an answer is a message and its data, and all that ends on one host know of each other is known to those on two.
+READY has the sizes of the server's stream, as text. HALF has a member of the client's ring, where the numbers of a
+request or an answer are, and the line of words that the sender has of this slot. So all that ends on one host know of
+each other is known to those on two.
 """
 
 import struct
 import time
+from dataclasses import dataclass
 
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.links.framing import DATA, FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.memory.segment import LINE_BYTES
 from gmi_drl.comm.streams.slots import ANSWER_NS, ANSWERED, LINE_WORDS, POSTED, SLOT_WORDS, Slots
 from gmi_drl.errors import GmiError
 
 READY, HALF = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 2)
 
-_HALF = struct.Struct(f"<2q{LINE_WORDS}q")
+MESSAGE_BYTES = 2**20
+"""The most bytes of a message, more than the sizes of a stream with 100,000 clients."""
+
+WITHIN_BYTES = 16 * 1024
+"""The most bytes of numbers that are sent within the message: that takes less calls, and one copy more."""
+
+NONE, WITHIN, BEHIND = range(3)
+"""Where the numbers are: there are none, in the message, or in data behind it."""
+
+_HEAD = struct.Struct("<2q")  # the member, and where its numbers are; then the line, and numbers within
+_WORD_BYTES = 8
+
+
+@dataclass(frozen=True)
+class Half:
+    """What one end writes of a slot: its line of words, and the numbers of a request or an answer."""
+
+    line: memoryview
+    numbers: memoryview
 
 
 class SlotLink:
@@ -33,24 +53,26 @@ class SlotLink:
     def __init__(self, connection: FramedConnection, memory: Slots, slots: range, *, is_client: bool) -> None:
         self.connection, self.ready = connection, ""
         self._memory, self._slots, self._is_client = memory, slots, is_client
-        counter, theirs = (POSTED, ANSWERED) if is_client else (ANSWERED, POSTED)
-        self._own, self._theirs = (counter // LINE_WORDS * LINE_WORDS, theirs // LINE_WORDS * LINE_WORDS)
-        self._counter, self._their_counter = counter - self._own, theirs - self._theirs
-        self._sent = [[0] * LINE_WORDS for _ in slots]
-        self._arriving: tuple[int, tuple[int, ...]] | None = None  # the words of a slot whose numbers are on their way
+        self._own = [_half(memory, slot, of_request=is_client) for slot in slots]
+        self._theirs = [_half(memory, slot, of_request=not is_client) for slot in slots]
+        word = (POSTED if is_client else ANSWERED) % LINE_WORDS
+        self._counter = slice(word * _WORD_BYTES, (word + 1) * _WORD_BYTES)
+        self._sent = [bytes(LINE_BYTES) for _ in slots]
+        self._arriving: tuple[int, bytes] | None = None  # a member's line, whose numbers are on their way
 
     def send(self) -> None:
         """Send what this end has written since the last call. The numbers must not change until they are answered."""
-        for member, slot in enumerate(self._slots):
-            start = slot * SLOT_WORDS + self._own
-            line, sent = list(self._memory.words[start : start + LINE_WORDS]), self._sent[member]
+        for member, half in enumerate(self._own):
+            line, sent = bytes(half.line), self._sent[member]
             if line == sent:
                 continue
-            has_numbers = line[self._counter] != sent[self._counter]
             self._sent[member] = line
-            self.connection.send_frame(HALF, _HALF.pack(member, has_numbers, *line))
-            if has_numbers:
-                self.connection.send_data(self._memory.half(slot, of_request=self._is_client))
+            if line[self._counter] == sent[self._counter]:
+                self.connection.send_together([(HALF, [_HEAD.pack(member, NONE) + line])])
+            elif len(half.numbers) <= WITHIN_BYTES:
+                self.connection.send_together([(HALF, [_HEAD.pack(member, WITHIN) + line + half.numbers])])
+            else:
+                self.connection.send_together([(HALF, [_HEAD.pack(member, BEHIND) + line]), (DATA, [half.numbers])])
 
     def receive(self) -> None:
         """Take over what has arrived from the other end: numbers first, and then the words that tell of them.
@@ -60,30 +82,40 @@ class SlotLink:
         """
         for kind, payload in self.connection.read():
             self._take_over()
-            if kind == READY:
+            if kind == READY and self._is_client:
                 self.ready = payload.decode()
-            elif kind == HALF and len(payload) == _HALF.size:
-                self._begin(*_HALF.unpack(payload))
+            elif kind == HALF and len(payload) >= _HEAD.size + LINE_BYTES:
+                self._begin(payload, *_HEAD.unpack_from(payload))
+                if self._arriving is None:
+                    return  # what is left makes the connection readable
             else:
                 raise GmiError(f"a frame of kind {kind} and {len(payload)} bytes came, which no end of a stream sends")
         self._take_over()
 
-    def _begin(self, member: int, has_numbers: int, *line: int) -> None:
+    def _begin(self, payload: bytes, member: int, how: int) -> None:
         if not 0 <= member < len(self._slots) or self._arriving is not None:
             raise GmiError(f"words of member {member} came where none could come")
-        self._arriving = self._slots[member], line
-        if has_numbers:
-            self.connection.receive_data(self._memory.half(self._slots[member], of_request=not self._is_client))
+        numbers, start = self._theirs[member].numbers, _HEAD.size + LINE_BYTES
+        if len(payload) - start != (len(numbers) if how == WITHIN else 0):
+            raise GmiError(f"{len(payload)} bytes came, which no end of a stream sends")
+        self._arriving = member, payload[_HEAD.size : start]
+        if how == WITHIN:
+            numbers[:] = payload[start:]
+        elif how == BEHIND:
+            self.connection.receive_data(numbers)
+        self._take_over()
 
     def _take_over(self) -> None:
-        """Write the words of a slot whose numbers have arrived, the counter last."""
+        """Write the words of a slot whose numbers have arrived. Only this thread reads them."""
         if self._arriving is None or self.connection.is_receiving:
             return
-        (slot, line), self._arriving = self._arriving, None
-        words, start = self._memory.words, slot * SLOT_WORDS + self._theirs
-        for number, word in enumerate(line):
-            if number != self._their_counter:
-                words[start + number] = word
+        (member, line), self._arriving = self._arriving, None
+        self._theirs[member].line[:] = line
         if self._is_client:
-            words[slot * SLOT_WORDS + ANSWER_NS] = time.monotonic_ns()  # clocks of two hosts differ
-        words[start + self._their_counter] = line[self._their_counter]
+            at_ns = time.monotonic_ns()  # clocks of two hosts differ
+            self._memory.words[self._slots[member] * SLOT_WORDS + ANSWER_NS] = at_ns
+
+
+def _half(memory: Slots, slot: int, *, of_request: bool) -> Half:
+    start = slot * SLOT_WORDS * _WORD_BYTES + (0 if of_request else LINE_BYTES)
+    return Half(memory.words.cast("B")[start : start + LINE_BYTES], memory.half(slot, of_request=of_request))

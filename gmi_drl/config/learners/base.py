@@ -146,6 +146,11 @@ class LearnerConfig(FileModel):
         """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
         return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
 
+    def request_bytes(self, task: TaskSpec) -> int:
+        """Bytes of an environment's part of a request for an action, and of its answer (`roles.workers.forward`)."""
+        numbers = task.action.params + task.action.size + 2 + 2 * self.network.state_size(task.observation)
+        return task.observation.nbytes + FLOAT_BYTES * numbers
+
     def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
         """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host."""
         return 0, 0

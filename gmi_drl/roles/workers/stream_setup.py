@@ -7,6 +7,7 @@ from gmi_drl.comm.host_links import CLIENT, SERVER, connect, stream_link_name, s
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
+from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.layout.servers import far_clients, service_of
 from gmi_drl.layout.waits import LOADING_S
@@ -102,7 +103,7 @@ def open_server(
 
 def _connected(mgr: GMI_manager, client: int, server: int, rank: int) -> FramedConnection:
     member = stream_membership(client, server, rank, mgr.hang_s)
-    return connect(member, mgr.resources.rendezvous[stream_link_name(client)])
+    return connect(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
 
 
 def _spin_s(mgr: GMI_manager) -> float:

@@ -1,19 +1,32 @@
 """Clients whose server is on another host: here both ends of a connection are in this process."""
 
 import socket
+import struct
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from random import Random
 
 import pytest
 
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.links.framing import CALL, DATA, FAILURE, FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.streams import StreamServer
 from gmi_drl.comm.streams.far_client import far_client
-from gmi_drl.comm.streams.slot_link import HALF
+from gmi_drl.comm.streams.slot_link import HALF, MESSAGE_BYTES, READY
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from tests.comm.streams.stream_ends import ends, post, serve, sizes_of, value_of
 
 FAR = 2
+
+
+@pytest.fixture
+def fuzzed():
+    """A server, and the socket of its client, which ends with its message."""
+    with ends(sizes_of(clients=((FAR,),)), hang_s=0.01) as made:
+        here, other = socket.socketpair()
+        server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: FramedConnection(here, 1, MESSAGE_BYTES)})
+        yield server, other
+        server.close()
+        other.close()
 
 
 @contextmanager
@@ -85,6 +98,18 @@ def test_a_far_client_that_is_silent_is_named():
         far_ends(hang_s=0.1) as (_, server, _),
         pytest.raises(PeerSilentError, match=r"GMI 2 lives but has not posted a request for 0\.1 s"),
     ):
+        serve(server)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_frames_of_chance_are_refused_or_answered(fuzzed, seed):
+    """Nothing that comes over the wire is reserved for, waited for or raised as anything but an error of ours."""
+    random, (server, other) = Random(seed), fuzzed
+    kind = random.choice([HALF, READY, CALL, DATA, FAILURE, random.getrandbits(64)])
+    size = random.choice([0, 8, 80, 2**20, 2**40, 2**64 - 1])
+    whole = struct.pack("<2q", random.choice([0, 0, 1, -1, 2**62]), random.getrandbits(1)) + random.randbytes(64)
+    other.sendall(struct.pack("<QQ", kind, size) + whole + random.randbytes(random.choice([0, 16, 300])))
+    with suppress(GmiError):
         serve(server)
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 from conftest import two_cores
+from networks import needs_hosts, two_hosts
 from test_decoupled_on_nodes import kill
 from test_training_on_nodes import processes_of
 
@@ -39,13 +40,13 @@ def layout_of(max_lag=0, streams=STREAMS, **roles):
     )
 
 
-def start(path, layout, iterations=3, **more):
+def start(path, layout, iterations=3, supervisors=None, **more):
     """Train with a memory, whose state comes with each request."""
     small = PPOConfig(hidden=(8,), horizon=HORIZON, minibatches=1, memory="gru", memory_size=8, sequence=4)
     config = RunConfig(iterations=iterations, checkpoint_every=3, hang_s=60.0, writers=(), learner=small)
     folder = RunFolder(path)
     folder.create()
-    return folder, train(resolve(layout, config, folder), supervisors=SubprocessSupervisors(), **more)
+    return folder, train(resolve(layout, config, folder), supervisors=supervisors or SubprocessSupervisors(), **more)
 
 
 @two_cores
@@ -111,3 +112,15 @@ def test_a_run_goes_on_without_an_actor_that_has_died_while_enough_are_left(tmp_
     assert rows[3]["env_steps"] == 4 * 2 * NUM_ENV * HORIZON
     assert len(told) == 1 and told[0].startswith("GMI 3") and told[0].endswith("going on with 1 actor")
     assert processes_of(tmp_path) == []
+
+
+@needs_hosts
+@two_cores
+def test_a_link_of_a_stream_and_of_parameters_that_is_down_for_five_seconds_is_survived(tmp_path):
+    """The actor and its trainer lose their policy worker; both rows and numbers go on."""
+    rows = []
+    with two_hosts() as hosts:
+        layout = layout_of(1, a=[ACTOR, TRAINER], b=[POLICY])
+        _, outcome = start(tmp_path / "run", layout, 20, supervisors=hosts, on_row=hosts.cutting("b", 5, rows))
+    assert outcome.state == "done" and len(rows) == 20
+    assert max(row["lag_max"] for row in rows) <= 1 and max(row["answer_p99_s"] for row in rows) > 1
