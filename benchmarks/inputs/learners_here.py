@@ -18,6 +18,7 @@ from torch import Tensor
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.algo.rollout_slot import Slot
+from gmi_drl.comm.links.alone import AloneLink
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.comm.reductions.single import NoReduction
@@ -187,7 +188,7 @@ def made(config: RunConfig, template: str | None = None) -> Any:
         of_folder = config.model_copy(
             update={"learner": config.learner.model_copy(update={"data": recorded(task.spec)})}
         )
-        learner = SequenceReplica(task.spec, of_folder, NoReduction(), device=CPU, seed=config.seed)
+        learner = SequenceReplica(task.spec, of_folder, NoReduction(), AloneLink(), device=CPU)
         learner.attach_task(task, seed=2)
     elif config.learner.kind == "rsl_rl":
         from gmi_drl.roles.rsl_rl.replica import RslRlReplica

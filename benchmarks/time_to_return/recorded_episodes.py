@@ -2,7 +2,7 @@
 
     python benchmarks/time_to_return/recorded_episodes.py record mujoco:Hopper-v5 --seconds 900   # PPO, then episodes
     python benchmarks/time_to_return/recorded_episodes.py learn mujoco:Hopper-v5 --seeds 3        # goes on if stopped
-    python benchmarks/time_to_return/recorded_episodes.py learn ant --seeds 1 --minutes 2 --sides sequence
+    python benchmarks/time_to_return/recorded_episodes.py learn ant --seeds 1 --minutes 2 --sides sequence_expert
     python benchmarks/time_to_return/recorded_episodes.py tell
 
 `record` trains by `gmi-drl train`, lets the policy act by `gmi-drl serve --experience`, imports what it did
@@ -172,16 +172,16 @@ def by_sequence(worlds: Any, episodes: Any, expert: Any, seed: int) -> tuple[Cal
     """An update of the sequence policy, and what makes its actions; as a single GMI learns."""
     import torch
 
+    from gmi_drl.comm.links.alone import AloneLink
     from gmi_drl.comm.reductions.single import NoReduction
     from gmi_drl.config.learners import SequenceConfig
     from gmi_drl.config.run_config import RunConfig
     from gmi_drl.roles.sequence.replica import SequenceReplica
 
     config = SequenceConfig(data=str(episodes.folder), target_return=float(expert.returns.mean()))
-    replica = SequenceReplica(
-        worlds.spec, RunConfig(seed=seed, learner=config), NoReduction(), device=torch.device("cpu"), seed=seed
-    )
-    return lambda: replica.updater.update(replica.draws.draw(config.batch)), replica.policy
+    of_run = RunConfig(seed=seed, learner=config)
+    replica = SequenceReplica(worlds.spec, of_run, NoReduction(), AloneLink(), device=torch.device("cpu"))
+    return lambda: replica.updater.update(replica.draws.draw()), replica.policy
 
 
 def by_cloning(worlds: Any, episodes: Any, expert: Any, seed: int) -> tuple[Callable[[], None], Callable[[], Any]]:
@@ -190,6 +190,7 @@ def by_cloning(worlds: Any, episodes: Any, expert: Any, seed: int) -> tuple[Call
 
     from gmi_drl.algo.networks.mlp import mlp
     from gmi_drl.algo.normaliser import Normaliser
+    from gmi_drl.comm.links.alone import AloneLink
     from gmi_drl.config.learners import SequenceConfig
     from gmi_drl.roles.sequence.draws import Draws
 
@@ -199,16 +200,16 @@ def by_cloning(worlds: Any, episodes: Any, expert: Any, seed: int) -> tuple[Call
     scaling = Normaliser(spec.observation, torch.device("cpu"))
     scaling.load(episodes.moments["obs"])
     adam = torch.optim.Adam(network.parameters(), config.learning_rate)
-    draws = Draws(episodes, 0, 1, config.context, 0.0, torch.Generator().manual_seed(seed))
+    draws = Draws(episodes, AloneLink(), context=config.context, batch=config.batch, exponent=0.0, seed=seed)
 
     def update() -> None:
-        batch = draws.draw(config.batch)
+        batch = draws.draw()
         error = (network(scaling(batch.obs)) - batch.action.clamp(-1, 1)).square().mean(-1)
         adam.zero_grad()
         ((error * batch.is_step).sum() / batch.is_step.sum()).backward()
         adam.step()
 
-    return update, lambda: lambda task, begins, reward: network(scaling(task.obs)).detach()
+    return update, lambda: lambda task, begins, reward, valid: network(scaling(task.obs)).detach()
 
 
 def in_words(run: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ class Agent:
         size = self.policy.state_size
         return self.policy.log_std.new_zeros(num_env, size) if size else None
 
-    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
         """See `ActingAgent`: rewards do not count for its actions."""
 
     @torch.no_grad()

@@ -68,5 +68,8 @@ class ActingAgent(Protocol):
     def empty_state(self, num_env: int) -> Tensor | None:
         """The state `[N, S]` of the policy's memories when episodes begin; None without memories."""
 
-    def receive(self, reward: Tensor, state: Tensor | None) -> None:
-        """Learn of the rewards `[N]` of the last actions, for policies whose `state` counts them."""
+    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
+        """Learn of the rewards `[N]` of the last actions, for policies whose `state` counts them.
+
+        Where a step was no transition (`valid [N]`), it has begun an episode.
+        """

@@ -47,5 +47,5 @@ class ReplayAgent:
         """See `ActingAgent`: there are no memories."""
         return None
 
-    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
         """See `ActingAgent`: rewards do not count for its actions."""

@@ -70,10 +70,11 @@ class SequenceAgent:
         step = 1 + policy.observation.size + policy.distribution.action.size
         return policy.log_std.new_zeros(num_env, STEPS + policy.context * step)
 
-    def receive(self, reward: Tensor, state: Tensor | None) -> None:
-        """See `ActingAgent`: so much less is still to come."""
+    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
+        """See `ActingAgent`: so much less is still to come. Recorded episodes have no steps that begin one."""
         if state is not None:
             state[:, GOT] += reward
+            state.masked_fill_(~valid[:, None], 0)
 
     def _act(self, obs: Tensor, noise: Tensor | None, state: Tensor) -> tuple[Tensor, Tensor]:
         """Actions and their params, after the present step was added to the state."""

@@ -59,6 +59,14 @@ NEEDS: dict[str, tuple[str, ...]] = {
 }
 """By `ReductionMethod.rendezvous_by`. Ranks that meet by links share a segment only with those of their device."""
 
+LINK_ALONE = ("listener", "addresses")
+"""What ranks need for a `SocketLink` without a reduction."""
+
+
+def link_name(group: str) -> str:
+    """The name of the link of a group among the names of groups, which have no spaces."""
+    return f"link of {group}"
+
 
 class RendezvousPoints:
     """The rendezvous of all ranks of a group, or of those on this host.
@@ -67,7 +75,7 @@ class RendezvousPoints:
     started: from then on nobody answers for a rank that ended before it connected.
 
     Args:
-        method: The reduction.
+        method: The reduction; None for a link alone.
         mapping: The ranks of each device.
         slot_bytes: Shared memory for each rank; longer vectors are reduced in pieces.
         ranks: The ranks of this host; None: all.
@@ -79,7 +87,7 @@ class RendezvousPoints:
 
     def __init__(
         self,
-        method: ReductionMethod,
+        method: ReductionMethod | None,
         mapping: MappingList,
         slot_bytes: int,
         *,
@@ -133,10 +141,10 @@ class RendezvousPoints:
                 os.close(descriptor)
         self._segments, self._listeners, self._store, self._addresses = {}, {}, None, None
 
-    def _make(self, method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
-        needs = NEEDS[method.rendezvous_by]
+    def _make(self, method: ReductionMethod | None, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
+        needs = NEEDS[method.rendezvous_by] if method else LINK_ALONE
         if "segment" in needs:
-            for ranks in mapping if method.rendezvous_by == "links" else [own]:
+            for ranks in mapping if "listener" in needs else [own]:
                 if set(ranks) & set(own):  # a device is of one host
                     made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
                     self._segments |= dict.fromkeys(ranks, made)

@@ -48,4 +48,5 @@ class LocalDevices:
     def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
         """See `DeviceOpener`."""
         with self.claim.cut(job.layout) as instances, processes_here() as start:
-            yield OpenedDevices(instances, start, lambda: shared_resources(job.layout, job.slot_bytes))
+            links = job.config.learner.has_shards
+            yield OpenedDevices(instances, start, lambda: shared_resources(job.layout, job.slot_bytes, links=links))

@@ -8,7 +8,7 @@ from gmi_drl.comm.host_links import HostLinks
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
-from gmi_drl.comm.rendezvous import RendezvousPoints
+from gmi_drl.comm.rendezvous import RendezvousPoints, link_name
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import TRAINERS, policy_names
@@ -24,7 +24,7 @@ Addresses = dict[str, dict[int, tuple[str, int]]]
 
 
 @contextmanager
-def shared_resources(layout: Layout, slot_bytes: int) -> Iterator[Mapping[int, Resources]]:
+def shared_resources(layout: Layout, slot_bytes: int, *, links: bool = False) -> Iterator[Mapping[int, Resources]]:
     """Create the shared resources for the time of a `with` block in which the GMIs start. Yields those of each GMI.
 
     At the end our descriptors are closed: a resource that no process has inherited is freed.
@@ -32,11 +32,12 @@ def shared_resources(layout: Layout, slot_bytes: int) -> Iterator[Mapping[int, R
     Args:
         layout: The layout of the GMIs, all on this host.
         slot_bytes: Shared memory for each GMI and group.
+        links: As of `HostResources`.
 
     Raises:
         MachineError: if there is not enough memory, or no descriptor is left.
     """
-    with closing(HostResources(layout, slot_bytes)) as made:
+    with closing(HostResources(layout, slot_bytes, links=links)) as made:
         yield {gmi.id: made[gmi.id] for gmi in layout.gmis}
 
 
@@ -48,12 +49,21 @@ class HostResources:
         slot_bytes: Shared memory for each GMI and group.
         node: This host's name in the layout.
         host: The address by which other nodes reach this host; None if all GMIs are here.
+        links: Whether each group gets a link beside its reduction (`GMI_manager.link`).
 
     Raises:
         MachineError: if there is not enough memory, or no descriptor is left.
     """
 
-    def __init__(self, layout: Layout, slot_bytes: int, node: str | None = None, host: str | None = None) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        slot_bytes: int,
+        node: str | None = None,
+        host: str | None = None,
+        *,
+        links: bool = False,
+    ) -> None:
         here = {gmi.id for device in layout.devices_on(node) for gmi in device.gmis}
         self._rendezvous: dict[str, RendezvousPoints] = {}
         self._ranks: dict[str, dict[int, int]] = {}  # of the GMIs of this host
@@ -73,13 +83,11 @@ class HostResources:
                 if len(group.members) == 1 or not ranks:
                     continue
                 method, mapping = REDUCTIONS.find(group.reduction), layout.ranks_by_device(name)
-                rendezvous = (
-                    RendezvousPoints(method, mapping, slot_bytes)
-                    if host is None
-                    else RendezvousPoints(method, mapping, slot_bytes, ranks=ranks.values(), host=host)
-                )
-                self._rendezvous[name] = undone.enter_context(closing(rendezvous))
-                self._ranks[name] = ranks
+                here_alone, at = None if host is None else ranks.values(), host or "127.0.0.1"
+                for meant, how in {name: method, link_name(name): None}.items() if links else [(name, method)]:
+                    rendezvous = RendezvousPoints(how, mapping, slot_bytes, ranks=here_alone, host=at)
+                    self._rendezvous[meant] = undone.enter_context(closing(rendezvous))
+                    self._ranks[meant] = ranks
             if host is not None:
                 self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
                 _check_room(len(self._links.proxied))

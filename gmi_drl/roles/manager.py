@@ -12,11 +12,15 @@ from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
 from gmi_drl.comm.host_links import can_receive_from, can_send_to
+from gmi_drl.comm.links.alone import AloneLink
+from gmi_drl.comm.links.handshake import RankAddresses
+from gmi_drl.comm.links.link import MovingLink
+from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Keepalives, Membership
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.messages.messages import Messages, Sending
 from gmi_drl.comm.reduction import Reduction
-from gmi_drl.comm.rendezvous import Rendezvous
+from gmi_drl.comm.rendezvous import Rendezvous, link_name
 from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean
 from gmi_drl.layout.layout import GMI, Layout
@@ -82,6 +86,7 @@ class GMI_manager:
     keepalives: Keepalives = field(default_factory=Keepalives)
     _reductions: dict[str, Reduction] = field(default_factory=dict)
     _failures: dict[str, GmiError] = field(default_factory=dict)
+    _links: list[MovingLink] = field(default_factory=list)
     _messages: Messages | None = None
     _current: ClassVar["GMI_manager | None"] = None
 
@@ -215,6 +220,22 @@ class GMI_manager:
                 raise
         return self._reductions[group.name]
 
+    def link(self, group: NamedGroup) -> MovingLink:
+        """Link the GMIs of a group beside its reduction; every member must call this, once. A thread may use it.
+
+        Raises:
+            UsageError: if the run's learner has no shards (`LearnerConfig.has_shards`).
+            PeerDiedError, PeerSilentError: if another GMI does not come.
+        """
+        if len(group.members) == 1:
+            return AloneLink()
+        point = self.resources.rendezvous.get(link_name(group.name))
+        if point is None or point.listener is None or point.addresses is None:
+            raise UsageError(f"group {group.name!r} has no link: those of learners with shards have one")
+        made = SocketLink(self._member_of(group), RankAddresses.from_descriptor(point.addresses), point.listener)
+        self._links.append(made)
+        return made
+
     def send(self, data: Any, GMI_id: int) -> Sending:
         """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` of the result waits for the arrival."""
         return self._mailboxes_with(GMI_id, can_send_to).send(data, GMI_id)
@@ -258,6 +279,8 @@ class GMI_manager:
         with ExitStack() as opened:
             for reduction in self._reductions.values():
                 opened.callback(reduction.group.close)
+            for link in self._links:
+                opened.callback(link.close)
             if self._messages is not None:
                 opened.callback(self._messages.close)
             self._reductions, self._messages = {}, None
@@ -266,19 +289,22 @@ class GMI_manager:
         if len(group.members) == 1:
             return open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()), self.device)
         method = REDUCTIONS.find(self.layout.groups[group.name].reduction)
-        member = Membership(
-            group.members.index(self.gmi.id),
-            self.layout.ranks_by_device(group.name),
-            tuple(f"GMI {gmi_id}" for gmi_id in group.members),
-            self.hang_s * self.waits.rank,
-            spins=not self.layout.share_cores,
-            keepalives=self.keepalives,
-        )
+        member = self._member_of(group, keepalives=self.keepalives)
         with ExitStack() as opened:
             ranks = opened.enter_context(closing(open_group(method, member, self.resources.rendezvous[group.name])))
             reduction = open_reduction(method, ranks, self.device)
             opened.pop_all()  # `close` closes them
         return reduction
+
+    def _member_of(self, group: NamedGroup, **options: Any) -> Membership:
+        return Membership(
+            group.members.index(self.gmi.id),
+            self.layout.ranks_by_device(group.name),
+            tuple(f"GMI {gmi_id}" for gmi_id in group.members),
+            self.hang_s * self.waits.rank,
+            spins=not self.layout.share_cores,
+            **options,
+        )
 
     def _mailboxes_with(self, GMI_id: int, reaches: Callable[[Layout, int, int], bool]) -> Messages:
         if GMI_id in range(len(self.layout.gmis)) and not reaches(self.layout, self.gmi.id, GMI_id):

@@ -78,7 +78,10 @@ def test_worlds_keep_their_contexts_and_what_they_got(action):
             assert torch.allclose(agent.policy.distribution.mode(params)[0, -1], chosen[world], atol=1e-5)
             told[world][-1][2] = chosen[world]
             got[world] += float(reward[world])
-        agent.receive(reward, state)
+        valid = torch.ones(worlds, dtype=torch.bool)
+        if step == 3:
+            valid[0], told[0], got[0] = False, [], 0.0  # it has begun an episode
+        agent.receive(reward, valid, state)
         if step == 5:
             state[1] = 0
             told[1], got[1] = [], 0.0

@@ -5,10 +5,12 @@ from contextlib import closing
 import pytest
 from conftest import open_descriptors
 
+from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
+from gmi_drl.launch.nodes.remote_hosts import joined
 from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
 from gmi_drl.layout.channels import Channels, Streams
-from gmi_drl.layout.layout import GMI, Device, Layout
+from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
 
 
 def over_two_nodes():
@@ -51,3 +53,21 @@ def test_what_is_shared_by_so_many_workers_is_linear_and_small(count):
         descriptors = {one for gmi in gmis for one in made[gmi.id].descriptors}
         taken = sum(os.fstat(one).st_blocks * 512 for one in descriptors) + len(json.dumps(made[0].to_order()))
     assert len(descriptors) <= count + 3 and taken / count < 2**10
+
+
+def test_groups_whose_gmis_have_shards_are_linked_once_more_on_all_hosts():
+    before = open_descriptors()
+    trainers = {name: GMI(id=number, roles=HOLISTIC, num_env=1, cores=(number,)) for number, name in enumerate("ab")}
+    devices = tuple(Device(node=node, kind="cpu", gmis=(gmi,)) for node, gmi in trainers.items())
+    layout = Layout(devices=devices, groups={"trainers": GmiGroup(members=(0, 1), reduction="HAR")})
+    with (
+        closing(HostResources(layout, 1024, "a", "127.0.0.1", links=True)) as first,
+        closing(HostResources(layout, 1024, "b", "127.0.0.1", links=True)) as second,
+    ):
+        everyone = joined([first.addresses, second.addresses])
+        assert sorted(everyone) == ["link of trainers", "trainers"]
+        first.set_addresses({name: RankAddresses(*one) for name, one in everyone.items()})
+        points = first[0].rendezvous
+        assert set(points["link of trainers"].descriptors) == {"listener", "addresses"}
+        assert points["link of trainers"].listener != points["trainers"].listener
+    assert open_descriptors() == before

@@ -10,7 +10,7 @@ from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.connection import LauncherConnection, socket_pair
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.manager import GMI_manager, NamedGroup
 
 
 @pytest.fixture
@@ -57,6 +57,12 @@ def test_a_group_of_one_sums_nothing_whatever_its_reduction(manager):
     groups = {"trainers": GmiGroup(members=(0,), reduction="MPR-shm")}
     manager.layout = manager.layout.model_copy(update={"groups": groups})
     assert type(manager.reduction(manager.get_group(0, 0))) is NoReduction
+
+
+def test_a_group_has_a_link_if_its_learner_has_shards(manager):
+    assert manager.link(manager.get_group(0, 0)).size == 1
+    with pytest.raises(UsageError, match="group 'trainers' has no link: those of learners with shards have one"):
+        manager.link(NamedGroup("trainers", (0, 1)))
 
 
 def test_a_group_whose_opening_failed_is_not_opened_again(manager, monkeypatch):

@@ -31,6 +31,7 @@ MEANINGS = {
     "epsilon": "Share of random actions of DQN",
     "updates": "Updates so far (DQN, SAC, sequence)",
     "action_loss": "Loss of a sequence policy: squared errors of numbers, cross-entropies of choices",
+    "data_wait_s": "Seconds in which GMI 0 waited for the contexts of its updates (sequence)",
     "replay_steps": "Steps in the rings of all GMIs that may begin a window",
     "collect_s": "Seconds of simulating and acting",
 }

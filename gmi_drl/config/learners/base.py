@@ -100,6 +100,11 @@ class LearnerConfig(FileModel):
         """The key that makes the learner write metrics into the run folder itself; None if it does not."""
         return None
 
+    @property
+    def has_shards(self) -> bool:
+        """Whether its GMIs have shards of trajectories, for which they are linked beside their reduction."""
+        return False
+
     def rollouts_of(self, actors: int, trainers: int) -> int:
         """R, the rollouts of actors on other GMIs that each of these trainers learns from in one update."""
         return math.ceil(actors / trainers)

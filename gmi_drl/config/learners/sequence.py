@@ -86,6 +86,11 @@ class SequenceConfig(LearnerConfig):
         return self.updates
 
     @property
+    def has_shards(self) -> bool:
+        """See `LearnerConfig`."""
+        return True
+
+    @property
     def hidden(self) -> tuple[int, ...]:
         """See `LearnerConfig`."""
         return (self.width,) * self.layers
@@ -128,4 +133,7 @@ class SequenceConfig(LearnerConfig):
         """See `LearnerConfig`: a folder that is missing, or has too few episodes for the GMIs."""
         if self.data is None:
             return ["sequence learns from recorded episodes: --set learner.data=FOLDER (`gmi-drl replay import`)"]
-        return mistakes_of_folder("learner.data", self.data, len(layout.with_role("trainer")))
+        gmis = len(layout.with_role("trainer"))
+        if self.batch < gmis:
+            return [f"learner.batch is {self.batch}, and {gmis} GMIs need a context each: make it {gmis} at least"]
+        return mistakes_of_folder("learner.data", self.data, gmis)

@@ -131,9 +131,9 @@ class Host:
         """The path on this host for a path within the run folder."""
         return self._copy.here(path) if self._copy else Path(path)
 
-    def _share(self, slot_bytes: int) -> Message:
+    def _share(self, slot_bytes: int, links: bool) -> Message:
         """Create what the GMIs share. The response has the addresses of the ranks here."""
-        resources = HostResources(self._layout, slot_bytes, self._node, self._address)
+        resources = HostResources(self._layout, slot_bytes, self._node, self._address, links=links)
         self._resources = self._sharing.enter_context(closing(resources))
         return {"type": "shared", "addresses": self._resources.addresses}
 

@@ -73,7 +73,7 @@ class RemoteHosts:
                 node.receiver = FolderReceiver(folder)
                 for file, data in node.receiver.pieces():
                     node.connection.send({"type": "take", "file": file}, data)
-            request = {"type": "share", "slot_bytes": job.slot_bytes}
+            request = {"type": "share", "slot_bytes": job.slot_bytes, "links": job.config.learner.has_shards}
             answers = self._request_all("shared", ANSWER_S, lambda name: request)
             addresses = joined([answer["addresses"] for answer in answers.values()])
             for node in self._nodes.values():

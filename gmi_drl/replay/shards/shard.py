@@ -158,8 +158,11 @@ class Shard:
     def release(self, indices: Tensor) -> None:
         """End a `hold` of the same."""
         with self.lock:
-            np.subtract.at(self._holds.numpy(), indices.numpy(), 1)
-            self.lengths[indices[(self._holds[indices] == 0) & (self.keys[indices] == 0)]] = 0
+            at, holds = indices.numpy(), self._holds.numpy()
+            np.subtract.at(holds, at, 1)
+            is_gone = (holds[at] == 0) & (self.keys.numpy()[at] == 0)
+            if is_gone.any():
+                self.lengths.numpy()[at[is_gone]] = 0
         self.storage.blocks.release(self.blocks_of(indices))
 
     def take_over(self, stamps: Tensor, committed: int) -> None:

@@ -64,7 +64,7 @@ class RslRlPlayer(EpisodePlayer):
         actions: Tensor = self.policy(obs, stochastic_output=self.stochastic)
         return actions if self.clip is None else actions.clamp(-self.clip, self.clip)
 
-    def receive(self, reward: Tensor) -> None:
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
         """See `EpisodePlayer`: rewards do not count for its actions."""
 
     def forget(self, ended: Tensor) -> None:

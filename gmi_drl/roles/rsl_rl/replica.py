@@ -117,7 +117,7 @@ class RslRlReplica:
         policy.reset()
         clip = self.env.clip_actions
 
-        def act(task: Task, begins: Tensor, reward: Tensor) -> Tensor:
+        def act(task: Task, begins: Tensor, reward: Tensor, valid: Tensor) -> Tensor:
             if policy.is_recurrent:
                 policy.reset(begins)
             actions: Tensor = policy(TensorDict(groups_of(task), batch_size=[task.num_env]))

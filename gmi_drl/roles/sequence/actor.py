@@ -54,8 +54,8 @@ class SequenceActor:
             clock.mark("act_s")
             _, reward, terminated, truncated, info = self.task.step(act.action)
             clock.mark("sim_s")
-            act.receive(reward)
-            act.forget(terminated | truncated | ~info["valid"])  # nor is a step that begins an episode recorded
+            act.receive(reward, info["valid"])
+            act.forget(terminated | truncated)
             self._reward[t], self._done[t] = own_outcome(reward, terminated | truncated, info)
             self._valid[t] = info["valid"]
             self.sums[4] += info["bad"].sum()

@@ -2,7 +2,7 @@
 
 act       `horizon` times: context -> policy -> task.step                     roles/sequence/actor.py
 exchange  one gather of sums and rank 0's decision                            roles/training/iteration_stats.py
-learn     `updates` times: contexts of own episodes -> gradient               roles/sequence/draws.py, algo/sequence.py
+learn     `updates` times: a part of a batch of contexts -> gradient          roles/sequence/draws.py, algo/sequence.py
           -> sum over the group -> Adam
 """
 
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from gmi_drl.algo.sequence import Contexts, Sequence
 from gmi_drl.algo.sequence_agent import make_sequence_agent
+from gmi_drl.comm.links.link import MovingLink
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.learners import SequenceConfig
 from gmi_drl.config.run_config import RunConfig
@@ -24,6 +25,7 @@ from gmi_drl.roles.sequence.draws import Draws, scaling_of
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
+from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
@@ -35,15 +37,15 @@ class SequenceReplica:
         spec: Of the task.
         config: Of the run.
         reduction: Of the group.
+        link: To the shards of the group.
         device: Of all tensors but the recorded episodes.
-        seed: Of what is drawn.
 
     Raises:
         UsageError: The episodes are not there, or not of this task.
     """
 
     def __init__(
-        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, device: torch.device, seed: int
+        self, spec: TaskSpec, config: RunConfig, reduction: Reduction, link: MovingLink, *, device: torch.device
     ) -> None:
         flush_denormals()
         self.config, self.learner, self.device = config, sequence_of(config), device
@@ -52,17 +54,25 @@ class SequenceReplica:
             raise UsageError("there are no episodes to learn from: set learner.data")
         self.episodes = EpisodeSet(self.learner.data)
         self.episodes.require(spec)
-        rank, ranks, generator = self.group.rank, self.group.size, torch.Generator().manual_seed(seed)
-        exponent = self.learner.return_exponent
-        self.draws = Draws(self.episodes, rank, ranks, self.learner.context, exponent, generator)
-        self._batch = max(1, round(self.learner.batch / ranks))
+        self.draws = Draws(
+            self.episodes,
+            link,
+            context=self.learner.context,
+            batch=self.learner.batch,
+            exponent=self.learner.return_exponent,
+            seed=config.seed,
+        )
         self.agent = make_sequence_agent(spec, self.learner, device, seed=config.seed)
         self._scale()
         self.updater = Sequence(
-            self.agent, self.learner, share=1 / ranks, reduce=reduction.reduce, make_bucket=reduction.bucket
+            self.agent,
+            self.learner,
+            share=self.draws.share,
+            reduce=reduction.reduce,
+            make_bucket=reduction.bucket,
         )
         self.clock = PhaseClock(device)
-        self.sync_s = 0.0
+        self.sync_s = self.data_wait_s = 0.0
 
     def attach_task(self, task: Task, seed: int) -> None:
         """Act in this task from now on."""
@@ -75,7 +85,7 @@ class SequenceReplica:
         """Act, exchange, learn. `decide` is called before the exchange; rank 0's result counts, for all."""
         actor, updater = self.actor, self.updater
         self.clock.start()
-        waited_s = self.group.wait_s
+        waited_s, data_waited_s = self.group.wait_s, self.draws.wait_s
 
         actor.play(self.clock)
 
@@ -84,8 +94,9 @@ class SequenceReplica:
 
         updater.begin()
         for _ in range(self.learner.updates):
-            updater.update(self._on_device(self.draws.draw(self._batch)))
+            updater.update(self._on_device(self.draws.draw()))
         self.clock.mark("learn_s")
+        self.data_wait_s = self.draws.wait_s - data_waited_s
         self.sync_s = self.group.wait_s - waited_s
         return stats
 
@@ -96,8 +107,8 @@ class SequenceReplica:
         return {**phases, "sync_s": self.sync_s}
 
     def metrics(self) -> dict[str, float]:
-        """The loss of the last updates, and the learning rate. Synchronises with the host."""
-        return self.updater.metrics()
+        """The loss of the last updates, the learning rate, and the wait for contexts. Synchronises with the host."""
+        return {**self.updater.metrics(), "data_wait_s": self.data_wait_s}
 
     def set_learning_rate(self, rate: float) -> None:
         """Go on with another learning rate."""
@@ -109,21 +120,26 @@ class SequenceReplica:
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas."""
-        return {**self.updater.state_dict(), "normaliser": self.agent.normaliser.statistics}
+        drawn = prefixed("drawn", self.draws.state_dict())
+        return {**self.updater.state_dict(), **drawn, "normaliser": self.agent.normaliser.statistics}
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `learner_state`. The return to ask for is that of the settings."""
         self.updater.load_state_dict(state)
+        self.draws.load_state_dict(with_prefix("drawn", state))
         self._scale()
 
     def local_state(self) -> dict[str, Tensor]:
-        """The state of this replica alone: its task, contexts, running episodes, and what it draws."""
-        return {**self.actor.state_dict(), "learner_generator": self.draws.generator.get_state()}
+        """The state of this replica alone: its task, contexts and running episodes."""
+        return self.actor.state_dict()
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `local_state`, bit-identically."""
-        self.draws.generator.set_state(state["learner_generator"])
         self.actor.load_state_dict(state)
+
+    def close(self) -> None:
+        """Leave the shards of the group, after as many iterations on all."""
+        self.draws.close()
 
     def _scale(self) -> None:
         self.agent.normaliser.load(scaling_of(self.episodes, self.learner.target_return))

@@ -117,13 +117,13 @@ class EpisodePlayer(ABC):
         """Begin anew in environments `[N]` whose episodes have ended: for policies with a memory."""
 
     @abstractmethod
-    def receive(self, reward: Tensor) -> None:
-        """Take the rewards `[N]` of the last actions: for policies that count them."""
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
+        """Take the rewards `[N]` of the last actions, and which steps were transitions: for policies that count."""
 
     def step(self) -> None:
         """One control step of all environments."""
         _, reward, terminated, truncated, info = self.task.step(self.actions())
-        self.receive(reward)
+        self.receive(reward, info["valid"])
         self.forget(terminated | truncated)
         reward, ended = own_outcome(reward, terminated | truncated, info)
         self._total += reward * info["valid"]
@@ -169,9 +169,9 @@ class Player(EpisodePlayer):
             noise = self.agent.policy.distribution.noise((self.task.num_env,), self.noise, CPU)
         return self.agent.act(self.task.obs, noise, self._state)
 
-    def receive(self, reward: Tensor) -> None:
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
         """See `EpisodePlayer`."""
-        self.agent.receive(reward, self._state)
+        self.agent.receive(reward, valid, self._state)
 
     def forget(self, ended: Tensor) -> None:
         """See `EpisodePlayer`."""

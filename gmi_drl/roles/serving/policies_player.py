@@ -30,9 +30,9 @@ class ActingPart:
             noise = self.agent.policy.distribution.noise((len(self.rows),), generator, CPU)
         return self.agent.act(obs[self.rows], noise, self.state)
 
-    def receive(self, reward: Tensor) -> None:
-        """Tell the agent the rewards of its last actions, from those of all rows."""
-        self.agent.receive(reward[self.rows], self.state)
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
+        """Tell the agent the rewards of its last actions, and which were transitions, from those of all rows."""
+        self.agent.receive(reward[self.rows], valid[self.rows], self.state)
 
     def forget(self, ended: Tensor) -> None:
         """Begin anew in rows whose episodes have ended, of all rows."""
@@ -69,10 +69,10 @@ class PoliciesPlayer(EpisodePlayer):
             actions[part.rows] = part.act(self.task.obs, self._noise)
         return actions
 
-    def receive(self, reward: Tensor) -> None:
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
         """See `EpisodePlayer`."""
         for part in self._parts:
-            part.receive(reward)
+            part.receive(reward, valid)
 
     def forget(self, ended: Tensor) -> None:
         """See `EpisodePlayer`."""

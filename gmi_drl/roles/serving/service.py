@@ -56,7 +56,7 @@ class Service:
             _, reward, terminated, truncated, info = self.task.step(self._act.action)
             self.clock.mark("sim_s")
             own = own_outcome(reward, terminated | truncated, info)
-            self._act.receive(reward)
+            self._act.receive(reward, info["valid"])
             self._act.forget(terminated | truncated)
             self._count(*own, info["valid"], info["bad"])
             if self._recorder is not None:

@@ -16,20 +16,20 @@ from gmi_drl.tasks.task import own_outcome
 LOOK_EVERY = 64
 """Steps between two looks at whether all episodes have ended, each of which waits for the device."""
 
-Act = Callable[[Task, Tensor, Tensor], Tensor]
+Act = Callable[[Task, Tensor, Tensor, Tensor], Tensor]
 """Returns the actions `[N, A]` for a task's current observations, without noise. The second argument, bool `[N]`, says
 where an episode, or what training takes for one, has begun: memories are empty there. The third has the rewards of the
-step before, `[N]`."""
+step before, `[N]`, and the fourth whether it was a transition, bool `[N]`."""
 
 
 def act_of(agent: ActingAgent) -> Act:
     """An agent's actions without noise, from empty memories on."""
     state: Tensor | None = None
 
-    def act(task: Task, begins: Tensor, reward: Tensor) -> Tensor:
+    def act(task: Task, begins: Tensor, reward: Tensor, valid: Tensor) -> Tensor:
         nonlocal state
         state = agent.empty_state(task.num_env) if state is None else state
-        agent.receive(reward, state)
+        agent.receive(reward, valid, state)
         if state is not None:
             state.masked_fill_(begins[:, None], 0)
         return agent.act(task.obs, state=state)
@@ -67,12 +67,13 @@ def play_episodes(task: Task, act: Act) -> Tensor:
         are no transitions (`valid`) count neither for returns nor for lengths.
     """
     task.reset()
-    goes_on = begins = torch.ones(task.num_env, dtype=torch.bool, device=task.device)
+    goes_on = begins = valid = torch.ones(task.num_env, dtype=torch.bool, device=task.device)
     total = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
     reward = torch.zeros(task.num_env, device=task.device)
     for step in range(1, task.spec.episode_steps + 1):
-        _, reward, terminated, truncated, info = task.step(act(task, begins, reward))
-        counts, begins = goes_on & info["valid"], terminated | truncated
+        _, reward, terminated, truncated, info = task.step(act(task, begins, reward, valid))
+        valid = info["valid"]
+        counts, begins = goes_on & valid, terminated | truncated
         own, ended = own_outcome(reward, begins, info)
         total[0] += torch.where(counts, own, 0.0)
         total[1] += counts

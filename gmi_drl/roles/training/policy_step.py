@@ -44,9 +44,9 @@ class PolicyStep:
         """What memories need besides the observations that follow the last call; None without memories."""
         return None if self.state is None else Past(self.state)
 
-    def receive(self, reward: Tensor) -> None:
-        """Tell the agent the rewards `[N]` of its last actions."""
-        self._agent.receive(reward, self.state)
+    def receive(self, reward: Tensor, valid: Tensor) -> None:
+        """Tell the agent the rewards `[N]` of its last actions, and which of these steps were transitions."""
+        self._agent.receive(reward, valid, self.state)
 
     def forget(self, done: Tensor) -> None:
         """Begin anew where `done [N]` is true: an episode has ended."""

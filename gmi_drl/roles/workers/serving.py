@@ -61,9 +61,9 @@ class StreamAgent:
         """See `ActingAgent`."""
         return self._agent.empty_state(num_env)
 
-    def receive(self, reward: Tensor, state: Tensor | None) -> None:
+    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
         """See `ActingAgent`."""
-        self._agent.receive(reward, state)
+        self._agent.receive(reward, valid, state)
 
     def act(self, obs: Tensor, noise: Tensor | None = None, state: Tensor | None = None) -> Tensor:
         """See `ActingAgent`."""

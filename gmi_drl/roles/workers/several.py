@@ -82,7 +82,7 @@ class Frozen:
     def write(self, member: int, t: int, outcome: Outcome) -> None:
         """Tell the agent its rewards, and begin anew in rows whose episodes have ended."""
         acting = self._acting[member]
-        acting.receive(outcome.reward)
+        acting.receive(outcome.reward, outcome.info["valid"])
         acting.forget(outcome.terminated | outcome.truncated)
 
 

@@ -110,8 +110,8 @@ def test_the_policy_for_evaluations_is_a_copy_without_noise_in_environments_of_i
     with torch.random.fork_rng(devices=[]):
         act, task = replicas[0].policy(), make("ant", num_env=3, seed=9)
         begins = torch.ones(3, dtype=torch.bool)
-        first = act(task, begins, begins.float())
-        assert first.shape == (3, 8) and torch.equal(first, act(task, begins, begins.float()))
+        first = act(task, begins, begins.float(), ~begins)
+        assert first.shape == (3, 8) and torch.equal(first, act(task, begins, begins.float(), ~begins))
     for replica in replicas:
         torch.manual_seed(0)
         replica.iterate(go_on)

@@ -5,12 +5,14 @@ import torch
 from roles.replay.line_task import STEPS, Line
 from roles.sequence.line_episodes import walked, walks
 
+from gmi_drl.comm.links.alone import AloneLink
 from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import SequenceConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.replay import import_episodes
 from gmi_drl.roles.sequence.replica import SequenceReplica
+from gmi_drl.roles.serving.player import Player
 from gmi_drl.roles.training.evaluation import play_episodes
 from gmi_drl.roles.training.iteration_stats import Decision
 
@@ -21,7 +23,7 @@ SMALL = {"width": 16, "heads": 2, "layers": 1, "context": 4, "horizon": 3, "upda
 def replica_of(folder, *, chooses=False, **settings):
     config = RunConfig(learner=SequenceConfig(data=folder, **SMALL | settings))
     task = Line(N, chooses=chooses)
-    replica = SequenceReplica(task.spec, config, NoReduction(), device=CPU, seed=3)
+    replica = SequenceReplica(task.spec, config, NoReduction(), AloneLink(), device=CPU)
     replica.attach_task(task, seed=4)
     return replica
 
@@ -71,6 +73,20 @@ def test_a_step_that_begins_an_episode_is_not_in_the_context(tmp_path):
     assert replica.actor.state_dict()["context"][:, 0].tolist() == [2.0, 0.0, 2.0, 0.0]
 
 
+def test_nor_is_it_where_the_policy_is_played(tmp_path):
+    replica = replica_of(walked(tmp_path / "a.replay"))
+    task, act, other = Line(N), replica.policy(), replica.policy()
+    yes, rewards = torch.ones(N, dtype=torch.bool), torch.ones(N)
+    act(task, yes, rewards, yes)
+    went_on = act(task, ~yes, rewards, yes)
+    begun = act(task, ~yes, rewards, ~yes)
+    assert torch.equal(begun, other(task, yes, rewards, yes)) and not torch.equal(begun, went_on)
+    player = Player(task, replica.agent)
+    player.actions()
+    player.receive(rewards, yes.clone().fill_(False))
+    assert torch.equal(player.actions(), begun)
+
+
 def test_choices_that_the_task_has_not_are_refused(tmp_path):
     episodes = [one | {"action": 3 * one["action"]} for one in walks(1, 0, chooses=True)]
     import_episodes(episodes, tmp_path / "a.replay")
@@ -113,4 +129,4 @@ def test_episodes_of_another_task_are_refused_with_both(tmp_path):
         config = RunConfig(learner=SequenceConfig(data=walked(tmp_path / "a.replay"), **SMALL))
         from gmi_drl.workload import TASK_SPECS
 
-        SequenceReplica(TASK_SPECS["ant"], config, NoReduction(), device=CPU, seed=0)
+        SequenceReplica(TASK_SPECS["ant"], config, NoReduction(), AloneLink(), device=CPU)

@@ -50,7 +50,7 @@ def test_two_gmis_learn_alike_and_go_on_bit_identically(tmp_path, data):
     ends = [list_checkpoints(folder.checkpoints)[-1] for folder in (whole, parted)]
     assert read_index(ends[0])["parts"] == read_index(ends[1])["parts"]
     (*_, row) = read_metrics(whole.metrics_file)
-    assert row["updates"] == 4 * 3 and row["action_loss"] > 0
+    assert row["updates"] == 4 * 3 and row["action_loss"] > 0 and row["data_wait_s"] >= 0
     agent = load_agent(whole, SPEC, whole.read_setup()[1])
     player = Player(make("ball_balance", num_env=2, seed=0), agent, torch.Generator().manual_seed(0))
     for _ in range(10):
@@ -63,3 +63,9 @@ def test_a_folder_that_is_missing_is_refused_before_anything_starts(tmp_path, da
         trained(tmp_path / "run", str(tmp_path / "none"), 1)
     with pytest.raises(UsageError, match=r"--set learner\.data=FOLDER"):
         trained(tmp_path / "other", None, 1)
+
+
+def test_a_batch_with_less_than_a_context_for_each_gmi_is_refused(data):
+    learner = SMALL.model_copy(update={"data": data, "batch": 1})
+    (mistake,) = learner.mistakes_in(tiny_layout(task="ball_balance"))
+    assert mistake == "learner.batch is 1, and 2 GMIs need a context each: make it 2 at least"

@@ -34,7 +34,7 @@ def played(agent, seed):
 def test_each_environment_plays_its_first_episode_alone(agent):
     episodes = played(agent, seed=5)
     sums = play_episodes(
-        make("ball_balance", num_env=NUM_ENV, seed=5), lambda task, begins, reward: agent.act(task.obs)
+        make("ball_balance", num_env=NUM_ENV, seed=5), lambda task, begins, reward, valid: agent.act(task.obs)
     )
     assert len({one.length for one in episodes}) > 1, "all end together, so the test says little"
     assert sums.tolist() == pytest.approx(
@@ -51,7 +51,9 @@ def test_means_are_over_all_gmis_and_the_random_numbers_of_the_training_stay(age
     evaluation = Evaluation(Two(), make("ball_balance", num_env=NUM_ENV, seed=5), None)
     before, numpys, pythons = torch.get_rng_state(), np.random.get_state(), random.getstate()
     means = evaluation.play(
-        lambda task, begins, reward: agent.act(task.obs) + 0 * (torch.randn(1) + np.random.rand() + random.random())
+        lambda task, begins, reward, valid: (
+            agent.act(task.obs) + 0 * (torch.randn(1) + np.random.rand() + random.random())
+        )
     )
     assert torch.equal(torch.get_rng_state(), before) and random.getstate() == pythons
     assert all(map(np.array_equal, np.random.get_state(), numpys))

@@ -63,7 +63,7 @@ def test_rows_of_agents_that_have_left_are_not_valid_until_the_world_begins_anew
 
 def test_returns_are_of_each_agent_and_leave_out_what_is_not_valid():
     task = worlds()
-    sums = play_episodes(task, lambda task, begins, reward: torch.ones(task.num_env, 1))
+    sums = play_episodes(task, lambda task, begins, reward, valid: torch.ones(task.num_env, 1))
     assert sums.tolist() == [4, 2 * (2 + 4), 2 * (2 + 4)]
 
 
