@@ -2,16 +2,18 @@
 
     python benchmarks/profiles/starts.py > benchmarks/results/starts.txt
 
-Seconds until `--help` ends, until a training prints its first line, and until its first row; then the share of a
-GMI's time that is in no phase of its iterations (rows, messages, heartbeats, checkpoints, writers), and the processor
-time of the launcher against the GMI's.
+Seconds until `--help` ends, until a training shows on a terminal that it starts, until it prints its first line where
+there is no terminal, and until its first row; then the share of a GMI's time that is in no phase of its iterations
+(rows, messages, heartbeats, checkpoints, writers), and the processor time of the launcher against the GMI's.
 """
 
 import json
 import os
+import pty
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -31,6 +33,9 @@ def main() -> None:
     for words in (["--help"], ["train", "--help"], ["status", "--help"]):
         seconds = [ended_after(words) for _ in range(ROUNDS)]
         print(f"gmi-drl {' '.join(words)}: {median(seconds):.2f} s ({min(seconds):.2f} to {max(seconds):.2f})")
+    seconds = [shown_after() for _ in range(ROUNDS)]
+    print(f"training of Ant, first sign on a terminal after: {median(seconds):.2f} s ", end="")
+    print(f"({min(seconds):.2f} to {max(seconds):.2f})")
     trainings = [training() for _ in range(3)]
     for name, unit in (
         ("first line after", "s"),
@@ -47,6 +52,27 @@ def ended_after(words: list[str]) -> float:
     began = time.monotonic()
     subprocess.run([COMMAND, *words], check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - began
+
+
+def shown_after() -> float:
+    """Wall seconds until a training writes to its terminal that it starts. It is then stopped."""
+    ours, its = pty.openpty()
+    began = time.monotonic()
+    with TemporaryDirectory() as folder:
+        command = [COMMAND, "train", "--task", "ant", "--run-dir", f"{folder}/run"]
+        process = subprocess.Popen(command, stdout=its, stderr=its, stdin=its)
+        os.close(its)
+        text = b""
+        while b"starting" not in text:
+            text += os.read(ours, 4096)
+        seconds = time.monotonic() - began
+        process.terminate()
+        with suppress(OSError):  # the terminal's end
+            while os.read(ours, 4096):
+                pass
+        process.wait()
+    os.close(ours)
+    return seconds
 
 
 def training() -> dict[str, float]:

@@ -18,7 +18,8 @@ from mujoco_playground import dm_control_suite, locomotion, manipulation, regist
 from torch import Tensor
 
 from gmi_drl.errors import MachineError, UsageError, did_you_mean
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
+from gmi_drl.tasks.adapters.specs import spec_of
 
 MOST_SEEDS = 2**31
 SEEN = "state"

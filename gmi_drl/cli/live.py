@@ -2,7 +2,7 @@
 
 import time
 from collections import deque
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -32,12 +32,6 @@ MUCH_BY_OTHERS = 0.1
 
 EVALUATED = ("eval_return_mean", "eval_length_mean")
 """Entries of a row of an iteration with an evaluation; the view shows them until the next one."""
-
-
-def starting(*, quiet: bool) -> AbstractContextManager[object]:
-    """Show `starting…` on a terminal, until the end of the `with` block erases it."""
-    console = Console(stderr=True)
-    return console.status("starting…") if console.is_terminal and not quiet else nullcontext()
 
 
 class TrainingView:

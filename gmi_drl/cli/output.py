@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,3 +93,9 @@ def write_file(path: Path, content: str) -> None:
         write_atomically(path, content)
     except OSError as error:
         raise MachineError(f"{path} cannot be written: {error.strerror}") from None
+
+
+def starting(*, quiet: bool) -> AbstractContextManager[object]:
+    """Show `starting…` on a terminal, until the end of the `with` block erases it."""
+    console = Console(stderr=True)
+    return console.status("starting…") if console.is_terminal and not quiet else nullcontext()

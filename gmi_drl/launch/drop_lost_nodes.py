@@ -55,6 +55,7 @@ def without_node(layout: Layout, node: str | None) -> Layout:
             devices=tuple(devices),
             groups={name: _kept(group, new_ids, reduction) for name, group in layout.groups.items()},
             channels=layout.channels,
+            streams=layout.streams,
             reasons=(*layout.reasons, f"goes on without node {node}"),
         )
 

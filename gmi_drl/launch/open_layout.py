@@ -14,7 +14,7 @@ from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.remote_hosts import on_nodes
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, kept_open
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, kept_open
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -54,6 +54,7 @@ def opened(
     *,
     environment: Mapping[str, str | None] | None = None,
     restarts: GMIRestarts | None = None,
+    losses: Losses | None = None,
 ) -> Iterator[GMIProcesses]:
     """Run the GMIs of a job as processes for the time of a `with` block.
 
@@ -66,6 +67,7 @@ def opened(
         params: Keyword arguments of `GMI_run` (JSON).
         environment: Variables of the GMIs that differ from those of the backend; None removes one.
         restarts: The GMIs that are started again when they die; None: no GMI is.
+        losses: See `GMIProcesses`.
 
     Raises:
         UsageError: if the layout is not one of the claim.
@@ -80,7 +82,7 @@ def opened(
         job.write_policies()
         with cut.shared() as shared:
             resources = {**shared, **life.enter_context(kept_open(shared, restarts.gmis))} if restarts else shared
-            gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts)
+            gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts, losses)
             processes = life.enter_context(gmis)
         yield processes
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 
-from gmi_drl.comm.channels.proxy_rendezvous import ProxyRendezvous
+from gmi_drl.comm.host_links import HostLinks
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
@@ -60,7 +60,7 @@ class HostResources:
         self._mailboxes: Mailboxes | None = None
         self._policy_of = {gmi.id: gmi.policy for gmi in layout.gmis}
         self._memories: dict[str | None, dict[str, int | None]] = {}  # of each policy
-        self._crossings: ProxyRendezvous | None = None  # of channels that are over several hosts
+        self._links: HostLinks | None = None  # of channels that are over several hosts
         with ExitStack() as undone:
             for policy in policy_names(layout) or (None,):
                 self._memories[policy] = {"channels": None, "streams": None}
@@ -81,43 +81,43 @@ class HostResources:
                 self._rendezvous[name] = undone.enter_context(closing(rendezvous))
                 self._ranks[name] = ranks
             if host is not None:
-                self._crossings = undone.enter_context(closing(ProxyRendezvous(layout, node, host)))
-                _check_room(len(self._crossings.proxied))
+                self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
+                _check_room(len(self._links.proxied))
             self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
             self._life = undone.pop_all()
 
     @property
     def addresses(self) -> Addresses:
         """The addresses at which the GMIs of this host listen for ranks on others."""
-        crossings = self._crossings.addresses if self._crossings else {}
-        return {name: rendezvous.addresses for name, rendezvous in self._rendezvous.items()} | crossings
+        links = self._links.addresses if self._links else {}
+        return {name: rendezvous.addresses for name, rendezvous in self._rendezvous.items()} | links
 
     def set_addresses(self, addresses: Mapping[str, RankAddresses]) -> None:
         """Give the groups of this host the addresses of all of their ranks."""
         for name, rendezvous in self._rendezvous.items():
             if rendezvous.addresses:
                 rendezvous.set_addresses(addresses[name])
-        if self._crossings:
-            self._crossings.set_addresses(addresses)
+        if self._links:
+            self._links.set_addresses(addresses)
 
     def __getitem__(self, gmi_id: int) -> Resources:
         """The resources of a GMI on this host, or of a proxy here, by the GMI's id."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
         rendezvous = {name: self._rendezvous[name][rank] for name, rank in ranks.items()}
-        crossing = self._crossings.rendezvous_of(gmi_id) if self._crossings else {}
+        link = self._links.rendezvous_of(gmi_id) if self._links else {}
         policy = self._policy_of[gmi_id]
         if policy is not None:
             rendezvous = dict(zip([TRAINERS], rendezvous.values(), strict=False))  # as its process calls the group
         if policy in self._memories:
             own = self._memories[policy]
-            return Resources(rendezvous | crossing, self._mailboxes, own["channels"], own["streams"])
+            return Resources(rendezvous | link, self._mailboxes, own["channels"], own["streams"])
         of_policies = {str(name): memories for name, memories in self._memories.items()}
-        return Resources(rendezvous | crossing, self._mailboxes, policies=of_policies)
+        return Resources(rendezvous | link, self._mailboxes, policies=of_policies)
 
     @property
     def guests(self) -> tuple[int, ...]:
         """The GMIs of other hosts that have a proxy here; `[…]` has the resources of these, too."""
-        return self._crossings.proxied if self._crossings else ()
+        return self._links.proxied if self._links else ()
 
     def close(self) -> None:
         """Close our descriptors. Processes that have inherited them keep theirs."""

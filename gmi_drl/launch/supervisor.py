@@ -18,7 +18,7 @@ from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.policy_rows import PolicyRows
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.layout.layout import Layout
@@ -135,9 +135,10 @@ class Supervisor:
         params = {"resume": str(resume.relative_to(self.folder.path)) if resume else None}
         restartable = template.restartable(layout) if isinstance(claim, Claim) else frozenset[int]()
         restarts = GMIRestarts(restartable, self.restarts) if self.restarts.left and restartable else None
+        losses = Losses(layout, self.restarts.tell)
         with ExitStack() as life:
             writers = life.enter_context(Writers(self.folder, job.config.used_writers, self.on_warning))  # closed last
-            processes = life.enter_context(opened(claim, job, params, restarts=restarts))
+            processes = life.enter_context(opened(claim, job, params, restarts=restarts, losses=losses))
             self.on_start()
             sampler = life.enter_context(Sampler(watched_gpus(layout, processes.instances.environment)))
             steps = job.config.learner.steps_of(layout)

@@ -38,3 +38,7 @@ class Streams(FileModel):
     spin_us: Annotated[float, Field(ge=0)] = 50.0
     """Microseconds of looking for a request or an answer before a process sleeps. With `share_cores` none are spent:
     the peer needs the core."""
+
+    fewest_actors: Annotated[int, Field(ge=1)] | None = None
+    """A run goes on without actors that die while so many are left, and one for each policy worker and each node with
+    trainers; None: all are needed. An update takes as many rollouts as before: the others act more."""

@@ -1,9 +1,11 @@
 """Pools: which agents send experience to which trainers, in layouts over several machines."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.servers import policy_workers
+from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.servers import policy_workers, services_of
 
 
 @dataclass(frozen=True)
@@ -14,7 +16,8 @@ class Pool:
         node: The node of the trainers; None: the only machine.
         agents: Ids of the GMIs that simulate, and send experience, in order.
         trainers: Ids of the trainers, in order. The first one creates the memory and publishes the parameters.
-        policy_workers: Ids of the GMIs of that node that read the parameters and send no experience.
+        policy_workers: Ids of the GMIs that read the parameters and send no experience: those of that node, and for
+            each node without trainers the one that passes them on there (`receivers`).
     """
 
     node: str | None
@@ -42,17 +45,32 @@ def pools_of(layout: Layout) -> tuple[Pool, ...]:
     for gmi_id in elsewhere:
         fewest = min(agents, key=lambda node: len(agents[node]) / len(trainers[node]))
         agents[fewest].append(gmi_id)
-    serving: dict[str | None, tuple[int, ...]] = {
-        node: tuple(gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).node == node)
-        for node in agents
-    }
+    serving: dict[str | None, list[int]] = {node: [] for node in agents}
+    for gmi in policy_workers(layout):
+        if (node := layout.device_of(gmi.id).node) in serving:
+            serving[node].append(gmi.id)
+    serving[next(iter(agents))] += [first for first, *_ in receivers(layout).values()]
     return tuple(
-        Pool(node, tuple(sorted(acting)), tuple(trainers[node]), serving[node]) for node, acting in agents.items()
+        Pool(node, tuple(sorted(acting)), tuple(trainers[node]), tuple(sorted(serving[node])))
+        for node, acting in agents.items()
     )
 
 
+def receivers(layout: Layout) -> dict[str | None, tuple[int, ...]]:
+    """The policy workers of each node without trainers, in order.
+
+    The first receives the parameters, from the first pool, and passes them on to the others by memory.
+    """
+    training = {layout.device_of(gmi.id).node for gmi in layout.with_role("trainer")}
+    found: dict[str | None, tuple[int, ...]] = {}
+    for gmi in policy_workers(layout):
+        if training and (node := layout.device_of(gmi.id).node) not in training:
+            found[node] = (*found.get(node, ()), gmi.id)
+    return found
+
+
 def pool_of(layout: Layout, gmi_id: int) -> Pool:
-    """The pool of an agent, a trainer or a policy worker.
+    """The pool of an agent, a trainer, or a policy worker that the pool has.
 
     Raises:
         KeyError: if it is in none.
@@ -61,6 +79,30 @@ def pool_of(layout: Layout, gmi_id: int) -> Pool:
         if gmi_id in (*pool.agents, *pool.trainers, *pool.policy_workers):
             return pool
     raise KeyError(f"GMI {gmi_id} is in no pool")
+
+
+def far_readers(layout: Layout) -> dict[int, Pool]:
+    """The policy workers that receive parameters from another host, by id, with their pools."""
+    return {first: pool_of(layout, first) for first, *_ in receivers(layout).values()}
+
+
+def proxied(layout: Layout) -> dict[int, Pool]:
+    """The GMIs that have a proxy on the host of a pool, by id, with that pool: far agents and far readers."""
+    return dict(sorted((far_agents(layout) | far_readers(layout)).items()))
+
+
+def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
+    """Whether a run goes on without these actors: `streams.fewest_actors` are left, and nobody has lost all of its own.
+
+    Trainers of a node and policy workers need one actor each.
+    """
+    actors = {gmi.id for gmi in layout.with_role("simulator")}
+    if layout.streams is None or layout.streams.fewest_actors is None or not lost <= actors:
+        return False
+    seen = [layout_of(layout, name) for name in policy_names(layout)] or [layout]
+    needs = [set(pool.agents) for one in seen for pool in pools_of(one)]
+    needs += [set(clients) for one in seen for service in services_of(one) for clients in service.clients]
+    return len(actors - lost) >= layout.streams.fewest_actors and all(need - lost for need in needs)
 
 
 def far_agents(layout: Layout) -> dict[int, Pool]:

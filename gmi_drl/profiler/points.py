@@ -203,10 +203,15 @@ class PointMeasurer:
             self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
             self._to_come.remove(division)
 
+    def _runnable(self) -> list[ProfilePoint]:
+        """Points that tell memory and, roughly, time: the cached ones, and disturbed ones, which are not cached."""
+        disturbed = [point for point in self.points if point.disturbance]
+        return [point for point in (*self.cache.profile.points, *disturbed) if point.runnable]
+
     def _too_large(self, cut: Cut) -> str | None:
         """Why the memory will not suffice, predicted from smaller points of this division; None if it will."""
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        points = [point for point in self.cache.profile.points if point.cut.division == cut.division and point.runnable]
+        points = [point for point in self._runnable() if point.cut.division == cut.division]
         device = fit((point.num_env, point.memory_bytes) for point in points)
         host = fit((point.num_env, point.host_bytes) for point in points)
         num_gmis = size * devices_of(self.node)[0]
@@ -219,7 +224,7 @@ class PointMeasurer:
         size, num_env = cut.gmis_per_gpu, cut.num_env
         is_alive = self._session is not None and self._division == cut.division
         start_s = 0.0 if is_alive else self.pace.start_s
-        known = [point for point in self.cache.profile.points if point.runnable and point.num_env <= num_env]
+        known = [point for point in self._runnable() if point.num_env <= num_env]
         if not known:
             return start_s + self.pace.expected_s()
         nearest = max(known, key=lambda point: (point.cut.division == cut.division, point.num_env))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.indices import Runs
-from gmi_drl.replay.items import KEY, LENGTH_BITS, STRETCHES, TIMES, Items, first_steps, lengths
+from gmi_drl.replay.items import KEY, LENGTH_BITS, LONGEST, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage
@@ -94,8 +94,8 @@ class Contents:
         """Add items `[n]`, `at_once` at most, then evict. Returns their keys. If an extension raises, none is in."""
         slots, keys = self.items.insert(stretches, priorities, version)
         if self.storage.longest > 1:
-            self.longest = max(self.longest, int(lengths(stretches).max()))
-        self.limiter.counters.inserts += len(slots)
+            self.longest = max(self.longest, int((stretches.numpy() & LONGEST).max()))
+        self.limiter.counters.inserts += slots.numel()
         self.remover.inserted(slots, priorities)
         if version > self._newest_stale:
             self.sampler.inserted(slots, priorities)

@@ -52,6 +52,8 @@ def index_of_slots(slots: Tensor) -> slice | Integers:
 
 def runs(values: Integers) -> Runs:
     """Values `[n]` without those that are equal to the one before, and how many there were of each. n may be 0."""
+    if len(values) == 1:
+        return Runs(values, np.ones(1, dtype=np.int64))
     cuts = np.flatnonzero(values[1:] != values[:-1]) + 1
     if not len(cuts):
         return Runs(values[:1], np.full(min(1, len(values)), len(values)))

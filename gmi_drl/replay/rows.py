@@ -56,19 +56,23 @@ class Rows:
     Attributes:
         words: As given.
         lead: Sizes before those of a step.
-        fields: `[*lead, *shape]` by name, views of the words. Writing to them writes the rows.
     """
 
     def __init__(self, signature: Signature, words: Mapping[str, Tensor]) -> None:
         self.signature, self.words = signature, dict(words)
         self.lead = tuple(next(iter(self.words.values())).shape[:-1]) if words else ()
-        self.fields: dict[str, Tensor] = {}
+
+    @cached_property
+    def fields(self) -> dict[str, Tensor]:
+        """`[*lead, *shape]` by name, views of the words. Writing to them writes the rows."""
+        found: dict[str, Tensor] = {}
         for column, rows in self.words.items():
-            by_type = {dtype: rows.view(dtype) for dtype in {view.dtype for view in signature.views[column]}}
-            for view in signature.views[column]:
+            by_type = {dtype: rows.view(dtype) for dtype in {view.dtype for view in self.signature.views[column]}}
+            for view in self.signature.views[column]:
                 typed = by_type[view.dtype]
                 sizes, strides = (*typed.shape[:-1], *view.shape), (*typed.stride()[:-1], *view.strides)
-                self.fields[view.name] = typed.as_strided(sizes, strides, typed.storage_offset() + view.first)
+                found[view.name] = typed.as_strided(sizes, strides, typed.storage_offset() + view.first)
+        return found
 
     @cached_property
     def arrays(self) -> dict[str, NDArray[Any]]:

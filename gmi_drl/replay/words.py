@@ -83,7 +83,7 @@ class WordError(GmiError):
     """A message is not what its kind says."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Steps:
     """STEPS."""
 
@@ -94,7 +94,7 @@ class Steps:
     layout: ClassVar[struct.Struct] = struct.Struct("<IIId")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Items:
     """ITEMS. Behind it first rows, lengths `[count, columns]` each, and priorities `[count]`.
 
@@ -110,7 +110,7 @@ class Items:
     layout: ClassVar[struct.Struct] = struct.Struct("<QIIIqd")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Sample:
     """SAMPLE. `columns` has a bit for each that is wanted; `newer_than` is -1 for any version."""
 
@@ -124,7 +124,7 @@ class Sample:
     layout: ClassVar[struct.Struct] = struct.Struct("<QIIIQqd")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Samples:
     """SAMPLES. Behind it probabilities `[count]` and records `[count, 3 + columns]`; then rows, a frame a column.
 
@@ -139,7 +139,7 @@ class Samples:
     layout: ClassVar[struct.Struct] = struct.Struct("<QIIQq")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Keys:
     """UPDATE, with keys `[count]` and priorities `[count]` behind it; DELETE, with keys."""
 
@@ -149,7 +149,7 @@ class Keys:
     layout: ClassVar[struct.Struct] = struct.Struct("<QII")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Number:
     """A request and a number: a count in ACK and DONE, a table in RESET, a step in CHECKPOINT, a storage in LEASE."""
 
@@ -158,7 +158,7 @@ class Number:
     layout: ClassVar[struct.Struct] = struct.Struct("<Qq")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Lease:
     """LEASED: the place of the next row, and how many fit."""
 
@@ -168,18 +168,17 @@ class Lease:
     layout: ClassVar[struct.Struct] = struct.Struct("<QQQ")
 
 
-_IN_NUMPY = {torch.int64: np.int64, torch.float64: np.float64}
-
 Word = TypeVar("Word", Steps, Items, Sample, Samples, Keys, Number, Lease)
 
 
 def write(word: Any, *arrays: Tensor | NDArray[Any]) -> list[bytes | memoryview]:
     """The pieces of a message: the struct, then arrays of 8-byte numbers on the CPU."""
-    in_numpy = (array.numpy() if isinstance(array, Tensor) else array for array in arrays)
-    return [
-        word.layout.pack(*vars(word).values()),
-        *(np.ascontiguousarray(array).data.cast("B") for array in in_numpy if array.size),
-    ]
+    pieces: list[bytes | memoryview] = [word.layout.pack(*vars(word).values())]
+    for array in arrays:
+        numbers = array.numpy() if isinstance(array, Tensor) else array
+        if numbers.size:
+            pieces.append(np.ascontiguousarray(numbers).data.cast("B"))
+    return pieces
 
 
 def read(word: type[Word], message: bytes) -> tuple[Word, memoryview]:
@@ -207,10 +206,12 @@ def arrays(rest: memoryview, *shapes: tuple[tuple[int, ...], torch.dtype]) -> li
     sizes = [math.prod(shape) for shape, _ in shapes]
     if 8 * sum(sizes) != len(rest):
         raise WordError(f"{len(rest)} bytes of numbers came where {8 * sum(sizes)} were expected")
-    whole, parts, start = bytearray(rest), [], 0
+    if not shapes:
+        return []
+    whole, parts, start = np.array(rest.cast("q") if rest else [], dtype=np.int64), [], 0
     for size, (shape, dtype) in zip(sizes, shapes, strict=True):
-        part = np.frombuffer(whole, _IN_NUMPY[dtype], size, 8 * start) if size else np.empty(0, _IN_NUMPY[dtype])
-        parts.append(torch.from_numpy(part.reshape(shape)))
+        part = whole[start : start + size]
+        parts.append(torch.from_numpy((part.view(np.float64) if dtype == torch.float64 else part).reshape(shape)))
         start += size
     return parts
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm import open_group, open_reduction
-from gmi_drl.comm.channels.proxy_rendezvous import are_on_one_node, can_receive_from
+from gmi_drl.comm.host_links import can_receive_from, can_send_to
 from gmi_drl.comm.membership import Keepalives, Membership
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.messages.messages import Messages, Sending
@@ -217,7 +217,7 @@ class GMI_manager:
 
     def send(self, data: Any, GMI_id: int) -> Sending:
         """Copy a tree of tensors to another GMI; see `Messages.send`. `wait()` of the result waits for the arrival."""
-        return self._mailboxes_with(GMI_id, are_on_one_node).send(data, GMI_id)
+        return self._mailboxes_with(GMI_id, can_send_to).send(data, GMI_id)
 
     def recv(self, GMI_id: int) -> Any:
         """Wait for the next message of another GMI, with its tensors on this GMI's device. See `Messages.recv`."""

@@ -12,7 +12,8 @@ from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import GMI, Device, Layout, Role
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.policies import group_of, layout_of, policy_names
-from gmi_drl.layout.servers import actors_without_agent, policy_workers
+from gmi_drl.layout.pools import pools_of
+from gmi_drl.layout.servers import actors_without_agent, policy_workers, services_of
 from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.tcg import SERVING, TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
@@ -86,8 +87,6 @@ class Workers(Template):
             mistakes.append(f"ring must divide num_env: see GMIs with (num_env, ring) {uneven}")
         if on_gpu := [gmi.id for gmi in actors if layout.device_of(gmi.id).kind == "gpu"]:
             mistakes.append(f"{self.name} simulates on cores: put actors on a cpu device: see GMIs {on_gpu}")
-        if len(layout.nodes) > 1:
-            mistakes.append(f"{self.name} runs on one machine, this layout has {len(layout.nodes)}")
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:
@@ -104,6 +103,10 @@ class Workers(Template):
         mistakes = super().check(layout)
         if layout.channels is None and self.channels is not None:
             mistakes.append(f"{self.name} needs `channels: {{}}`, which carry experience to the trainers")
+        idle = [str(pool.node) for pool in pools_of(layout) if not pool.agents] if layout.with_role("simulator") else []
+        if idle:
+            remedy = "put actors there, or more on nodes without trainers, or let fewer nodes train"
+            mistakes.append(f"{self.name} needs an actor for the trainers of each node, {', '.join(idle)}: {remedy}")
         return mistakes + self._stream_mistakes(layout)
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
@@ -115,11 +118,14 @@ class Workers(Template):
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: actors, and policy workers on cores.
+        """See `Template`: actors, and policy workers on cores, if the layout is on one machine.
 
         The answer to a request of an ended actor is seen by nobody. What an ended policy worker has not answered, its
-        successor answers, by the same noise and states. On a GPU a killed process may harm those that share it.
+        successor answers, by the same noise and states. On a GPU a killed process may harm those that share it. On
+        other machines no process keeps the file descriptors that a restarted GMI inherits.
         """
+        if len(layout.nodes) > 1:
+            return frozenset()
         on_cores = [gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).kind == "cpu"]
         return frozenset([*_ids(layout.with_role("simulator")), *on_cores])
 
@@ -135,6 +141,8 @@ class Workers(Template):
         if nameless:
             names = ", ".join(policy_names(layout))
             mistakes.append(f"give trainers and policy workers a `policy`, one of {names}: GMIs {nameless} have none")
+        if len(layout.nodes) > 1:
+            mistakes.append(f"several policies train on one machine, this layout has {len(layout.nodes)}")
         groups = sorted(map(group_of, policy_names(layout)))
         if sorted(layout.groups) != groups:
             there = ", ".join(sorted(layout.groups)) or "none"
@@ -152,7 +160,12 @@ class Workers(Template):
         if settings is None:
             return []
         servers = policy_workers(layout)
+        fewest, actors = settings.fewest_actors, layout.with_role("simulator")
+        if fewest is not None and fewest > len(actors):
+            return [f"streams.fewest_actors is {fewest}, and there are {counted(len(actors), 'actor')}"]
         if not askers and not servers:
+            if fewest is not None:
+                return []
             return ["streams join actors without an agent to policy workers, this layout has neither: leave them out"]
         if not servers:
             return [f"actors {_ids(askers)} have no agent, and no policy worker (`roles: [agent]`) to ask"]
@@ -160,6 +173,9 @@ class Workers(Template):
         if len(askers) < len(servers):
             count = f"{counted(len(askers), 'actor')} without an agent for {counted(len(servers), 'policy worker')}"
             mistakes.append(f"each policy worker needs an actor without an agent, there are {count}: use fewer")
+        elif idle := [one for service in services_of(layout) for one in service.servers if not service.clients_of(one)]:
+            remedy = "put an actor without an agent on its node, or leave it out"
+            mistakes.append(f"actors ask the policy workers of their node, so GMIs {idle} have none: {remedy}")
         rows = max((gmi.num_env // gmi.ring for gmi in askers), default=0)
         if settings.most_rows is not None and settings.most_rows < rows:
             mistakes.append(f"streams.most_rows is {settings.most_rows}, and one request has {rows}: raise it, or ring")
@@ -176,6 +192,8 @@ class ServedWorkers(Workers):
     def role_mistakes(self, layout: Layout) -> list[str]:
         """See `Template`: environments do not step in turn here, and all have one policy."""
         mistakes = super().role_mistakes(layout)
+        if len(layout.nodes) > 1:
+            mistakes.append(f"{self.name} serves on one machine, this layout has {len(layout.nodes)}")
         if rings := _ids([gmi for gmi in layout.gmis if gmi.ring > 1]):
             mistakes.append(f"rings are for training: leave ring of GMIs {rings} out")
         if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):

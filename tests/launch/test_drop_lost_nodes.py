@@ -8,7 +8,7 @@ from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.launch.drop_lost_nodes import what_is_left, without_node
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.templates import DECOUPLED, TDG_EX
@@ -43,6 +43,31 @@ def test_a_layout_by_mrr_that_loses_a_node_goes_on_by_a_method_forwhat_is_left()
     rest = without_node(layout, "a")
     assert rest.nodes == ("b",) and rest.num_env == layout.num_env
     assert {group.reduction for group in rest.groups.values()} == {"HAR"}
+
+
+def test_workers_go_on_without_a_node_of_actors_with_their_streams():
+    kinds = {"a": (("trainer",), ("agent",), ("simulator",)), "b": (("simulator",),)}
+    ids = iter(range(4))
+    devices = [
+        Device(
+            node=node,
+            kind="cpu",
+            gmis=tuple(GMI(id=next(ids), roles=one, num_env=4 * (one == ("simulator",)), cores=(0,)) for one in roles),
+        )
+        for node, roles in kinds.items()
+    ]
+    layout = Layout(
+        task="ant",
+        template="workers",
+        share_cores=True,
+        devices=tuple(devices),
+        groups={"trainers": GmiGroup(members=(0,))},
+        channels=Channels(),
+        streams=Streams(wait_ms=2.0),
+    )
+    left = what_is_left(layout, MissingNodeError("b is gone", ("b",)))
+    assert left is not None and left.streams == layout.streams and [gmi.num_env for gmi in left.gmis] == [0, 0, 4]
+    assert what_is_left(layout, MissingNodeError("a is gone", ("a",))) is None
 
 
 def test_agents_of_channels_keep_their_environments_and_nobody_replaces_the_last_trainer():

@@ -4,11 +4,11 @@ from itertools import chain, count
 
 import pytest
 
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, Layout
-from gmi_drl.layout.pools import Pool, far_agents, pool_of, pools_of
+from gmi_drl.layout.pools import Pool, far_agents, far_readers, goes_on_without, pool_of, pools_of, proxied, receivers
 
-ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
+ACTS, TRAINS, SERVES, ASKS = ("simulator", "agent"), ("trainer",), ("agent",), ("simulator",)
 
 
 def over(channels=True, **nodes):
@@ -50,6 +50,28 @@ def test_each_agent_is_in_one_pool_and_none_stays_without_while_there_are_enough
     assert max(loads) - min(loads) <= 1
     for gmi in layout.gmis:
         assert gmi.id in pool_of(layout, gmi.id).agents + pool_of(layout, gmi.id).trainers
+
+
+def test_of_a_node_without_trainers_one_policy_worker_reads_from_the_first_pool():
+    layout = over(a=[ACTS, SERVES], b=[TRAINS, SERVES, ASKS], c=[SERVES, SERVES, ASKS], d=[TRAINS, ASKS])
+    layout = layout.model_copy(update={"streams": Streams()})
+    b, d = pools_of(layout)
+    assert (b.node, b.policy_workers) == ("b", (1, 3, 5)) and (d.node, d.policy_workers) == ("d", ())
+    assert receivers(layout) == {"a": (1,), "c": (5, 6)} and far_readers(layout) == {1: b, 5: b}
+    assert proxied(layout) == {0: pool_of(layout, 0), 1: b, 5: b, 7: pool_of(layout, 7)}
+
+
+@pytest.mark.parametrize(
+    ("lost", "goes_on"),
+    [({0}, True), ({0, 1}, False), ({1, 5}, False), ({6}, True), ({5, 6}, False), ({4}, False)],
+    ids=["one", "all-of-a-node", "of-a-policy-worker", "of-three", "too-many", "a-policy-worker"],
+)
+def test_a_run_goes_on_while_nobody_has_lost_all_of_its_actors(lost, goes_on):
+    """Actors 0 and 1 send to node a. Of those that send to node b, 5 alone asks the policy worker 4."""
+    layout = over(a=[ACTS, ACTS, TRAINS], b=[TRAINS, SERVES, ASKS, ACTS])
+    streams = Streams(fewest_actors=3)
+    assert goes_on_without(layout.model_copy(update={"streams": streams}), lost) is goes_on
+    assert not goes_on_without(layout, lost)
 
 
 def test_who_neither_sends_nor_is_sent_to_is_in_no_pool():

@@ -170,10 +170,13 @@ def test_one_small_failure_leaves_large_points_to_the_line_of_the_memory(monkeyp
     assert measure(Cut(1, 8192)).reason == "1 GMI would take 8.0 GiB of the host's 4.0 GiB" and ran == [512, 2048]
 
 
-def test_too_many_environments_for_the_memory_are_refused_before_they_are_made():
+@pytest.mark.parametrize("others", [0.0, 0.7], ids=["quiet", "busy"])
+def test_too_many_environments_for_the_memory_are_refused_before_they_are_made(monkeypatch, others):
+    """Also beside other programs: they change speeds, not bytes."""
+    monkeypatch.delenv("GMI_DRL_DISTURBED", raising=False)
+    small = [known(num_env).model_copy(update={"others": others}) for num_env in points.SMALL]
+    monkeypatch.setattr(PointMeasurer, "_run", lambda self, cut, expected_s: small.pop(0))
     measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
-    for num_env in points.SMALL:
-        measure.cache.add(known(num_env))
     point = measure(Cut(1, 2048))
     assert not point.runnable and point.reason == "1 GMI would take 2.0 GiB of the host's 1.0 GiB"
 

@@ -1,5 +1,7 @@
 """Layouts of actor, policy and trainer workers, and what is refused before anything starts."""
 
+from itertools import count
+
 import pytest
 
 from gmi_drl.config.learners import LEARNERS
@@ -14,6 +16,24 @@ from gmi_drl.workload import TASK_SPECS
 
 ASKS, ACTS, SERVES, TRAINS = ("simulator",), ("simulator", "agent"), ("agent",), ("trainer",)
 STREAMS, CHANNELS = Streams(), Channels()
+
+
+def over(**nodes):
+    """Roles of the GMIs of each node."""
+    ids, devices = count(), []
+    for node, roles in nodes.items():
+        gmis = tuple(GMI(id=next(ids), roles=some, num_env=4 * ("simulator" in some), cores=(0,)) for some in roles)
+        devices.append(Device(node=node, kind="cpu", gmis=gmis))
+    trainers = tuple(gmi.id for device in devices for gmi in device.gmis if gmi.roles == TRAINS)
+    return Layout(
+        task="ant",
+        template="workers",
+        share_cores=True,
+        devices=tuple(devices),
+        groups={"trainers": GmiGroup(members=trainers, reduction="HAR" if len(trainers) > 1 else "none")},
+        channels=CHANNELS,
+        streams=STREAMS,
+    )
 
 
 def layout_of(*roles, streams=STREAMS, channels=CHANNELS, kind="cpu", **actor):
@@ -45,6 +65,9 @@ def test_roles_are_by_what_a_gmi_does_first():
     kinds = [role.rpartition(":")[2] for role in WORKERS.roles(layout, LEARNERS.find("ppo")).values()]
     assert kinds == ["ActorWorker", "ActorWorker", "PolicyWorker", "PPOTrainer"]
     assert WORKERS.restartable(layout) == {gmi.id for gmi in layout.gmis if gmi.roles != ("trainer",)}
+    assert WORKERS.check(layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=1))) == []
+    apart = over(a=[ASKS], b=[SERVES, TRAINS])
+    assert WORKERS.check(apart) == [] and WORKERS.restartable(apart) == frozenset()
     with pytest.raises(UsageError, match="dqn learns where it acts"):
         WORKERS.roles(layout, LEARNERS.find("dqn"))
 
@@ -68,7 +91,10 @@ def test_roles_are_by_what_a_gmi_does_first():
             layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0], streams=Streams(most_rows=6)),
             "most_rows is 6, and one request has 8",
         ),
+        (layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=3)), "fewest_actors is 3, and there are 2 actors"),
         (layout_of(ASKS, SERVES, TRAINS, kind="gpu"), "put actors on a cpu device"),
+        (over(a=[ASKS, ASKS, SERVES, TRAINS], b=[SERVES]), r"ask the policy workers of their node, so GMIs \[4\] have"),
+        (over(a=[ASKS, SERVES, TRAINS], b=[TRAINS]), "needs an actor for the trainers of each node, b: put actors"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -30,9 +30,11 @@ class LightClient:
         port: Of the server.
         table: Its number; its storage has the same.
         asked: The request: `words` has the kinds and structs of messages, `row_bytes` and `block_steps` the storage's.
+        shared: Rows to insert and memory for samples, of all clients: each on its own machine would have its own
+            caches, too.
     """
 
-    def __init__(self, port: int, table: int, asked: dict) -> None:
+    def __init__(self, port: int, table: int, asked: dict, shared: tuple[memoryview, memoryview]) -> None:
         connection = socket.create_connection(("127.0.0.1", port))
         hello = {"version": asked["words"]["version"], "pid": os.getpid()}
         connection.sendall(greeting(asked["words"]["token"], json.dumps(hello).encode()))
@@ -40,8 +42,7 @@ class LightClient:
         self.frames = self.items = self.step = 0
         self.times: list[float] = []
         self._table, self._asked, self._words = table, asked, asked["words"]
-        self._rows = memoryview(os.urandom(asked["items"] * asked["row_bytes"]))
-        self._into = memoryview(bytearray(len(self._rows)))
+        self._rows, self._into = shared
         self._sent, self._is_answered = 0.0, False
         self._count = asked["items"]
 
@@ -96,7 +97,9 @@ def main() -> None:
     """Answer until the input ends."""
     for line in sys.stdin:
         asked = json.loads(line)
-        clients = [LightClient(port, table, asked) for port, table in asked["connections"]]
+        rows = memoryview(os.urandom(asked["items"] * asked["row_bytes"]))
+        shared = rows, memoryview(bytearray(len(rows)))
+        clients = [LightClient(port, table, asked, shared) for port, table in asked["connections"]]
         print(json.dumps(run(clients, asked)), flush=True)
         for client in clients:
             client.framed.close()

@@ -9,6 +9,7 @@ import mmap
 import os
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -21,9 +22,8 @@ KEYS = 2000
 """Of the items whose priorities are updated."""
 
 
-def main() -> None:
-    """Answer until the input ends."""
-    system = importlib.import_module(f"{sys.argv[1]}_system")
+def main(system: ModuleType) -> None:
+    """Answer until the input ends, by the functions of a system."""
     server = client = None
     answers, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
     for line in sys.stdin:
@@ -38,7 +38,8 @@ def main() -> None:
         elif asked["do"] != "cpu":
             while time.time() < asked["start"]:
                 time.sleep(0.001)
-            told["items"], told["wall_s"] = work(system, client, asked)
+            calls = system.begin(client, asked) if hasattr(system, "begin") else begin(system, client, asked)
+            told["items"], told["wall_s"] = work(calls, asked["seconds"])
             told["cpu_s"] = time.process_time() - cpu_s
         else:
             told["cpu_s"] = cpu_s
@@ -47,19 +48,21 @@ def main() -> None:
     os._exit(0)  # threads of a library may wait for clients
 
 
-def work(system: ModuleType, client: object, asked: dict) -> tuple[int, float]:
-    """Insert, sample or update for the seconds asked. Returns items and seconds."""
-    table, seconds, batch = asked["table"], asked["seconds"], asked["batch"]
+def begin(system: ModuleType, client: object, asked: dict) -> Iterator[int]:
+    """The calls that are asked for: inserts, samples or updates."""
+    table, batch = asked["table"], asked["batch"]
     if asked["do"] == "insert":
         data = np.random.default_rng(os.getpid()).random((POOL, asked["floats"]), dtype=np.float32)
-        calls = system.inserts(client, table, data, batch)
-    elif asked["do"] == "sample":
-        calls = system.samples(client, table, batch)
-    elif asked["do"] == "learn":
-        calls = system.batches(client, table, asked["floats"], batch)
-    else:
-        keys = system.some_keys(client, table, KEYS)
-        calls = system.updates(client, table, keys, batch)
+        return system.inserts(client, table, data, batch)
+    if asked["do"] == "sample":
+        return system.samples(client, table, batch)
+    if asked["do"] == "learn":
+        return system.batches(client, table, asked["floats"], batch)
+    return system.updates(client, table, system.some_keys(client, table, KEYS), batch)
+
+
+def work(calls: Iterator[int], seconds: float) -> tuple[int, float]:
+    """Go on for some seconds. Returns items and seconds."""
     next(calls)
     began, items = time.perf_counter(), 0
     while time.perf_counter() - began < seconds:
@@ -69,4 +72,4 @@ def work(system: ModuleType, client: object, asked: dict) -> tuple[int, float]:
 
 
 if __name__ == "__main__":
-    main()
+    main(importlib.import_module(f"{sys.argv[1]}_system"))

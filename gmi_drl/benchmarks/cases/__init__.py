@@ -17,6 +17,7 @@ from gmi_drl.benchmarks.cases.components import (
     reductions,
     replay,
     replay_clients,
+    replay_face,
     replay_gather,
     replay_learning,
     replay_rings,
@@ -47,7 +48,7 @@ from gmi_drl.benchmarks.cases.peers import (
     returns_v5,
     rllib_cluster,
 )
-from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, sac_ant, sharing, uneven
+from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, resizing, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
     A3C,
     ADAPTERS,
@@ -87,6 +88,11 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (
         replay_server,
         replay_server.CASES,
+        (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
+    ),
+    (
+        replay_face,
+        replay_face.CASES,
         (*REPLAY, *LINKS, "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
     (
@@ -148,6 +154,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
+    (resizing, resizing.CASES, TRAINING),
     (uneven, (uneven.CASE,), TRAINING),
 )
 

@@ -47,6 +47,8 @@ def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: b
     from gmi_drl.launch.launchers import LOCAL
 
     layout = job.layout
+    if launcher == LOCAL:
+        _check_replay_server(job.config)
     if job.config.tf32 and all(device.kind == "cpu" for device in layout.devices):
         say("tf32 has no effect here: cores compute in float32")
     if launcher == LOCAL:
@@ -57,6 +59,16 @@ def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: b
         require_possible(layout, apply_mig=apply_mig)
     if not has_run_here:
         warn_untried(layout)
+
+
+def _check_replay_server(config: "RunConfig") -> None:
+    """Refuse a table of a replay server that is not there, or that the learner cannot learn from."""
+    from gmi_drl.config.learners import OffPolicyConfig
+
+    if isinstance(config.learner, OffPolicyConfig) and config.learner.replay.server is not None:
+        from gmi_drl.roles.replay.server_check import check_server
+
+        check_server(config.learner)
 
 
 def _check_bf16(job: "TrainingJob") -> None:

@@ -15,7 +15,7 @@ from gmi_drl.cli.options import (
     launcher_option,
     simulator_option,
 )
-from gmi_drl.cli.output import print_json, say
+from gmi_drl.cli.output import print_json, say, starting
 from gmi_drl.cli.train.begin import begin
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import find_task, known_tasks, with_arguments
@@ -95,17 +95,18 @@ def train(
     Ctrl-C saves a checkpoint and prints the command that resumes the run. To resize a run, resume it with another
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
     """
-    from gmi_drl.cli.live import TrainingView, starting
-    from gmi_drl.launch.launchers import supervisors_for
-    from gmi_drl.launch.signals import EndedAtOnce
-    from gmi_drl.launch.training import train as launch
-
     if layout is not None and task is None and _is_task(layout):
         layout, task = None, str(layout)
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
     options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
     with starting(quiet=format == "json"):
+        # imported only now: this takes a second, in which the terminal already says that something happens
+        from gmi_drl.cli.live import TrainingView
+        from gmi_drl.launch.launchers import supervisors_for
+        from gmi_drl.launch.signals import EndedAtOnce
+        from gmi_drl.launch.training import train as launch
+
         job, checkpoint = begin(options)
     folder = job.folder
     with (

@@ -16,11 +16,12 @@ class ParameterReader:
 
     Attributes:
         parameters: The newest ones.
+        notifier: Of this GMI.
     """
 
     def __init__(self, memory: ChannelMemory, lock: SharedLock, notifier: Notifier, patience: int) -> None:
         lock.close()
-        self._memory, self._notifier = memory, notifier
+        self._memory, self.notifier = memory, notifier
         self.parameters = memory.parameters(notifier, patience)
 
     @property
@@ -28,6 +29,11 @@ class ParameterReader:
         """A value that changes whenever a trainer sends a keepalive."""
         return self._memory.keepalives
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether no more experience is needed, and so no further version comes."""
+        return self._memory.is_closed
+
     def close(self) -> None:
         """Stop watching the trainers."""
-        self._notifier.close()
+        self.notifier.close()

@@ -103,10 +103,10 @@ class AgentProxy:
             if self._end is not None:
                 self._serve_leases(self._end)
         except GmiError as error:
-            self._give_up(error)
+            give_up(self._connection, error)
             raise
         except Exception as error:
-            self._give_up(GmiError(f"{type(error).__name__}: {error}"))
+            give_up(self._connection, GmiError(f"{type(error).__name__}: {error}"))
             raise
 
     def close(self) -> None:
@@ -237,15 +237,16 @@ class AgentProxy:
         if is_newer:
             self._connection.send_data(self._raw.numpy().data)
 
-    def _give_up(self, error: GmiError) -> None:
-        """Send the error to the agent, and give it time to read it."""
-        self._connection.send_frame(FAILURE, f"{type(error).__name__}\n{error}".encode())
-        polling, waiting = poll(), WaitClock()
-        polling.register(self._connection, POLLIN)
-        while self._connection.is_open and waiting.look() < FINAL_READ_S:
-            polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-            polling.poll(_LOOK_MS)
-            self._connection.flush()
-            with suppress(GmiError):  # what the agent still sends is of no use
-                for _ in self._connection.read():
-                    pass
+
+def give_up(connection: FramedConnection, error: GmiError) -> None:
+    """Send an error to the GMI that a proxy acts for, and give it time to read it."""
+    connection.send_frame(FAILURE, f"{type(error).__name__}\n{error}".encode())
+    polling, waiting = poll(), WaitClock()
+    polling.register(connection, POLLIN)
+    while connection.is_open and waiting.look() < FINAL_READ_S:
+        polling.modify(connection, POLLIN | POLLOUT * connection.is_sending)
+        polling.poll(_LOOK_MS)
+        connection.flush()
+        with suppress(GmiError):  # what the GMI still sends is of no use
+            for _ in connection.read():
+                pass

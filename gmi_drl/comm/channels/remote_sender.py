@@ -24,6 +24,12 @@ _ERRORS: dict[str, type[GmiError]] = {
 }
 
 
+def error_of(payload: bytes) -> GmiError:
+    """The error that a proxy has sent."""
+    name, _, text = payload.decode().partition("\n")
+    return _ERRORS.get(name, GmiError)(text)
+
+
 class Grant(NamedTuple):
     """A leased place, and the version of the parameters that were the newest at that time."""
 
@@ -177,8 +183,7 @@ class RemoteSender:
             return
         with self._changed:
             if kind == FAILURE:
-                name, _, text = payload.decode().partition("\n")
-                self._lost = _ERRORS.get(name, GmiError)(text)
+                self._lost = error_of(payload)
             self._keepalives += kind == TRAINERS_ALIVE
             self.is_ready |= kind == READY
             self.is_ended |= kind == NO_MORE

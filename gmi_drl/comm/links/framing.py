@@ -96,10 +96,22 @@ class FramedConnection:
 
         Data must not change while `is_sending`.
         """
+        views: list[tuple[memoryview | bytes, bool]] = []
+        size = size_of_data = 0
         for kind, pieces in frames:
-            self._unsent.append((memoryview(_HEADER.pack(kind, sum(map(len, pieces)))), False))
-            self._unsent.extend((memoryview(piece), kind == DATA) for piece in pieces if len(piece))
-        self.flush()
+            count = sum([len(piece) for piece in pieces])
+            views.append((_HEADER.pack(kind, count), False))
+            views += [(piece, kind == DATA) for piece in pieces if len(piece)]
+            size += _HEADER.size + count
+            size_of_data += count * (kind == DATA)
+        taken = 0 if self._unsent or len(views) > _AT_ONCE else self._send([view for view, _ in views])
+        if taken == size:
+            self.taken += size
+            self.sent += size_of_data
+        elif taken is not None:
+            self._unsent.extend((memoryview(view), is_data) for view, is_data in views)
+            self._took(taken)
+            self.flush()
 
     def receive_data(self, *targets: memoryview) -> None:
         """Receive the next data frames into these bytes: all is there as soon as `is_receiving` is false."""
@@ -110,14 +122,13 @@ class FramedConnection:
     def flush(self) -> None:
         """Write to the socket as much as it takes."""
         while self._unsent:
-            try:
-                taken = self._socket.sendmsg([view for view, _ in islice(self._unsent, _AT_ONCE)])
-            except BlockingIOError:
+            taken = self._send([view for view, _ in islice(self._unsent, _AT_ONCE)])
+            if taken is None:
+                self._unsent.clear()
+            elif taken:
+                self._took(taken)
+            else:
                 return
-            except OSError:
-                self._unsent.clear()  # the peer has ended: `read` sees it, after its last bytes
-                return
-            self._took(taken)
 
     def copy_unsent(self) -> None:
         """Copy what the socket has not taken: its memory may change from now on."""
@@ -156,6 +167,15 @@ class FramedConnection:
         if body:
             self._unsent.append((body, kind == DATA))
         self.flush()
+
+    def _send(self, views: Sequence[memoryview | bytes]) -> int | None:
+        """Bytes that the socket has taken; None if the peer has ended: `read` sees that, after its last bytes."""
+        try:
+            return self._socket.sendmsg(views)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            return None
 
     def _took(self, taken: int) -> None:
         self.taken += taken

@@ -2,7 +2,7 @@
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from select import POLLIN, POLLOUT, poll
 
@@ -32,16 +32,21 @@ class Notifier:
         self._pidfds: dict[int, int] = {}  # peers by pidfd
         self._watched: set[int] = set()  # peers with a pidfd, and those whose process had already ended
         self._ended: set[int] = set()
+        self._elsewhere: set[int] = set()
         self._poll = poll()
         self._poll.register(self._eventfds[own], POLLIN)
         memory.set_pid(own, os.getpid())
-        for peer in self._eventfds:
-            if peer != own:
-                self.notify(peer)  # peers that wait for this GMI already can watch it now
+        self.notify_here(self._eventfds)  # peers that wait for this GMI already can watch it now
 
     def notify(self, peer: int) -> None:
         """Wake a peer, or keep it from falling asleep. Call it after a change for which the peer may wait."""
         os.eventfd_write(self._eventfds[peer], 1)
+
+    def notify_here(self, peers: Iterable[int]) -> None:
+        """Wake those of these peers that are on this host, without this one."""
+        for peer in peers:
+            if peer in self._eventfds and peer != self.own:
+                self.notify(peer)
 
     def wait(self, is_done: Callable[[], bool], peer: int, action: str) -> None:
         """Sleep until a peer has done something: `wait_for` with one peer."""
@@ -80,7 +85,7 @@ class Notifier:
             waiting.restart_on_change(progress())
             waiting.warn_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {action}")
             if waiting.look() > most_s:
-                here = "lives but" if all(map(self._memory.pid, peers)) else "is not here yet and"
+                here = "lives but" if all(map(self._has_come, peers)) else "is not here yet and"
                 waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
                 text = f"{self._all_named(peers)} {here} has not {action} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
@@ -103,6 +108,15 @@ class Notifier:
     def unwatch_descriptor(self, descriptor: int) -> None:
         """Undo `watch_descriptor`."""
         self._poll.unregister(descriptor)
+
+    def watch_elsewhere(self, peer: int) -> None:
+        """Wait for a peer on another host as for others: a descriptor that is watched wakes this process."""
+        self._elsewhere.add(peer)
+        self._watched.add(peer)
+
+    def set_ended(self, peer: int) -> None:
+        """Note that a peer on another host has ended."""
+        self._ended.add(peer)
 
     def poll_ended(self, peers: Sequence[int]) -> list[int]:
         """The peers among these whose processes have ended by now."""
@@ -184,9 +198,12 @@ class Notifier:
     def _ended_error(self, peer: int, action: str) -> PeerDiedError:
         return PeerDiedError(f"{self._named(peer)} ended and has not {action} for GMI {self.own}: its log says why")
 
+    def _has_come(self, peer: int) -> bool:
+        return peer in self._elsewhere or bool(self._memory.pid(peer))
+
     def _all_named(self, peers: Sequence[int]) -> str:
         return ", ".join(map(self._named, peers))
 
     def _named(self, peer: int) -> str:
-        pid = self._memory.pid(peer)
+        pid = 0 if peer in self._elsewhere else self._memory.pid(peer)
         return f"GMI {peer} (process {pid})" if pid else f"GMI {peer}"

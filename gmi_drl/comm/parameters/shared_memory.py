@@ -64,11 +64,15 @@ class Parameters:
             UsageError: If another GMI publishes, the version is another one, or the tensors do not fit the buffers
                 exactly.
         """
-        if self._notifier.own != self._writer:
-            raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._notifier.own}")
         newest = self.newest_version()
         if version != (version if newest is None else newest + 1) or version < 0:
             raise UsageError(f"version {version} was published after {newest}: versions must increase by 1")
+        self.pass_on(version, tensors)
+
+    def pass_on(self, version: int, tensors: Sequence[Tensor]) -> None:
+        """Publish any later version, of one that publishes elsewhere. For arguments and errors see `publish`."""
+        if self._notifier.own != self._writer:
+            raise UsageError(f"GMI {self._writer} publishes the parameters, not GMI {self._notifier.own}")
         count = self._words[_COUNT] + 1
         buffer = count % BUFFERS
         self._words[_BEGUN + buffer] = count

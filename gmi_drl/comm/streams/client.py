@@ -2,12 +2,11 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from torch import Tensor
 
 from gmi_drl.comm.memory.fence import order_loads, publish
-from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.slots import (
     ANSWER_NS,
     ANSWER_ROWS,
@@ -23,7 +22,7 @@ from gmi_drl.comm.streams.slots import (
     VERSION,
     WAITED_NS,
     WHAT,
-    StreamMemory,
+    Slots,
 )
 from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
 
@@ -50,6 +49,28 @@ class Answer(NamedTuple):
     server_fetched_s: float = 0.0
 
 
+class Waker(Protocol):
+    """What a client needs of a `Notifier`; one whose server is on another host has a `far_client.ServerLink`."""
+
+    own: int
+    hang_s: float
+
+    def notify(self, peer: int) -> None:
+        """See `Notifier.notify`."""
+
+    def wait(self, is_done: Callable[[], bool], peer: int, action: str) -> None:
+        """See `Notifier.wait`."""
+
+    def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
+        """See `Notifier.wait_at_most`."""
+
+    def watch_successor(self, peer: int) -> None:
+        """See `Notifier.watch_successor`."""
+
+    def close(self) -> None:
+        """See `Notifier.close`."""
+
+
 class StreamClient:
     """Posts requests and takes answers, one under way for each member. One thread uses it.
 
@@ -67,8 +88,8 @@ class StreamClient:
 
     def __init__(
         self,
-        memory: StreamMemory,
-        notifier: Notifier,
+        memory: Slots,
+        notifier: Waker,
         spin_s: float = 0.0,
         predecessors: int = 0,
         *,

@@ -1,16 +1,19 @@
 """The server's end of an inference stream: a policy worker answers many clients in batches."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 
 import numpy as np
 from torch import Tensor
 
+from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.fence import fence, order_loads
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.batching import requests_due
+from gmi_drl.comm.streams.far_clients import FarClients
 from gmi_drl.comm.streams.slots import (
     ANSWER_NS,
     ANSWER_ROWS,
@@ -47,6 +50,7 @@ class StreamServer:
         progress: A wait for requests starts again whenever this value changes.
         awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
         predecessors: How many processes were this server before, and have ended.
+        far: The connections of clients on other hosts, by id; this object owns them from now on.
 
     Attributes:
         wait_s: Seconds waited so far for requests, without those that a batch waited for more of them.
@@ -64,6 +68,7 @@ class StreamServer:
         progress: Callable[[], object] = lambda: 0,
         awaits_successors: bool = False,
         predecessors: int = 0,
+        far: Mapping[int, FramedConnection] = MappingProxyType({}),
     ) -> None:
         self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
@@ -87,8 +92,9 @@ class StreamServer:
         """The clients, by id, that may still post."""
         for line in self._lines:
             self._words[line + SERVER_PROCESSES] = predecessors + 1
+        self._far = FarClients(far, memory, notifier) if far else None
         for client in self._clients:
-            notifier.notify(client)  # it may wait for this process
+            self._tell(client)  # it may wait for this process
 
     def next_batch(self) -> Sequence[int]:
         """Wait for requests. Returns the slots of the next batch, to be answered before the next call.
@@ -141,14 +147,25 @@ class StreamServer:
         for slot, number in self._taken.items():
             words[self._lines[slot] + ANSWERED] = number
         for client in dict.fromkeys(self._owners[slot] for slot in self._taken):
-            self._notifier.notify(client)
+            self._tell(client)
 
     def close(self) -> None:
         """Stop watching the clients."""
+        if self._far:
+            self._far.close()
         self._notifier.close()
+
+    def _tell(self, client: int) -> None:
+        """Wake a client, or send it what was written into its slots."""
+        if self._far and client in self._far:
+            self._far.send(client)
+        else:
+            self._notifier.notify(client)
 
     def _waiting(self) -> list[int]:
         """Slots with open requests; first those that come after the slots of the last batch."""
+        if self._far:
+            self._far.receive()
         if len(self._numbers) > _MANY:
             slots: list[int] = np.flatnonzero(self._table[:, POSTED] != self._table[:, ANSWERED]).tolist()
         else:

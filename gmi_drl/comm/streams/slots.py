@@ -34,45 +34,31 @@ this is, from 1."""
 
 SLOT_WORDS = 2 * LINE_BYTES // 8
 
+LINE_WORDS = LINE_BYTES // 8
+"""Words of a line: a slot has one that its client writes, and one that its server writes."""
+
 REMEDY = "use fewer actors, environments or members of rings"
 
 _SEALED = Sealed(b"gmi-str1", "the inference stream")
 
 
-class StreamMemory:
-    """The memory of a stream, mapped in this process. The first server sizes and seals it; the others wait for that.
+class Slots:
+    """Words and slots of a stream in some memory of this process.
 
     Args:
-        descriptor: Of `memory.segment.create_empty`; the caller closes it after the last use of this object.
+        memory: Zeroed at first.
+        start: Where the words begin.
         sizes: Of all that lies in it.
-        notifier: Of this GMI.
 
     Attributes:
         words: Those of all slots, `[slots * SLOT_WORDS]`.
         table: The same words as `[slots, SLOT_WORDS]`, to look at all slots at once.
-
-    Raises:
-        UsageError: If the descriptor is something else, or the memory was made for other sizes.
-        MachineError: If there is not enough memory.
-        PeerDiedError: If the first server ended before it had made it.
-        PeerSilentError: If it has not made it within `hang_s`.
     """
 
-    def __init__(self, descriptor: int, sizes: StreamSizes, notifier: Notifier) -> None:
-        self.sizes = sizes
-        self._words_at = _SEALED.header_bytes(sizes.text)
-        self._slots_at = self._words_at + in_pages(8 * SLOT_WORDS * sizes.slots)
-        self.nbytes = self._slots_at + sizes.slots * sizes.slot_bytes
-        maker, *others = sizes.servers
-        if notifier.own == maker and not _SEALED.is_made(descriptor):
-            _SEALED.make(descriptor, self.nbytes, sizes.text, REMEDY)
-            for peer in (*others, *sizes.all_clients):
-                notifier.notify(peer)
-        else:
-            notifier.wait(lambda: _SEALED.is_made(descriptor), maker, "made the memory of the stream")
-            self._check(descriptor)
-        self._memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
-        words = memoryview(self._memory)[self._words_at : self._words_at + 8 * SLOT_WORDS * sizes.slots]
+    def __init__(self, memory: mmap.mmap, start: int, sizes: StreamSizes) -> None:
+        self.sizes, self._memory = sizes, memory
+        self._slots_at = start + _words_bytes(sizes)
+        words = memoryview(memory)[start : start + 8 * SLOT_WORDS * sizes.slots]
         self.words = words.cast("q")
         self.table = np.frombuffer(words, dtype=np.int64).reshape(sizes.slots, SLOT_WORDS)
 
@@ -90,6 +76,13 @@ class StreamMemory:
         """The tensors of a slot's answer, by name."""
         return self._views(slot, self.sizes.answer, self.sizes.offsets[len(self.sizes.request) :])
 
+    def half(self, slot: int, *, of_request: bool) -> memoryview:
+        """The bytes of a slot's request, or those of its answer."""
+        offsets, count = self.sizes.offsets, len(self.sizes.request)
+        first, last = (0, offsets[count]) if of_request else (offsets[count], offsets[-1])
+        start = self._slots_at + slot * self.sizes.slot_bytes
+        return memoryview(self._memory)[start + first : start + last]
+
     def _views(self, slot: int, kinds: Sequence[Kind], offsets: Sequence[int]) -> dict[str, Tensor]:
         start = self._slots_at + slot * self.sizes.slot_bytes
         return {
@@ -99,6 +92,40 @@ class StreamMemory:
             for kind, offset in zip(kinds, offsets, strict=False)
         }
 
-    def _check(self, descriptor: int) -> None:
-        if difference := self.sizes.difference(_SEALED.description(descriptor)):
-            raise UsageError(f"the stream's memory was made for other sizes than this GMI's: {difference}")
+
+class StreamMemory(Slots):
+    """The memory of a stream, mapped in this process. The first server sizes and seals it; the others wait for that.
+
+    Args:
+        descriptor: Of `memory.segment.create_empty`; the caller closes it after the last use of this object.
+        sizes: Of all that lies in it.
+        notifier: Of this GMI.
+
+    Raises:
+        UsageError: If the descriptor is something else, or the memory was made for other sizes.
+        MachineError: If there is not enough memory.
+        PeerDiedError: If the first server ended before it had made it.
+        PeerSilentError: If it has not made it within `hang_s`.
+    """
+
+    def __init__(self, descriptor: int, sizes: StreamSizes, notifier: Notifier) -> None:
+        start = _SEALED.header_bytes(sizes.text)
+        self.nbytes = start + _words_bytes(sizes) + sizes.slots * sizes.slot_bytes
+        maker, *_ = sizes.servers
+        if notifier.own == maker and not _SEALED.is_made(descriptor):
+            _SEALED.make(descriptor, self.nbytes, sizes.text, REMEDY)
+            notifier.notify_here((*sizes.servers, *sizes.all_clients))
+        else:
+            notifier.wait(lambda: _SEALED.is_made(descriptor), maker, "made the memory of the stream")
+            if difference := sizes.difference(_SEALED.description(descriptor)):
+                raise UsageError(f"the stream's memory was made for other sizes than this GMI's: {difference}")
+        super().__init__(mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE), start, sizes)
+
+
+def own_slots(sizes: StreamSizes) -> Slots:
+    """Slots in memory of this process alone, for a client whose server is on another host."""
+    return Slots(mmap.mmap(-1, _words_bytes(sizes) + sizes.slots * sizes.slot_bytes), 0, sizes)
+
+
+def _words_bytes(sizes: StreamSizes) -> int:
+    return in_pages(8 * SLOT_WORDS * sizes.slots)

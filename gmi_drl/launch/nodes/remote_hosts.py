@@ -19,7 +19,7 @@ from gmi_drl.launch.nodes.remote_node import RemoteNode, Tell
 from gmi_drl.launch.nodes.supervisor_starters import END_S, SupervisorHandle, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.pools import far_agents
+from gmi_drl.layout.pools import proxied
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
 
@@ -79,7 +79,7 @@ class RemoteHosts:
             for node in self._nodes.values():
                 node.connection.send({"type": "set_addresses", "addresses": addresses})
             try:
-                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, far_agents(layout))])
+                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxied(layout))])
             finally:
                 for node in self._nodes.values():
                     node.connection.send({"type": "settle"})
@@ -124,7 +124,7 @@ class RemoteHosts:
 
 def node_of(layout: Layout, number: int) -> str | None:
     """The node of a process: a GMI's own, or for a proxy that of its trainers."""
-    return far_agents(layout)[gmi_of(number)].node if is_proxy(number) else layout.device_of(number).node
+    return proxied(layout)[gmi_of(number)].node if is_proxy(number) else layout.device_of(number).node
 
 
 def joined(of_nodes: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:

@@ -81,6 +81,12 @@ class Children(Mapping[int, GMIHandle]):
 
     def replace(self, number: int) -> None:
         """Kill the process group of a process that has died, and start another one under its number."""
+        self.drop(number)
+        self.predecessors[number] += 1
+        self.add(number)
+
+    def drop(self, number: int) -> None:
+        """Kill the process group of a process that has died, and forget it."""
         child = self._running.pop(number)
         for descriptor in (child.connection_fd, child.exit_fd):
             with suppress(KeyError):  # unregistered when it was seen to end
@@ -88,8 +94,6 @@ class Children(Mapping[int, GMIHandle]):
         self._instances.release([child.pid])
         child.end()
         child.close()
-        self.predecessors[number] += 1
-        self.add(number)
 
     def wait(self, wait_s: float) -> list[tuple[int, bool]]:
         """Wait at most `wait_s` for messages and ends. Returns numbers, each with whether the process has ended."""

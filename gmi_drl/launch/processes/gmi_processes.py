@@ -14,9 +14,9 @@ from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
 from gmi_drl.launch.processes.stopped import Stopped
-from gmi_drl.layout.pools import far_agents
+from gmi_drl.layout.pools import proxied
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
     Attached,
@@ -61,6 +61,9 @@ class Tick:
 
 Event = GMIMessage | Tick
 
+RESTARTED = "started again alone"
+"""What is done about a death, in the line that tells of it."""
+
 
 class GMIProcesses:
     """One process per GMI, and one per proxy of an agent whose trainers are on another host.
@@ -78,6 +81,7 @@ class GMIProcesses:
             started; those of GMIs that may be started again, until the run ends.
         environment: Variables that differ from those of the backend; None removes one.
         restarts: The GMIs that are started again when they die, once a role has reported; None: no GMI is.
+        losses: The actors that the run goes on without when they die, then too, if they are not started again.
     """
 
     def __init__(
@@ -89,6 +93,7 @@ class GMIProcesses:
         resources: Mapping[int, Resources],
         environment: Mapping[str, str | None],
         restarts: GMIRestarts | None = None,
+        losses: Losses | None = None,
     ) -> None:
         self.layout, self.folder, self.instances = job.layout, job.folder, instances
         self._results: dict[int, Any] = {}
@@ -99,7 +104,7 @@ class GMIProcesses:
             "drains": instances.drains,
             "agents_are_restarted": restarts is not None,
         }
-        self._restarts = restarts
+        self._restarts, self._losses = restarts, losses
         self._children = Children(order, job, instances, start, resources, environment)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
         self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
@@ -109,7 +114,7 @@ class GMIProcesses:
         try:
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
-            for gmi_id in far_agents(self.layout):
+            for gmi_id in proxied(self.layout):
                 self._add(proxy_of(gmi_id))
         except BaseException:
             self.end()
@@ -159,7 +164,8 @@ class GMIProcesses:
 
     def _is_running(self) -> bool:
         """Whether a GMI is not done, apart from restarted ones: they are of no use when all others are done."""
-        return any(gmi.id not in self._results and not self._children.predecessors[gmi.id] for gmi in self.layout.gmis)
+        first = [gmi.id for gmi in self.layout.gmis if not self._children.predecessors[gmi.id]]
+        return any(gmi_id in self._children and gmi_id not in self._results for gmi_id in first)
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
@@ -235,18 +241,26 @@ class GMIProcesses:
                 return received, complaint and self._with_stacks(complaint)
 
     def _restart(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
-        """Restart all processes that have died. Returns the first death if one of them ends the run."""
+        """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
         first, *_ = deaths.values()
-        others_are_done = any(not self._may_restart(number) for number in self.results)
-        if complaint or others_are_done or not self._has_reported or not all(map(self._may_restart, deaths)):
+        others_are_done = any(not self._may_end(number) for number in self.results)
+        if complaint or others_are_done or not self._has_reported or not all(map(self._may_end, deaths)):
             return first
         for number, death in deaths.items():
-            assert self._restarts is not None  # since it may be restarted
-            if not self._restarts.restarts.take(death, "started again alone"):
+            if self._may_restart(number) and self._restarts and self._restarts.restarts.take(death, RESTARTED):
+                self._children.replace(number)
+                self._starting[number] = WaitClock()
+            elif self._losses is not None and self._losses.take(number, death):
+                for lost in {number, proxy_of(number)} & self._children.keys():
+                    self._children.drop(lost)
+                    self._starting.pop(lost, None)
+            else:
                 return death
-            self._children.replace(number)
-            self._starting[number] = WaitClock()
         return None
+
+    def _may_end(self, number: int) -> bool:
+        """Whether the others can go on after the end of a process."""
+        return self._may_restart(number) or (self._losses is not None and self._losses.allow(number))
 
     def _may_restart(self, number: int) -> bool:
         return self._restarts is not None and number in self._restarts.gmis

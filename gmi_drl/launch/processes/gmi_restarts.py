@@ -3,9 +3,11 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gmi_drl.errors import GmiError
+from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import goes_on_without
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
 
@@ -44,6 +46,33 @@ class GMIRestarts:
 
     gmis: frozenset[int]
     restarts: Restarts
+
+
+@dataclass
+class Losses:
+    """Actors that have died, and that the run goes on without (`streams.fewest_actors`).
+
+    Args:
+        layout: Of the run.
+        tell: Called at each with a line that says what died and what is done.
+    """
+
+    layout: Layout
+    tell: Callable[[str], None]
+    lost: set[int] = field(default_factory=set)
+
+    def allow(self, number: int) -> bool:
+        """Whether the run can go on without a GMI, too."""
+        return goes_on_without(self.layout, {*self.lost, number})
+
+    def take(self, number: int, death: GmiError) -> bool:
+        """Note that the run goes on without a GMI, and report it. Returns False if it cannot."""
+        if not self.allow(number):
+            return False
+        self.lost.add(number)
+        left = len(self.layout.with_role("simulator")) - len(self.lost)
+        self.tell(f"{str(death).splitlines()[0]}: going on with {counted(left, 'actor')}")
+        return True
 
 
 @contextmanager

@@ -3,11 +3,13 @@
 import time
 from typing import Any
 
-from torch import Tensor
+import numpy as np
+from numpy.typing import NDArray
 
 from gmi_drl.replay.client.connection import ANSWER_S, ServerConnection, raise_error
 from gmi_drl.replay.client.samples import ServerBatch, Wish
 from gmi_drl.replay.client.shared import LeaseLostError
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.words import (
     DONE,
     ERROR,
@@ -48,7 +50,7 @@ def number_of(connection: ServerConnection, kind: int, number: int) -> int:
     return _sum_of_answers(connection, {request: (kind, write(Number(request, number)))})
 
 
-def send_keys(connection: ServerConnection, kind: int, table: int, keys: Tensor, *values: Tensor) -> int:
+def send_keys(connection: ServerConnection, kind: int, table: int, keys: Integers, *values: NDArray[np.float64]) -> int:
     """Send keys `[n]` and what belongs to them, in as many messages as it needs. Returns the sum of the answers."""
     frames = {}
     for start in range(0, len(keys), ITEMS_AT_ONCE):

@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import GmiWarning, UsageError
@@ -111,8 +113,10 @@ class Client:
             priorities: Of all, or `[n]`.
             server: Of the batch.
         """
-        values = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").expand(len(keys))
-        return self._keys(UPDATE, table, server, keys, values)
+        values = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").numpy()
+        return self._keys(
+            UPDATE, table, server, keys, values if values.shape == keys.shape else np.broadcast_to(values, keys.shape)
+        )
 
     def delete(self, table: str, keys: Tensor, server: int = 0) -> int:
         """Delete items. Returns how many there were; unknown keys are ignored."""
@@ -237,13 +241,13 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _keys(self, kind: int, table: str, server: int, keys: Tensor, *values: Tensor) -> int:
+    def _keys(self, kind: int, table: str, server: int, keys: Tensor, *values: NDArray[np.float64]) -> int:
         if not 0 <= server < len(self._pools):
             raise UsageError(f"there is no server {server}, only {len(self._pools)}")
-        if not len(keys):
+        if not keys.numel():
             return 0
         with self._pools[server].call() as call:
-            return send_keys(call.connection, kind, call.connection.table(table)[0], keys, *values)
+            return send_keys(call.connection, kind, call.connection.table(table)[0], keys.numpy(), *values)
 
     def _turn(self) -> tuple[int, Pool]:
         """The next server; of several one that can be reached. One that cannot is left out for a while.

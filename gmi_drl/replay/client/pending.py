@@ -25,7 +25,7 @@ Stretches = tuple[Integers, Integers, NDArray[np.float64]]
 """First rows `[n, columns]`, lengths `[n, columns]` and priorities `[n]`."""
 
 
-def as_integers(value: int | Tensor) -> Integers:
+def as_integers(value: int | Tensor | Integers) -> Integers:
     """A number, numbers `[n]` or `[n, columns]` as int64 `[n, columns]`."""
     numbers: Integers = np.asarray(value, dtype=np.int64)
     return numbers if numbers.ndim == 2 else numbers.reshape(-1, 1)
@@ -67,7 +67,14 @@ class PendingItems:
         self._bases, self._begins = self._bases[-1:], self._begins[-1:]
         self.first_step = self._bases[0]
 
-    def add(self, table: int, first: Integers, length: int | Integers, priority: float | Tensor, version: int) -> None:
+    def add(
+        self,
+        table: int,
+        first: Integers,
+        length: int | Integers,
+        priority: float | Tensor | NDArray[np.float64],
+        version: int,
+    ) -> None:
         """Note items `[n, columns]`. Each lies in the block of its last step. The caller may change its numbers then.
 
         Raises:

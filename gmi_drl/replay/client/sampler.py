@@ -82,6 +82,13 @@ class Sampler:
             raise StopIteration
         raise_error(told)
 
+    def ask(self) -> None:
+        """Ask for the next batch now, and not when it is wanted. Where memory is mapped, this does nothing."""
+        for line in self._lines:
+            line.connection.check_own()
+            if line.connection.memory is None and line.connection.framed.is_open:
+                self._ask(line)
+
     @property
     def asked(self) -> int:
         """Samples that the servers were asked for; of batches that came, those in them."""

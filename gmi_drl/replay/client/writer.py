@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.comm.links.framing import DATA
@@ -137,9 +138,9 @@ class Writer:
     def create_items(
         self,
         table: str,
-        first: int | Tensor,
-        length: int | Tensor = 1,
-        priority: float | Tensor = 1.0,
+        first: int | Tensor | Integers,
+        length: int | Tensor | Integers = 1,
+        priority: float | Tensor | NDArray[np.float64] = 1.0,
         version: int = 0,
     ) -> None:
         """Make items of steps. They are in when `flush` returns.

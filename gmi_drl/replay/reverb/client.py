@@ -1,6 +1,7 @@
 """A client of a replay server with the interface of Reverb's (Reverb, section 3.8)."""
 
 import os
+import secrets
 import threading
 import time
 import warnings
@@ -15,14 +16,15 @@ from gmi_drl.replay.client.client import Client as OurClient
 from gmi_drl.replay.client.connection import ServerLostError
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.reverb.columns import Cell, ColumnHistory, TrajectoryColumn
 from gmi_drl.replay.reverb.errors import DeadlineExceededError, in_their_words
 from gmi_drl.replay.reverb.infos import TableInfo, info_of
-from gmi_drl.replay.reverb.nest import Nest, unflatten_as
+from gmi_drl.replay.reverb.nest import Nest, flatten, unflatten_as
 from gmi_drl.replay.reverb.patterns import Config
 from gmi_drl.replay.reverb.samples import ReplaySample, items_of, steps_of
 from gmi_drl.replay.reverb.stream import CellStream
 from gmi_drl.replay.reverb.structured_writer import StructuredWriter
-from gmi_drl.replay.reverb.trajectory_writer import TrajectoryWriter
+from gmi_drl.replay.reverb.trajectory_writer import EPISODE_BITS, TrajectoryWriter, check_item
 from gmi_drl.replay.reverb.writer import Writer
 from gmi_drl.replay.words import LONGEST_WAIT_S
 
@@ -69,10 +71,24 @@ class Client:
         """
         if not priorities:
             raise ValueError("priorities must contain at least one item")
-        with self.writer(max_sequence_length=1) as writer:
-            writer.append(data)
+        leaves = flatten(data)
+        if not leaves:
+            raise ValueError("data must contain at least one array")
+        columns = [
+            TrajectoryColumn([Cell(ColumnHistory(f"column {number}", 1).taken(leaf))])
+            for number, leaf in enumerate(leaves)
+        ]
+        stream = self.take_stream()
+        try:
+            stream.episode = secrets.randbits(EPISODE_BITS)
             for table, priority in priorities.items():
-                writer.create_item(table, num_timesteps=1, priority=priority)
+                check_item(table, priority, columns, self.signature(table), [column.cells[0] for column in columns])
+                with in_their_words():
+                    stream.create_item(table, float(priority), columns)
+            with in_their_words():
+                stream.flush(LONGEST_WAIT_S)
+        finally:
+            self.give_stream(stream)
 
     def writer(
         self,
@@ -180,8 +196,8 @@ class Client:
             if deletes:
                 self._ours.delete(table, _keys_of(deletes))
             if updates:
-                priorities = torch.tensor([float(one) for one in updates.values()], dtype=torch.float64)
-                self._ours.update(table, _keys_of(updates), priorities)
+                priorities = np.array([*map(float, updates.values())])
+                self._ours.update(table, _keys_of(updates), torch.from_numpy(priorities))
 
     def reset(self, table: str) -> None:
         """Delete all items of a table, and set its counts to 0."""
@@ -282,9 +298,9 @@ def _keys_of(keys: Iterable[int]) -> torch.Tensor:
     Raises:
         ValueError: if one is below 0, or has more than 64 bits.
     """
-    numbers = [int(key) for key in keys]
-    if wrong := [key for key in numbers if not 0 <= key < 2**64]:
-        raise ValueError(f"a key is a number of 64 bits, not {wrong[0]}")
+    numbers = [*map(int, keys)]
+    if min(numbers) < 0 or max(numbers) >= 2**64:
+        raise ValueError(f"a key is a number of 64 bits, not {next(key for key in numbers if not 0 <= key < 2**64)}")
     return torch.from_numpy(np.array(numbers, dtype=np.uint64).view(np.int64))
 
 

@@ -48,17 +48,19 @@ class TrajectoryColumn:
     Args:
         data_references: Cells.
         squeeze: Whether the sampler gets the single array without an axis of time.
-        path: Where it comes from, for messages.
+        path: Where it comes from, for messages: the label of a history and an index there.
 
     Raises:
         ValueError: if a step has no such field, or is forgotten, or there is not just one of a squeezed column.
     """
 
-    def __init__(self, data_references: Sequence[Cell | None], *, squeeze: bool = False, path: Any = None) -> None:
+    def __init__(
+        self, data_references: Sequence[Cell | None], *, squeeze: bool = False, path: tuple[str, Any] | None = None
+    ) -> None:
         if squeeze and len(data_references) != 1:
             raise ValueError(f"a squeezed column has one data reference, not {len(data_references)}")
         if None in data_references:
-            where = f"{path}: " if path else ""
+            where = f"{path[0]}[{path[1]}]: " if path else ""
             places = [place for place, cell in enumerate(data_references) if cell is None]
             raise ValueError(f"{where}TrajectoryColumns cannot contain any None data references, as at {places}")
         self.cells: tuple[Cell, ...] = tuple(data_references)  # type: ignore[arg-type]
@@ -175,25 +177,28 @@ class ColumnHistory:
         return iter([*[None] * self._forgotten, *self._cells])
 
     def __getitem__(self, key: int | slice | list[int]) -> TrajectoryColumn:
-        path = f"{self.label}[{key}]"
-        if isinstance(key, int):
-            return TrajectoryColumn([self.cell(key)], squeeze=True, path=path)
         if isinstance(key, slice):
-            return TrajectoryColumn(self._slice(key), path=path)
+            return TrajectoryColumn(self._slice(key), path=(self.label, key))
+        if isinstance(key, int):
+            return TrajectoryColumn([self.cell(key)], squeeze=True, path=(self.label, key))
         if isinstance(key, list):
-            return TrajectoryColumn([self.cell(one) for one in key], path=path)
+            return TrajectoryColumn([self.cell(one) for one in key], path=(self.label, key))
         raise TypeError(f"history indices must be integers, slices or lists, not {type(key)}")
 
     def cell(self, index: int) -> Cell | None:
         """The cell at an index, as if nothing was forgotten; None if it was, or has never been there."""
-        index = index - len(self) if index >= 0 else index
         if index >= 0:
-            raise IndexError(f"{self.label} has {len(self)} steps")
+            index -= len(self)
+            if index >= 0:
+                raise IndexError(f"{self.label} has {len(self)} steps")
         return self._cells[index] if index >= -len(self._cells) else None
 
     def _slice(self, key: slice) -> list[Cell | None]:
         """The cells of a slice; None for those before the first step, too: a short history is no short trajectory."""
-        count, step = len(self), key.step or 1
+        count, step = len(self._cells), key.step or 1
+        if key.start is not None and key.stop is None and -count <= key.start < 0 and step == 1:
+            return self._cells[key.start :]
+        count += self._forgotten
         if step < 0 or (key.start is None and key.stop is None):
             return list(self)[key]
         start, stop = (-count if key.start is None else key.start), (0 if key.stop is None else key.stop)

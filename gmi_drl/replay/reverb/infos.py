@@ -84,15 +84,19 @@ class Facts(Extension):
 
     def inserted(self, slots: Tensor) -> None:
         """Count them by episode."""
-        self._episodes.update(self.contents.items.versions[slots].tolist())
+        self._episodes.update(self._episodes_of(slots))
 
     def deleted(self, slots: Tensor) -> None:
         """Count them by episode."""
-        for episode, count in Counter(self.contents.items.versions[slots].tolist()).items():
+        for episode, count in Counter(self._episodes_of(slots)).items():
             self._episodes[episode] -= count
             if not self._episodes[episode]:
                 del self._episodes[episode]
                 self._ended += 1
+
+    def _episodes_of(self, slots: Tensor) -> list[int]:
+        found: list[int] = self.contents.items.versions.numpy()[slots.numpy()].tolist()
+        return found
 
     def reset(self) -> None:
         """Begin anew."""

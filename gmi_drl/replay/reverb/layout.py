@@ -47,7 +47,8 @@ class Column(NamedTuple):
     runs: tuple[Run, ...]
 
 
-def described(columns: Sequence[Column]) -> bytes:
+@lru_cache(maxsize=4096)
+def described(columns: tuple[Column, ...]) -> bytes:
     """The description of an item, which ends with its own size."""
     numbers: list[int] = [len(columns)]
     for dtype, shape, squeeze, runs in columns:
@@ -76,10 +77,10 @@ def columns_of(item: memoryview) -> tuple[Column, ...]:
     return _read(bytes(item[len(item) - count * _INTEGER_BYTES :]))
 
 
-def arrays_of(items: np.ndarray[Any, np.dtype[np.uint8]]) -> list[np.ndarray[Any, Any]]:
-    """The arrays of items `[B, bytes]` with the same description, `[B, T, *shape]`, or `[B, *shape]` if squeezed."""
+def arrays_of(items: np.ndarray[Any, np.dtype[np.uint8]], columns: Sequence[Column]) -> list[np.ndarray[Any, Any]]:
+    """The arrays of items `[B, bytes]` that have the same columns, `[B, T, *shape]`, or `[B, *shape]` if squeezed."""
     count, size = items.shape
-    return [_column(items, column, count, size) for column in columns_of(memoryview(items[0]))]
+    return [_column(items, column, count, size) for column in columns]
 
 
 def description_of(items: np.ndarray[Any, np.dtype[np.uint8]], size: int) -> bytes:

@@ -21,6 +21,8 @@ def flatten(nest: Nest) -> list[Any]:
         return [nest]
     if type(nest) is list and not any(map(is_nest, nest)):
         return nest
+    if type(nest) is dict and not any(map(is_nest, nest.values())):
+        return [nest[key] for key in sorted(nest)]
     return [leaf for child in _children(nest).values() for leaf in flatten(child)]
 
 
@@ -28,6 +30,8 @@ def flatten_with_path(nest: Nest, path: Path = ()) -> list[tuple[Path, Any]]:
     """The leaves with their paths, in order."""
     if not is_nest(nest):
         return [(path, nest)]
+    if type(nest) is dict and not any(map(is_nest, nest.values())):
+        return [((*path, key), nest[key]) for key in sorted(nest)]
     return [pair for key, child in _children(nest).items() for pair in flatten_with_path(child, (*path, key))]
 
 

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gmi_drl.replay.client.samples import ServerBatch
-from gmi_drl.replay.reverb.layout import CELL_BYTES, arrays_of, description_of
+from gmi_drl.replay.items import KEY, LONGEST, PRIORITY, STRETCHES, TIMES
+from gmi_drl.replay.reverb.layout import CELL_BYTES, Column, arrays_of, description_of
 from gmi_drl.replay.reverb.layout import columns_of as described_columns_of
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -49,19 +50,8 @@ class ReplaySample(NamedTuple):
 
 def items_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array]]]:
     """The items of a batch, one by one, each with its columns."""
-    rows, size, alike = _bytes(batch), batch.table_size, _arrays_of_alike(batch)
-    lengths = (batch.lengths["cell"] * CELL_BYTES).tolist()
-    told = zip(
-        batch.keys.tolist(),
-        batch.probabilities.tolist(),
-        batch.priorities.tolist(),
-        batch.times_sampled.tolist(),
-        strict=True,
-    )
-    for number, (key, probability, priority, times) in enumerate(told):
-        found = alike or arrays_of(rows[number : number + 1, : lengths[number]])
-        columns = [column[number if alike else 0, ...] for column in found]
-        yield SampleInfo(key, probability, size, priority, times), columns
+    for info, columns, _ in _items(batch):
+        yield info, columns
 
 
 def steps_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[list[Array]]]]:
@@ -70,12 +60,11 @@ def steps_of(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[list[Array]]
     Raises:
         ValueError: if columns have different lengths, or one was squeezed and has none.
     """
-    rows, lengths = _bytes(batch), (batch.lengths["cell"] * CELL_BYTES).tolist()
-    for row, length, (info, columns) in zip(rows, lengths, items_of(batch), strict=True):
-        is_squeezed = any(column.squeeze for column in described_columns_of(memoryview(row[:length])))
-        if is_squeezed or len({len(column) for column in columns}) != 1:
+    for info, columns, is_squeezed in _items(batch):
+        count = 0 if is_squeezed else len(columns[0])
+        if is_squeezed or any(len(column) != count for column in columns):
             raise ValueError("Can't split non timestep trajectory into timesteps.")
-        yield info, [[column[step, ...] for column in columns] for step in range(len(columns[0]))]
+        yield info, [[column[step, ...] for column in columns] for step in range(count)]
 
 
 def columns_of(batch: ServerBatch) -> list[Array]:
@@ -84,8 +73,9 @@ def columns_of(batch: ServerBatch) -> list[Array]:
     Raises:
         ValueError: if shapes, types or the number of columns differ, with both.
     """
-    if alike := _arrays_of_alike(batch):
-        return alike
+    rows, sizes = _bytes(batch)
+    if described := _of_alike(rows, sizes):
+        return arrays_of(rows[:, : sizes[0]], described)
     every = [columns for _, columns in items_of(batch)]
     if len(counts := sorted({len(one) for one in every})) != 1:
         raise ValueError(f"items of a batch have {' or '.join(map(str, counts))} columns: take batches of 1")
@@ -110,19 +100,42 @@ def infos_of(batch: ServerBatch) -> SampleInfo:
     )
 
 
-def _bytes(batch: ServerBatch) -> np.ndarray[Any, np.dtype[np.uint8]]:
-    """The items as bytes `[B, bytes]`."""
+def _items(batch: ServerBatch) -> Iterator[tuple[SampleInfo, list[Array], bool]]:
+    """The items of a batch, each with its columns, and whether one of them is squeezed."""
+    records, size = batch.records.numpy(), batch.table_size
+    rows, sizes = _bytes(batch)
+    described = _of_alike(rows, sizes)
+    every = arrays_of(rows[:, : sizes[0]], described) if described else []
+    told = (
+        records[:, KEY].tolist(),
+        batch.probabilities.tolist(),
+        records[:, PRIORITY].view(np.float64).tolist(),
+        records[:, TIMES].tolist(),
+    )
+    for number, (key, probability, priority, times) in enumerate(zip(*told, strict=True)):
+        info = SampleInfo(key, probability, size, priority, times)
+        if described:
+            yield info, [column[number, ...] for column in every], any(column.squeeze for column in described)
+            continue
+        item = rows[number : number + 1, : sizes[number]]
+        own = described_columns_of(memoryview(item[0]))
+        yield info, [column[0, ...] for column in arrays_of(item, own)], any(column.squeeze for column in own)
+
+
+def _bytes(batch: ServerBatch) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], list[int]]:
+    """The items as bytes `[B, bytes]`, and how many each has."""
     words = batch.rows.words["cell"].numpy()
-    return words.reshape(len(words), -1).view(np.uint8)
+    sizes = ((batch.records.numpy()[:, STRETCHES] & LONGEST) * CELL_BYTES).tolist()
+    return words.reshape(len(words), -1).view(np.uint8), sizes
 
 
-def _arrays_of_alike(batch: ServerBatch) -> list[Array]:
-    """The columns of all items at once, `[B, T, *shape]`, if all have the same description; else none."""
-    rows, lengths = _bytes(batch), batch.lengths["cell"] * CELL_BYTES
-    size = int(lengths[0])
-    if not bool((lengths == size).all()):
-        return []
-    text = np.frombuffer(description_of(rows[0], size), dtype=np.uint8)
-    if not bool((rows[:, size - len(text) : size] == text).all()):
-        return []
-    return arrays_of(rows[:, :size])
+def _of_alike(rows: np.ndarray[Any, np.dtype[np.uint8]], sizes: list[int]) -> tuple[Column, ...]:
+    """The columns of items, if all have the same description; else none."""
+    size = sizes[0]
+    if len(sizes) > 1:
+        if sizes.count(size) != len(sizes):
+            return ()
+        text = np.frombuffer(description_of(rows[0], size), dtype=np.uint8)
+        if not bool((rows[:, size - len(text) : size] == text).all()):
+            return ()
+    return described_columns_of(memoryview(rows[0])[:size])

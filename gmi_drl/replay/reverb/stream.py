@@ -4,6 +4,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+import numpy as np
 import torch
 
 from gmi_drl.errors import GmiError
@@ -15,6 +16,9 @@ from gmi_drl.replay.words import LONGEST_WAIT_S
 MOST_IN_FLIGHT = 65_536
 MOST_BYTES = 2**20
 """That are not sent yet."""
+
+LOOK_S = 0.001
+"""Seconds after which it is looked again whether all was answered."""
 
 _SLACK = 3 * CELL_BYTES
 
@@ -55,15 +59,16 @@ class CellStream:
         """
         bytes_of_description = bound([(column.cells[0].array.ndim, len(column.cells)) for column in columns])
         self._make_room(columns, bytes_of_description + _SLACK)
+        block = self._block
         for column in columns:
             for cell in column.cells:
-                if cell.place < self._block:
+                if cell.place < block:
                     self._write(cell)
         places = [[cell.place for cell in column.cells] for column in columns]
         first = min(map(min, places))
         first -= first % CELL_BYTES
         end = -(-(self._end + bytes_of_description) // CELL_BYTES) * CELL_BYTES
-        text = described([_column(one, at, end) for one, at in zip(columns, places, strict=True)])
+        text = described(tuple([_column(one, at, end) for one, at in zip(columns, places, strict=True)]))
         self._data += bytes(end - len(text) - self._end)
         self._data += text
         stretch = first // CELL_BYTES, (end - first) // CELL_BYTES, priority
@@ -83,7 +88,7 @@ class CellStream:
         while self._items:
             (table, episode), stretches = next(iter(self._items.items()))
             first, length, priorities = zip(*stretches, strict=True)
-            numbers = torch.tensor(first), torch.tensor(length), torch.tensor(priorities, dtype=torch.float64)
+            numbers = np.array(first), np.array(length), np.array(priorities)
             self._writer.create_items(table, *numbers, version=episode)
             del self._items[table, episode]
             self._count -= len(stretches)
@@ -97,7 +102,7 @@ class CellStream:
             ReplayTimeoutError: if they are not in time.
             UsageError: if the server has refused some.
         """
-        if self.pending > left:
+        if left and self.pending > left:
             self._writer.send()  # reads what was answered
         if self.pending > left:
             self.send()
@@ -135,8 +140,8 @@ class CellStream:
 
     def _make_room(self, columns: Sequence[TrajectoryColumn], more: int) -> None:
         """Go on in the next block, unless an item fits into the open one."""
-        arrays = [cell for column in columns for cell in column.cells]
-        new = sum([cell.array.nbytes + cell.array.itemsize for cell in arrays if cell.place < self._block])
+        arrays, block = [cell for column in columns for cell in column.cells], self._block
+        new = sum([cell.array.nbytes + cell.array.itemsize for cell in arrays if cell.place < block])
         if self._end - self._block + new + more <= self._block_bytes:
             return
         whole = sum(cell.array.nbytes + cell.array.itemsize for cell in {id(cell): cell for cell in arrays}.values())
@@ -160,6 +165,8 @@ class CellStream:
             self._writer.send()  # reads what was answered
             if not self._writer.in_flight:
                 self.send()
+            else:
+                self._since += LOOK_S
 
 
 def _column(column: TrajectoryColumn, places: Sequence[int], end: int) -> Column:

@@ -112,21 +112,24 @@ class TrajectoryWriter:
         Raises:
             ValueError: if a field is there twice in a step, or of another type or shape than before.
         """
-        leaves = flatten_with_path(data)
-        if new := [path for path, _ in leaves if path not in self._columns]:
+        self.append_leaves(data, flatten_with_path(data), partial_step)
+
+    def append_leaves(self, data: Nest, leaves: Sequence[tuple[Path, Any]], partial_step: bool = False) -> None:
+        """As `append`, of a nest whose leaves with their paths are known."""
+        columns = self._columns
+        if new := [path for path, _ in leaves if path not in columns]:
             self._add_columns(data, new)
-        values = {path: value for path, value in leaves if value is not None}
         if self._is_open:
-            for path in values:
-                if not self._columns[path].can_set_last:
+            for path, value in leaves:
+                if value is not None and not columns[path].can_set_last:
                     text = "has already been set in the active step by previous (partial) append call"
                     raise ValueError(f"Field {self._label(path)} {text} and thus must be omitted or set to None")
-        cells = {path: Cell(self._columns[path].taken(value)) for path, value in values.items()}
+        cells = {path: Cell(columns[path].taken(value)) for path, value in leaves if value is not None}
         if self._is_open:
             for path, cell in cells.items():
-                self._columns[path].set_last(cell)
+                columns[path].set_last(cell)
         else:
-            for path, column in self._columns.items():
+            for path, column in columns.items():
                 column.append(cells.get(path))
         self._is_open = partial_step
         self._steps += not partial_step
@@ -153,13 +156,8 @@ class TrajectoryWriter:
         self, table: str, priority: float, columns: list[TrajectoryColumn], compared: Sequence[Any]
     ) -> None:
         """As `create_item`, of the columns in order. What is `compared` has the shapes of the table's signature."""
-        if not 0 <= priority < float("inf"):
-            raise ValueError(f"a priority must be a number of 0 or more, not {priority}")
         signature = self._client.signature(table)
-        if signature is not None and self._validates and (text := differences(signature, compared)):
-            raise ValueError(f"table {table}: the item does not match: {text}")
-        for number, column in enumerate(columns):
-            _check(number, column)
+        check_item(table, priority, columns, signature if self._validates else None, compared)
         if self._stream is None:
             self._stream = self._client.take_stream()
             self._stream.most_in_flight = self._most_in_flight
@@ -237,6 +235,22 @@ class TrajectoryWriter:
             self._columns[path] = ColumnHistory(self._label(path), self._sizes.get(path, self._size), steps)
 
 
+def check_item(
+    table: str, priority: float, columns: Sequence[TrajectoryColumn], signature: Nest, compared: Sequence[Any]
+) -> None:
+    """Raise unless an item may go into a table; None for any signature.
+
+    Raises:
+        ValueError: as in `TrajectoryWriter.create_item`.
+    """
+    if not 0 <= priority < float("inf"):
+        raise ValueError(f"a priority must be a number of 0 or more, not {priority}")
+    if signature is not None and (text := differences(signature, compared)):
+        raise ValueError(f"table {table}: the item does not match: {text}")
+    for number, column in enumerate(columns):
+        _check(number, column)
+
+
 def _check(number: int, column: TrajectoryColumn) -> None:
     """Raise unless the arrays of a column go together and are remembered."""
     if not column.cells:
@@ -245,6 +259,6 @@ def _check(number: int, column: TrajectoryColumn) -> None:
     for cell in column.cells:
         if cell.expired:
             raise ValueError(f"column {number} of the trajectory has a step that the history has forgotten")
-        if cell.array.dtype != first.dtype or cell.array.shape != first.shape:
+        if cell.array is not first and (cell.array.dtype != first.dtype or cell.array.shape != first.shape):
             kinds = " and ".join(f"{one.dtype}{list(one.shape)}" for one in (first, cell.array))
             raise ValueError(f"column {number} of the trajectory has arrays of {kinds}")

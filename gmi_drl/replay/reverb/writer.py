@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gmi_drl.replay.reverb.nest import Nest, flatten
+from gmi_drl.replay.reverb.nest import Nest, Path, flatten, flatten_with_path
 from gmi_drl.replay.reverb.stream import MOST_IN_FLIGHT
 from gmi_drl.replay.reverb.trajectory_writer import TrajectoryWriter
 
@@ -25,7 +25,7 @@ class Writer:
     def __init__(self, client: "Client", max_sequence_length: int, max_in_flight_items: int | None) -> None:
         most = min(MOST_IN_FLIGHT, max_in_flight_items or MOST_IN_FLIGHT)
         self._writer = TrajectoryWriter(client, max_sequence_length, most_in_flight=most)
-        self._fields = 0
+        self._fields, self._paths = 0, list[Path]()
         self._is_closed = False
 
     def append(self, data: Nest) -> None:
@@ -37,8 +37,9 @@ class Writer:
         leaves = flatten(data)
         if self._fields not in (0, len(leaves)):
             raise ValueError(f"a step has {len(leaves)} arrays, the steps before have {self._fields}")
-        self._fields = len(leaves)
-        self._writer.append(leaves)
+        if not self._fields:
+            self._fields, self._paths = len(leaves), [path for path, _ in flatten_with_path(leaves)]
+        self._writer.append_leaves(leaves, list(zip(self._paths, leaves, strict=True)))
 
     def append_sequence(self, sequence: Nest) -> None:
         """Remember steps: arrays `[T, ...]`.

@@ -11,10 +11,10 @@ from gmi_drl.replay.server.requests import (
     ItemsRequest,
     LeaseRequest,
     Request,
-    SampleRequest,
     StepsRequest,
     check_shared,
 )
+from gmi_drl.replay.server.sampling import SampleRequest
 from gmi_drl.replay.storage import Storage
 from gmi_drl.replay.storage.shared import SharedStorage
 from gmi_drl.replay.table import Table

@@ -1,14 +1,12 @@
 """Requests of clients that a table may let wait: rows, items, samples. Each is attempted until it is done or late."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
 import torch
 
-from gmi_drl.errors import UsageError
-from gmi_drl.replay.batch import Selection
-from gmi_drl.replay.items import STRETCHES, first_steps, lengths
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage import Storage
@@ -17,23 +15,14 @@ from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
 from gmi_drl.replay.words import (
     ACK,
-    DATA_BYTES,
-    DISTINCT,
     END_OF_EPISODE,
-    FLEXIBLE,
     IN_PLACE,
     ITEMS_AT_ONCE,
     LEASED,
     NEXT_CALL,
-    PLACES,
-    REPLY_BYTES,
-    SAMPLES,
-    SAMPLES_AT_ONCE,
     Items,
     Lease,
     Number,
-    Sample,
-    Samples,
     Steps,
     WordError,
     arrays,
@@ -43,9 +32,6 @@ from gmi_drl.replay.words import (
 
 if TYPE_CHECKING:
     from gmi_drl.replay.server.connection import Connection
-
-UNCOPIED_BYTES = 16 * 1024
-"""Items of this size and more are sent from where they lie, without a copy."""
 
 
 class Request(Protocol):
@@ -190,10 +176,12 @@ class ItemsRequest:
 
     def _insert(self, done: int) -> None:
         """Insert as many items as go in together or not at all."""
-        end = min(self._word.count, done + self._table.contents.at_once)
-        first, length, priorities = (one[done:end] for one in (self._first, self._length, self._priorities))
+        count = min(self._left, self._table.contents.at_once)
+        first, length, priorities = self._first, self._length, self._priorities
+        if count < self._word.count:
+            first, length, priorities = (one[done : done + count] for one in (first, length, priorities))
         self._table.insert(first, length, priorities, version=self._word.version, timeout_s=0)
-        self._left -= end - done
+        self._left -= count
 
     def expire(self) -> None:
         """Tell how many are in; the others never will be."""
@@ -203,96 +191,6 @@ class ItemsRequest:
     def why(self) -> str:
         """What the limiter waits for."""
         return why(self._table, self._left, "inserts")
-
-
-class SampleRequest:
-    """A batch that the limiter has to allow.
-
-    Places are told of tables without `max_times_sampled` alone: their items may be gone when a client asks again.
-    """
-
-    waits_for: str = "samples"
-    tables: Sequence[str]
-
-    def __init__(self, connection: "Connection", word: Sample, table: Table) -> None:
-        names = table.signature.columns
-        self._columns = tuple(name for bit, name in enumerate(names) if word.columns >> bit & 1)
-        if not self._columns or word.columns >> len(names):
-            raise WordError(f"columns {word.columns:b} of {len(names)}")
-        self._row_bytes = max(table.signature.row_bytes(name) for name in self._columns)
-        self._of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
-        self._connection, self._word, self._table = connection, word, table
-        if word.count < 1 or (word.count > (most := self._most()) and not word.flags & FLEXIBLE):
-            raise UsageError(f"table {table.name}: a batch has 1 to {most} items of this size, not {word.count}")
-        self.deadline, self.tables = time.monotonic() + word.timeout_s, [table.name]
-        if word.flags & PLACES:
-            check_shared(connection, table.storage)
-
-    def attempt(self) -> bool:
-        """Sample, and send the batch."""
-        table, word, count = self._table, self._word, self._word.count
-        if word.flags & FLEXIBLE:
-            with table.lock:
-                count = table.contents.samples_allowed(min(count, self._most()))
-            if not count:
-                return False
-        newer_than = None if word.newer_than < 0 else word.newer_than
-        is_distinct = bool(word.flags & DISTINCT)
-        try:
-            selection = table.select(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0)
-            self._send(selection)
-        except ReplayTimeoutError:
-            return False
-        except Exception as error:
-            self._connection.send_error(word.request, error)
-        return True
-
-    def _send(self, selection: Selection) -> None:
-        """Send the rows of a selection, or tell where they are. Nobody writes over them until they are read."""
-        table, word, is_kept = self._table, self._word, False
-        try:
-            if word.flags & PLACES and not table.contents.max_times_sampled:
-                data, longest, is_kept = list[list[memoryview]](), 0, True
-                ticket = self._connection.lend(table.storage, selection.ticket)
-            else:
-                (data, longest, is_kept), ticket = self._data(selection.records), -1
-                if is_kept:
-                    self._connection.hold(table.storage, selection.ticket)
-        finally:
-            if not is_kept:
-                table.storage.end_reading(selection.ticket)
-        head = Samples(word.request, len(selection.records), longest, selection.table_size, ticket)
-        self._connection.send_rows(SAMPLES, write(head, selection.probabilities, selection.records), data)
-
-    def expire(self) -> None:
-        """Tell what is missing."""
-        error = late(self._table, self._word.count, "samples", self._word.timeout_s)
-        self._connection.send_error(self._word.request, error)
-
-    def why(self) -> str:
-        """What the limiter waits for."""
-        return why(self._table, self._word.count, "samples")
-
-    def _most(self) -> int:
-        """Items that a batch may have, if all are as long as the longest so far."""
-        longest = self._table.contents.longest
-        return max(1, min(SAMPLES_AT_ONCE, self._of_records, DATA_BYTES // (self._row_bytes * longest)))
-
-    def _data(self, records: torch.Tensor) -> tuple[list[list[memoryview]], int, bool]:
-        """The rows of the items, for each column in pieces, the longest item's steps, and whether it is no copy."""
-        table, count = self._table, len(records)
-        stretches = records[:, STRETCHES:]
-        steps = lengths(stretches)
-        longest = int(steps.max()) if table.storage.longest > 1 else 1
-        smallest = min(table.signature.row_bytes(name) for name in self._columns)
-        is_even = table.storage.longest == 1 or int(steps.min()) == longest
-        if table.storage.is_direct and is_even and smallest * longest >= UNCOPIED_BYTES:
-            first = first_steps(stretches)
-            return [_pieces(table.storage, name, first, longest) for name in self._columns], longest, True
-        key = (id(table), count, longest, self._columns)
-        out = self._connection.buffer(key, _rows_of(table, count, longest, self._columns))
-        table.gather(records, self._columns, out)
-        return [[bytes_of(out.words[name])] for name in self._columns], longest, False
 
 
 def check_shared(connection: "Connection", storage: Storage) -> None:
@@ -307,19 +205,21 @@ def _places(stream: Stream, storage: Storage, rows: torch.Tensor, length: torch.
     Raises:
         WordError: if one is not in a block that the stream holds.
     """
-    held, size, numbers = stream.held, storage.blocks.block_steps, rows.numpy()
-    if held and numbers.min() >= (row := (stream.opened - 1) * size):  # as a rule all are in the open block
-        (begin, written), steps = held[-1], length.numpy()
-        most = max(steps.max(), numbers.max() - row)  # a sum of larger ones may overflow
-        if steps.min() >= 1 and most <= written and (numbers + steps).max() <= row + written:
+    held, size = stream.held, storage.blocks.block_steps
+    if held:  # as a rule all are in the open block
+        (begin, written), row, numbers, steps = held[-1], (stream.opened - 1) * size, rows.numpy(), length.numpy()
+        end = row + written
+        is_right = (numbers >= row) & (numbers < end) & (steps >= 1) & (steps <= written)  # larger sums may overflow
+        is_right &= numbers + steps <= end
+        if np.count_nonzero(is_right) == is_right.size:
             return torch.from_numpy(numbers + (begin - row))
     first = stream.opened - len(held)
     number = torch.div(rows, size, rounding_mode="floor") - first
     inside = number.clamp(0, max(0, len(held) - 1))
     begins, ends = torch.tensor(held or [(0, 0)]).unbind(1)
     offsets = rows - (inside + first) * size
-    is_right = (inside == number) & (length >= 1) & (length <= size) & (offsets + length <= ends[inside])
-    if not bool(is_right.all()):
+    is_there = (inside == number) & (length >= 1) & (length <= size) & (offsets + length <= ends[inside])
+    if not bool(is_there.all()):
         raise WordError(f"an item has rows that are not in the {len(held)} blocks that this client writes")
     return begins[inside] + offsets
 
@@ -334,14 +234,3 @@ def why(table: Table, count: int, what: str) -> str:
     """Why "inserts" or "samples" wait."""
     with table.lock:
         return f"{table.limiter.why(count, what)}, {table.contents.stale} items are stale"
-
-
-def _rows_of(table: Table, count: int, longest: int, columns: tuple[str, ...]) -> Callable[[], Rows]:
-    return lambda: Rows.empty(table.signature, (count, longest), columns=columns)
-
-
-def _pieces(storage: Storage, column: str, first: torch.Tensor, longest: int) -> list[memoryview]:
-    """The bytes of stretches where they lie."""
-    size, whole = storage.signature.row_bytes(column), bytes_of(storage.rows.words[column])
-    places = first[:, storage.signature.columns.index(column)].tolist()
-    return [whole[place * size : (place + longest) * size] for place in places]

@@ -2,6 +2,7 @@
 
 from gmi_drl.comm.links.alone import AloneLink
 from gmi_drl.replay.shards.buffer import Buffer
+from gmi_drl.replay.shards.folder import open_shards_of_folder
 from gmi_drl.replay.shards.opening import open_shards
 from gmi_drl.replay.shards.placement import ByPriority, Even, Local, expected_local, plan_placement
 from gmi_drl.replay.shards.shards import Shards
@@ -23,6 +24,7 @@ __all__ = [
     "expected_local",
     "link_by_store",
     "open_shards",
+    "open_shards_of_folder",
     "open_shards_of_torch",
     "plan_placement",
 ]

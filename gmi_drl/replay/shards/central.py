@@ -14,7 +14,7 @@ from gmi_drl.replay.selectors.prioritized import weights_of
 from gmi_drl.replay.shards import ways
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.chances import Choice
-from gmi_drl.replay.shards.selection import check_count, generator_of
+from gmi_drl.replay.shards.selection import generator_of
 
 _CENTRE = 0
 _SLOT = (1 << 32) - 1  # of a key
@@ -47,7 +47,6 @@ def select_centrally(
 
     try:
         rows = calls.begin(words, tell)
-        check_count(count)
         if choice.is_ranked:
             raise UsageError("central selection is by Uniform() or Weighted(), with replacement")
         sizes = rows[:, 1].tolist()

@@ -1,6 +1,6 @@
 """What decides which items of a shard are selected: their weights by each way that was asked for, and their order."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -48,8 +48,8 @@ class Chances(Selector):
     A tree of weights is made when a way needs it first; those of the last `MOST_TREES` ways are kept.
 
     Args:
-        stamps: Of each block, when its trajectory was committed, int64 `[blocks]`.
-        steps: Of a block.
+        stamps: When each trajectory was committed, int64 `[trajectories]`.
+        trajectory_at: The trajectories that begin at these steps of the storage `[n]`.
 
     Attributes:
         count: Items that there are.
@@ -58,8 +58,8 @@ class Chances(Selector):
 
     items: Items
 
-    def __init__(self, stamps: Tensor, steps: int) -> None:
-        self._stamps, self._steps = stamps, steps
+    def __init__(self, stamps: Tensor, trajectory_at: Callable[[Tensor], Tensor]) -> None:
+        self._stamps, self._trajectory_at = stamps, trajectory_at
 
     def clear(self) -> None:
         """All items are gone."""
@@ -119,7 +119,7 @@ class Chances(Selector):
         if isinstance(choice.way, ways.Fifo | ways.Lifo):
             is_lifo = isinstance(choice.way, ways.Lifo)
             slots = self._ordered[is_lifo].select_distinct(min(count, self.count), generator)[0]
-            stamps = self._stamps[self.blocks_of(slots)]
+            stamps = self._stamps[self.trajectories_of(slots)]
             return slots, stamps if is_lifo else _OLDEST - stamps
         scores = self.priorities
         if choice.distinct and choice.is_random:
@@ -134,10 +134,9 @@ class Chances(Selector):
         is_taken = found >= 0
         return slots[is_taken], found[is_taken].view(torch.int64)  # the bits of numbers from 0 on are in their order
 
-    def blocks_of(self, slots: Tensor) -> Tensor:
-        """The blocks of items."""
-        first = self.items.records[slots, STRETCHES] >> LENGTH_BITS
-        return first.div_(self._steps, rounding_mode="floor")
+    def trajectories_of(self, slots: Tensor) -> Tensor:
+        """The trajectories of items."""
+        return self._trajectory_at(self.items.records[slots, STRETCHES] >> LENGTH_BITS)
 
     def state_dict(self) -> dict[str, Tensor]:
         """The order of the list from which uniform draws are made, and that of insertion. Items have the rest."""

@@ -75,6 +75,8 @@ def save(folder: Path, calls: Calls, selections: int, epochs: float, trainer_ste
     """
     meeting = calls.meeting
     calls.begin(f"saves step {trainer_step}")
+    if not calls.shard.is_padded:
+        raise UsageError("shards of a folder have nothing to save but how far they have come: keep their state_dict()")
     if trainer_step < 0:
         raise UsageError(f"a trainer's step is 0 or more, not {trainer_step}")
     state = ShardState(calls.shard, Counts(selections, epochs, meeting.calls))

@@ -35,7 +35,7 @@ class Request:
     Args:
         indices: int64 `[n]`.
         columns: Of the storage.
-        window: First steps `[n]`, and the number of steps; None for whole trajectories.
+        window: See `Shards.collect`; None for whole trajectories.
         is_split: Whether each head gets a part of its own.
     """
 
@@ -71,7 +71,7 @@ class Collection:
         if unknown := [name for name in request.columns if name not in calls.shard.storage.signature.columns]:
             known = ", ".join(calls.shard.storage.signature.columns)
             raise UsageError(f"there is no column {unknown[0]!r} (columns: {known})")
-        if request.is_split and len(request.indices) % len(self._heads):
+        if request.is_split and len(request.indices) < len(self._heads):
             raise UsageError(f"{len(request.indices)} trajectories cannot be split over {len(self._heads)} heads")
         _check_window(request, calls.shard.steps)
         for rank, (kind, place, length) in enumerate(rows[:, :3].tolist()):
@@ -144,7 +144,8 @@ class Collection:
         """Whether rows are sent from where they lie to where they belong, without a buffer; the same on all ranks."""
         storage, shard = self._calls.shard.storage, self._calls.shard
         smallest = min((8 * width * shard.steps for width in self._widths(request)), default=0)
-        return request.window is None and storage.device.type == "cpu" and smallest >= IN_PLACE_BYTES
+        is_whole = request.window is None and shard.is_padded
+        return is_whole and storage.device.type == "cpu" and smallest >= IN_PLACE_BYTES
 
     def _where_they_lie(self, request: Request, places: Integers) -> list[Tensor]:
         """Lengths, then the rows of each column: views of this shard's memory."""
@@ -158,8 +159,8 @@ class Collection:
         count = len(request.indices)
         if not request.is_split:
             return np.arange(count)
-        each, number = count // len(self._heads), self._heads.index(head)
-        return np.arange(number * each, (number + 1) * each)
+        heads, number = len(self._heads), self._heads.index(head)
+        return np.arange(number * count // heads, (number + 1) * count // heads)
 
     def _pack(self, request: Request, places: Integers, steps: int, head: int) -> Tensor:
         """Lengths and rows for a head in contiguous memory: int64, first the lengths, then column after column."""
@@ -195,22 +196,24 @@ class Collection:
         lengths = shard.lengths[local]
         if request.window is None:
             return local, None, lengths
-        starts = request.window[0][torch.from_numpy(places)]
+        starts = _starts(request.window, places, lengths)
         return local, starts, (lengths - starts).clamp_(max=request.window[1])
 
     def _gather(self, column: str, local: Tensor, starts: Tensor | None, out: Tensor) -> None:
         """Copy the rows of trajectories of this shard to `[m, T, words]`."""
         shard = self._calls.shard
         rows = shard.storage.rows.words[column]
-        if starts is None and out.device == rows.device:
+        if starts is None and shard.is_padded and out.device == rows.device:
             torch.index_select(rows.view(shard.trajectories, -1), 0, local, out=out.view(len(out), -1))
             return
-        first, steps = local * shard.steps, out.shape[1]
+        first, steps = shard.first_of(local), out.shape[1]
         length: int | Tensor = steps
         if starts is not None:
-            first += starts
-            if bool((starts > shard.steps - steps).any()):  # not into the next trajectory
-                length = (shard.steps - starts).clamp_(max=steps)
+            first = first + starts
+        if not shard.is_padded:
+            length = (shard.lengths[local] - (0 if starts is None else starts)).clamp_(max=steps)
+        elif starts is not None and bool((starts > shard.steps - steps).any()):  # not into the next trajectory
+            length = (shard.steps - starts).clamp_(max=steps)
         into = Rows(shard.storage.signature, {column: out})
         shard.storage.gather(first, length, longest=steps, columns=(column,), out=into)
 
@@ -275,9 +278,24 @@ def _check_window(request: Request, steps: int) -> None:
     if request.window is None:
         return
     starts, length = request.window
-    is_whole = isinstance(length, int)
-    if not _is_list(starts) or len(starts) != len(request.indices) or not (is_whole and 1 <= length <= steps):
-        text = f"a window has starts int64 [{len(request.indices)}] and a length of 1 to {steps}"
+    is_whole, are_points = isinstance(length, int), _are_points(starts)
+    is_list = (_is_list(starts) or are_points) and len(starts) == len(request.indices)
+    if not is_list or not (is_whole and 1 <= length <= steps):
+        text = f"a window has starts int64 or float64 [{len(request.indices)}] and a length of 1 to {steps}"
         raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
-    if len(starts) and int(starts.min()) < 0:
+    if are_points and not bool(((starts >= 0) & (starts < 1)).all()):
+        raise UsageError("starts of windows as float64 are parts of the way, from 0 to below 1")
+    if len(starts) and not are_points and int(starts.min()) < 0:
         raise UsageError(f"a window begins at step 0 at least, not {int(starts.min())}")
+
+
+def _are_points(starts: Tensor) -> bool:
+    return starts.dtype == torch.float64 and starts.dim() == 1
+
+
+def _starts(window: Window, places: Integers, lengths: Tensor) -> Tensor:
+    """The first steps of the windows at these places, in trajectories of these lengths."""
+    starts = window[0][torch.from_numpy(places)]
+    if not _are_points(starts):
+        return starts
+    return (starts * (lengths - window[1] + 1).clamp_(min=1)).long()

@@ -1,16 +1,25 @@
 """Opening of shards, by the same call on all ranks."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 
 from gmi_drl.comm.links.link import MovingLink
 from gmi_drl.errors import UsageError
+from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.items import LONGEST
 from gmi_drl.replay.selectors import Fifo, Selector
 from gmi_drl.replay.shards.shard import Shard
 from gmi_drl.replay.shards.shards import Shards
+from gmi_drl.replay.storage import make_storage
+from gmi_drl.replay.storage.base import BLOCK_FOR_EACH
+
+PLACEMENTS = ("cpu", "shared", "pinned", "file")
+
+_ENTRY_BYTES = 250
+"""About so much memory a trajectory takes beside its steps."""
 
 
 def open_shards(
@@ -63,16 +72,83 @@ def open_shards(
         >>> shards.select(2, TopK()).tolist()
         [4, 3]
     """
+    chosen = Fifo() if remover is None else remover
+    if placement not in PLACEMENTS:
+        raise UsageError(f"shards lie in {', '.join(PLACEMENTS)}, not {placement!r}")
+    if not isinstance(chosen, Selector):
+        raise UsageError(f"a remover is a selector of gmi_drl.replay.selectors, not {remover!r}")
+    _check_sizes(trajectories, steps, 0 if placement == "file" else signature.step_bytes)
+    at = device_of(device)
+
+    def make(name: str) -> Shard:
+        storage = make_storage(
+            signature,
+            trajectories * steps,
+            placement=placement,
+            longest=steps,
+            device=at,
+            path=path,
+            fewest_blocks=BLOCK_FOR_EACH,
+        )
+        return Shard(name, storage, trajectories, steps, chosen, seed)
+
+    return opened(link, make, heads, seed, sync_every)
+
+
+def opened(
+    link: MovingLink,
+    make: Callable[[str], Shard],
+    heads: Sequence[int] | None,
+    seed: int,
+    sync_every: int = 1,
+    of: str = "",
+) -> Shards:
+    """The shards of all ranks.
+
+    Args:
+        link: As in `open_shards`.
+        make: Makes the shard of this rank, which has the given name in messages.
+        heads: As in `open_shards`.
+        seed: As in `open_shards`.
+        sync_every: As in `open_shards`.
+        of: What else must be the same on all ranks, in words.
+
+    Raises:
+        UsageError: if a number is wrong, or ranks differ.
+    """
     head_ranks = tuple(range(link.size)) if heads is None else tuple(heads)
     if not head_ranks or sorted(set(head_ranks)) != sorted(head_ranks) or not set(head_ranks) <= set(range(link.size)):
         raise UsageError(f"heads are ranks of 0 to {link.size - 1}, none twice, not {list(head_ranks)}")
     if sync_every < 1:
         raise UsageError(f"sync_every must be 1 at least, not {sync_every}")
-    name, chosen = f"shard {link.rank} of {link.size}", Fifo() if remover is None else remover
-    shard = Shard(name, signature, trajectories, steps, placement, chosen, path, device, seed)
+    shard = make(f"shard {link.rank} of {link.size}")
     shards = Shards(link, shard, head_ranks, seed, sync_every)
-    words = f"opens shards of {trajectories} trajectories of {steps} steps, heads {list(head_ranks)}, seed {seed}"
-    words += f", on {torch.device(device).type}"
-    fields = ", ".join(f"{field} in {field.column}" for field in signature.fields)
+    words = f"opens shards of {shard.trajectories} trajectories of {shard.steps} steps{of}, heads {list(head_ranks)}"
+    words += f", seed {seed}, on {shard.storage.device.type}"
+    fields = ", ".join(f"{field} in {field.column}" for field in shard.storage.signature.fields)
     shards.agree(f"{words}, sync_every {sync_every}, fields {fields}")
     return shards
+
+
+def device_of(device: torch.device | str) -> torch.device:
+    """The device of this name.
+
+    Raises:
+        UsageError: if there is none.
+    """
+    try:
+        return torch.device(device)
+    except RuntimeError:
+        raise UsageError(f"collected trajectories go to a device such as cpu or cuda:0, not {device!r}") from None
+
+
+def _check_sizes(trajectories: int, steps: int, step_bytes: int) -> None:
+    for number, what in ((trajectories, "trajectories"), (steps, "steps")):
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise UsageError(f"{what} is an integer, not {number!r}")
+    if trajectories < 1 or steps < 1:
+        raise UsageError(f"a shard has room for 1 trajectory of 1 step at least, not {trajectories} of {steps}")
+    if steps > LONGEST:
+        raise UsageError(f"a trajectory has {LONGEST} steps at most, not {steps}")
+    wanted = trajectories * (steps * step_bytes + _ENTRY_BYTES)
+    check_available(wanted, f"{trajectories} trajectories of {steps} steps", "use fewer of them, or more ranks")

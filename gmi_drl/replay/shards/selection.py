@@ -112,14 +112,13 @@ class Selection:
             with shard.lock:
                 if not choice.is_ranked:
                     return is_late, chances.count, bits_of(chances.total(choice))
-                told.slots, scores = chances.best(choice, max(0, count), self._generator(number, meeting.rank))
+                told.slots, scores = chances.best(choice, count, self._generator(number, meeting.rank))
                 told.keys = shard.table.contents.items.records[told.slots, 0]
                 return is_late, chances.count, bits_of(float(len(scores)))
 
         rows = self._calls.begin(words, tell)
         told.totals, told.there = numbers_of(rows[:, 2]), int(rows[:, 1].sum())
         self.there = told.there
-        check_count(count)
         if not told.there and rows[:, 0].any():
             raise ReplayTimeoutError("no shard has a trajectory to select, and a rank has waited for its timeout")
         if choice.is_ranked and told.there:
@@ -176,7 +175,7 @@ class Selection:
                     slots = chances.best(choice, count, generator)[0]
             else:
                 slots = chances.draw(choice, count, generator)
-            own = chances.blocks_of(slots)
+            own = chances.trajectories_of(slots)
             shard.hold(own)
         answer = torch.full((1 + count,), _NONE)
         answer[0], answer[1 : 1 + len(own)] = stale or count - len(own), own
@@ -184,12 +183,6 @@ class Selection:
 
     def _generator(self, number: int, who: object) -> torch.Generator:
         return generator_of(self._seed, number, who)
-
-
-def check_count(count: int) -> None:
-    """Raise unless so many can be selected."""
-    if count < 1:
-        raise UsageError(f"1 trajectory at least is selected, not {count}")
 
 
 def generator_of(seed: int, number: int, who: object) -> torch.Generator:

@@ -6,23 +6,20 @@ the status of the trajectories, the storage's columns their data.
 
 import time
 from contextlib import AbstractContextManager
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths
 from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.shards.chances import Chances
-from gmi_drl.replay.storage import make_storage
-from gmi_drl.replay.storage.base import BLOCK_FOR_EACH
+from gmi_drl.replay.storage import Storage
 from gmi_drl.replay.table import Table
 
-PLACEMENTS = ("cpu", "shared", "pinned", "file")
 EVICT = -1.0
 """As a priority in an update: delete the trajectory."""
 
@@ -35,13 +32,10 @@ class Shard:
 
     Args:
         name: For messages.
-        signature: Of a step.
+        storage: Of the rows, with a block of so many steps for each trajectory.
         trajectories: Room for so many.
         steps: Of the longest trajectory.
-        placement: A name of `PLACEMENTS`.
         remover: Selects what is evicted.
-        path: Of the file, with the placement `file`.
-        device: Where collected rows go.
         seed: Of what the remover draws.
 
     Attributes:
@@ -52,54 +46,45 @@ class Shard:
         committed: Trajectories so far.
     """
 
+    is_padded: ClassVar[bool] = True
+    """Whether each trajectory has room for the longest one, with zeros behind its end."""
+
     def __init__(
-        self,
-        name: str,
-        signature: Signature,
-        trajectories: int,
-        steps: int,
-        placement: str,
-        remover: Selector,
-        path: Path | None,
-        device: torch.device | str,
-        seed: int,
+        self, name: str, storage: Storage, trajectories: int, steps: int, remover: Selector, seed: int
     ) -> None:
-        if trajectories < 1 or steps < 1:
-            raise UsageError(f"a shard has room for 1 trajectory of 1 step at least, not {trajectories} of {steps}")
-        if placement not in PLACEMENTS:
-            raise UsageError(f"shards lie in {', '.join(PLACEMENTS)}, not {placement!r}")
-        if not isinstance(remover, Selector):
-            raise UsageError(f"a remover is a selector of gmi_drl.replay.selectors, not {remover!r}")
-        self.trajectories, self.steps = trajectories, steps
-        self.storage = make_storage(
-            signature,
-            trajectories * steps,
-            placement=placement,
-            longest=steps,
-            device=device,
-            path=path,
-            fewest_blocks=BLOCK_FOR_EACH,
-        )
+        self.trajectories, self.steps, self.storage = trajectories, steps, storage
         self.stamps, self.keys, self.lengths, self._holds = torch.zeros(4, trajectories, dtype=torch.int64)
-        self.chances = Chances(self.stamps, steps)
+        self.chances = Chances(self.stamps, self.trajectory_at)
         self.table = Table(
             name,
-            signature,
+            storage.signature,
             sampler=self.chances,
             remover=remover,
             max_size=trajectories,
             limiter=MinSize(1),
-            storage=self.storage,
+            storage=storage,
             seed=seed,
         )
         self.chances.items = self.table.contents.items
-        self.storage.blocks.tables.clear()  # this shard evicts by itself: strictly by its remover
+        storage.blocks.tables.clear()  # this shard evicts by itself: strictly by its remover
         self.meeting = self.committed = 0
 
     @property
     def lock(self) -> AbstractContextManager[bool]:
         """Guards everything but rows."""
         return self.table.lock
+
+    def first_of(self, indices: Tensor) -> Tensor:
+        """The places of the first steps of trajectories `[n]` in the storage."""
+        return indices * self.steps
+
+    def trajectory_at(self, first: Tensor) -> Tensor:
+        """The trajectories whose first steps have these places."""
+        return first.div(self.steps, rounding_mode="floor")
+
+    def blocks_of(self, indices: Tensor) -> Tensor:
+        """The blocks of trajectories."""
+        return indices
 
     def lease(self, count: int, timeout_s: float) -> list[int]:
         """Take indices to write to. Evicts what nobody holds, if there are too few, else waits.
@@ -168,21 +153,21 @@ class Shard:
         """Keep these from being written over until `release`."""
         with self.lock:
             np.add.at(self._holds.numpy(), indices.numpy(), 1)
-        self.storage.blocks.hold(indices)
+        self.storage.blocks.hold(self.blocks_of(indices))
 
     def release(self, indices: Tensor) -> None:
         """End a `hold` of the same."""
         with self.lock:
             np.subtract.at(self._holds.numpy(), indices.numpy(), 1)
             self.lengths[indices[(self._holds[indices] == 0) & (self.keys[indices] == 0)]] = 0
-        self.storage.blocks.release(indices)
+        self.storage.blocks.release(self.blocks_of(indices))
 
     def take_over(self, stamps: Tensor, committed: int) -> None:
         """The table was restored: take over what is not in it."""
         with self.lock:
             records = self.table.contents.items.records
             records = records[records[:, KEY] > 0]
-            at = first_steps(records[:, STRETCHES]) // self.steps
+            at = self.trajectory_at(first_steps(records[:, STRETCHES]))
             self.stamps.copy_(stamps)
             self.keys[at], self.lengths[at] = records[:, KEY], lengths(records[:, STRETCHES])
             self.committed = committed
@@ -203,7 +188,7 @@ class Shard:
     def _first_to_go(self, count: int) -> Tensor:
         """The places of those that the remover would evict, in order."""
         contents = self.table.contents
-        return self.chances.blocks_of(contents.remover.select_distinct(count, contents.generator)[0])
+        return self.chances.trajectories_of(contents.remover.select_distinct(count, contents.generator)[0])
 
     def _delete(self, indices: Tensor) -> None:
         if not len(indices):

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,31 +14,18 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.limiters import WAIT_S
 from gmi_drl.replay.shards import checkpoints, ways
 from gmi_drl.replay.shards.buffer import Buffer
-from gmi_drl.replay.shards.calls import NOW, Calls
+from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.central import select_centrally
 from gmi_drl.replay.shards.chances import Choice
 from gmi_drl.replay.shards.collection import Collection, Request, Trajectories, Window, words_of
 from gmi_drl.replay.shards.lists import Lists
 from gmi_drl.replay.shards.meeting import Meeting
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
-from gmi_drl.replay.shards.selection import Selection
+from gmi_drl.replay.shards.progress import Progress
+from gmi_drl.replay.shards.selection import Selection, generator_of
 from gmi_drl.replay.shards.shard import Shard
 
 _AGAIN_S = 0.02
-
-
-class Progress(NamedTuple):
-    """What later selections depend on, the same on all ranks.
-
-    Args:
-        selections: So far.
-        epochs: What was drawn against what there was.
-        as_of: The call by which the last list was selected; updates go by it.
-    """
-
-    selections: int = 0
-    epochs: float = 0.0
-    as_of: int = NOW
 
 
 class Shards:
@@ -197,7 +183,7 @@ class Shards:
         ]
         words = f"selects {count} by {', '.join([str(way), *marks])}"
         with self._alone():
-            if problem := ways.problem_of(way, by_steps):
+            if problem := ways.problem_of(count, way, by_steps):
                 self._calls.begin(words)
                 raise UsageError(problem)
             deadline = time.monotonic() + timeout_s
@@ -221,7 +207,9 @@ class Shards:
             columns: Of the storage; None for all.
             out: What an earlier call returned; written over if it has these sizes and columns.
             window: `(starts, length)`: of each trajectory `length` steps from `starts [n]` on; T is `length` then.
-            split: Whether the heads share the list: head number i of h gets the i-th n / h.
+                Starts are steps, int64, or parts of the way over all places where a window may start, float64 from 0
+                to below 1: a trajectory of L steps has max(1, L - length + 1) of them.
+            split: Whether the heads share the list: head number i of h gets its places from i n / h on.
 
         Returns:
             Fields `[n, T, *shape]` by name and lengths int64 `[n]`; steps past a trajectory's end are zeros. On ranks
@@ -246,6 +234,7 @@ class Shards:
         how: ways.Way | None = None,
         *,
         columns: Sequence[str] | None = None,
+        window: int | None = None,
         distinct: bool = False,
         by_steps: bool = False,
         split: bool = False,
@@ -255,7 +244,8 @@ class Shards:
 
         Batches and their order are those of `select` and `collect` without it, unless priorities change meanwhile.
         Other calls of all ranks may be made between two batches: they wait until the thread rests. On cores a batch is
-        valid until the next one is taken, which may be written over it.
+        valid until the next one is taken, which may be written over it. With a `window` a batch has so many steps of
+        each trajectory, from `random_starts` on.
 
         Raises:
             UsageError: if one is open.
@@ -268,7 +258,9 @@ class Shards:
 
         def make() -> Collected:
             indices = self.select(count, how, distinct=distinct, by_steps=by_steps, timeout_s=timeout_s)
-            fields, lengths = self.collect(indices, columns, split=split, out=outs.popleft() if outs else None)
+            place = None if window is None else (self._starts_of(self._progress, count), window)
+            out = outs.popleft() if outs else None
+            fields, lengths = self.collect(indices, columns, split=split, out=out, window=place)
             if device.type == "cpu":  # a GPU may read a batch later than its next one is taken
                 outs.append(fields)
             return Collected(indices, fields, lengths)
@@ -282,6 +274,10 @@ class Shards:
             prefetch, self._prefetch = self._prefetch, None
             prefetch.close()
             self._progress = prefetch.taken
+
+    def random_starts(self, count: int) -> Tensor:
+        """Starts of windows for the last list, float64 `[n]` from 0 to below 1, the same on all ranks."""
+        return self._starts_of(self._taken, count)
 
     def epoch(self) -> float:
         """Epochs so far: the sum of n over the trajectories that there were, of all selections that were taken."""
@@ -300,6 +296,16 @@ class Shards:
             self._progress = Progress(counts.selections, counts.epochs, self._calls.as_of)
             self._selection.forget()
         return step
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """How far the selections have come that were taken: on what later ones depend, beside the trajectories."""
+        return self._taken.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Go on with the same lists. A call of all ranks, while nothing is prefetched."""
+        self._progress = Progress.of(state)
+        self._selection.forget()
+        self.agree(f"goes on behind {self._progress.selections} selections")
 
     def agree(self, words: str) -> None:
         """Raise a `UsageError`, on all ranks, unless all say the same here; any text."""
@@ -328,6 +334,10 @@ class Shards:
             self._lists.keep(indices)
             self._progress = Progress(number + 1, self._progress.epochs + count / there, self._calls.as_of)
         return indices
+
+    def _starts_of(self, progress: Progress, count: int) -> Tensor:
+        generator = generator_of(self._seed, progress.selections - 1, "starts")
+        return torch.rand(count, dtype=torch.float64, generator=generator)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:

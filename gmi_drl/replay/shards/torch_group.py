@@ -1,12 +1,15 @@
 """Shards beside torch's own data parallelism: the ranks of a process group meet by its store, without a launcher."""
 
+import ipaddress
 import json
 import os
 import secrets
 import socket
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -70,18 +73,19 @@ def link_by_store(store: Any, rank: int, size: int, hang_s: float = 300.0) -> Mo
     Raises:
         PeerSilentError: if a rank has not come within `hang_s`.
         MachineError: if the host of rank 0 (`MASTER_ADDR`) cannot be reached.
-        UsageError: if the store has something else.
+        UsageError: if the store has something else, or ranks are on several hosts without `MASTER_ADDR`.
     """
     if size == 1:
         return AloneLink()
     with closing(listen(_own_host())) as listener:
         if rank == 0:
             store.set("token", json.dumps(secrets.token_hex(16)))
-        store.set(f"rank {rank}", json.dumps(listener.getsockname()[:2]))
+        store.set(f"rank {rank}", json.dumps([*listener.getsockname()[:2], _own_network()]))
         token = _read(store, "token", "rank 0", hang_s)
         addresses = [_read(store, f"rank {other}", f"rank {other}", hang_s) for other in range(size)]
         try:
-            ranks = RankAddresses(tuple((str(host), int(port)) for host, port in addresses), str(token))
+            ranks = RankAddresses(tuple((str(host), int(port)) for host, port, _ in addresses), str(token))
+            _check_reachable(addresses)
         except (TypeError, ValueError) as error:
             raise UsageError(f"the store has no addresses of ranks: {error}") from None
         member = Membership(rank, [[other] for other in range(size)], hang_s=hang_s)
@@ -97,6 +101,24 @@ def _read(store: Any, key: str, who: str, hang_s: float) -> Any:
         raise PeerSilentError(f"{text}: see its log, or raise hang_s") from error
     except ValueError as error:
         raise UsageError(f"the store has something else at {key!r}: {error}") from None
+
+
+def _check_reachable(addresses: Sequence[tuple[str, int, str]]) -> None:
+    """Raise unless ranks on other hosts have told more than an address of their own host."""
+    for rank, (host, _, network) in enumerate(addresses):
+        if network != addresses[0][2] and any(ipaddress.ip_address(one).is_loopback for one in (host, addresses[0][0])):
+            told = f"MASTER_ADDR is {os.environ.get('MASTER_ADDR', 'not set')}"
+            text = f"ranks 0 and {rank} are on two hosts, and {told}"
+            raise UsageError(f"{text}: set it, on all ranks, to the address by which others reach the host of rank 0")
+
+
+def _own_network() -> str:
+    """The network of this process: the same for all that reach each other at 127.0.0.1."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{os.readlink('/proc/self/ns/net')}"
+    except OSError:
+        return socket.gethostname()
 
 
 def _store_of(group: Any) -> Any:

@@ -50,8 +50,10 @@ RANDOM = (Uniform, Weighted)
 """Ways that draw with replacement, unless they are asked for distinct trajectories."""
 
 
-def problem_of(way: object, by_steps: bool) -> str | None:
+def problem_of(count: object, way: object, by_steps: bool) -> str | None:
     """What is wrong with a request; None if nothing is."""
+    if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+        return f"1 trajectory at least is selected, not {count}"
     if not isinstance(way, Way):
         return f"trajectories are selected by {', '.join(kind.__name__ for kind in get_args(Way))}, not {way!r}"
     if by_steps and not isinstance(way, RANDOM):

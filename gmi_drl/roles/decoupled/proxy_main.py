@@ -1,4 +1,6 @@
-"""The process of a proxy: it acts for an agent of another host towards its trainers (`comm.channels.proxy`).
+"""The process of a proxy: it acts for a GMI of another host towards its trainers.
+
+For an agent, see `comm.channels.proxy`; for a policy worker, `comm.parameters.proxy`.
 
 `python -m gmi_drl.roles.decoupled.proxy_main DESCRIPTOR NAME`, started on the host of the trainers by that host's
 supervisor only, and watched as a GMI is. For the arguments see `roles.main`.
@@ -8,6 +10,7 @@ import json
 import sys
 import traceback
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,26 +47,33 @@ def _serve(order: dict[str, Any]) -> None:
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
-    from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
-    from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
+    from gmi_drl.comm.host_links import PROXY, connect, proxy_group_name, proxy_membership
     from gmi_drl.comm.messages.messages import Messages
+    from gmi_drl.comm.parameters.proxy import ParameterProxy
     from gmi_drl.files import load_yaml
     from gmi_drl.layout.layout import Layout
-    from gmi_drl.layout.waits import waits_of
+    from gmi_drl.layout.pools import far_readers, proxied
+    from gmi_drl.layout.waits import LOADING_S, waits_of
     from gmi_drl.roles.launcher.resources import Resources
 
     torch.set_num_threads(1)
     gmi_id, hang_s = order["gmi"], order["hang_s"]
-    waits = waits_of(load_yaml(Layout, Path(order["layout"])))
+    layout = load_yaml(Layout, Path(order["layout"]))
+    waits = waits_of(layout)
     resources = Resources.from_order(order["resources"])
-    rendezvous = resources.rendezvous[proxy_group_name(gmi_id)]
     mailboxes, memory = resources.mailboxes, resources.channels
     assert mailboxes is not None and memory is not None
-    assert rendezvous.addresses is not None and rendezvous.listener is not None
     messages = Messages(mailboxes, gmi_id, hang_s)  # trainers can see this process end from now on
     member = proxy_membership(gmi_id, PROXY, order["home"], hang_s)
-    connection = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[AGENT]
-    with closing(AgentProxy(connection, memory, mailboxes, gmi_id, hang_s, messages.send, waits)) as proxy:
+    connection = connect(member, resources.rendezvous[proxy_group_name(gmi_id)])
+    proxy: AgentProxy | ParameterProxy
+    if gmi_id in far_readers(layout):
+        asked = proxied(layout)[gmi_id].trainers[0], torch.device("cpu"), LOADING_S / hang_s
+        info = partial(messages.recv_while_active, *asked)
+        proxy = ParameterProxy(connection, memory, mailboxes, gmi_id, hang_s, info, waits)
+    else:
+        proxy = AgentProxy(connection, memory, mailboxes, gmi_id, hang_s, messages.send, waits)
+    with closing(proxy):
         proxy.serve()
 
 

@@ -4,12 +4,12 @@ Simulators may load and compile for long, some longer than others. Other GMIs wa
 """
 
 import json
+from dataclasses import dataclass
 
 from gmi_drl.files import write_atomically
 from gmi_drl.layout.pools import far_agents, pool_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection
-from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.peer import Peer
 from gmi_drl.tasks import Task
@@ -18,7 +18,7 @@ from gmi_drl.workload import TaskSpec, spec_of
 
 
 def send_task_info(mgr: GMI_manager, task: Task, trainers: TrainerConnection, *, tells_terms: bool = True) -> None:
-    """Send a pool's trainers and policy workers the task's sizes and reward terms, once, from its first agent.
+    """Send a pool's trainers the task's sizes and reward terms, once, from its first agent.
 
     Args:
         mgr: Of an agent.
@@ -32,33 +32,59 @@ def send_task_info(mgr: GMI_manager, task: Task, trainers: TrainerConnection, *,
     terms = terms_of(task) if tells_terms else None
     text = json.dumps({"spec": task.spec.to_json(), "terms": list(terms.names) if terms else []})
     trainers.broadcast(text)
-    for gmi_id in pool.policy_workers:
-        Peer(mgr, gmi_id).send(text)
 
 
-def receive_task_info(role: DRL_role) -> tuple[TaskSpec, list[str]]:
-    """Receive the task's sizes and the names of its reward terms, from the first agent of the pool.
+@dataclass(frozen=True)
+class TaskInfo:
+    """What a GMI without environments knows of the task.
+
+    Args:
+        text: As it is sent.
+    """
+
+    text: str
+
+    @property
+    def spec(self) -> TaskSpec:
+        """The task's sizes."""
+        return spec_of(json.loads(self.text)["spec"])
+
+    @property
+    def terms(self) -> list[str]:
+        """The names of the reward's terms that rollouts tell."""
+        terms: list[str] = json.loads(self.text)["terms"]
+        return terms
+
+
+def receive_task_info(mgr: GMI_manager, sender: int) -> TaskInfo:
+    """Receive the task's sizes and the names of its reward terms, for as long as simulators may load.
 
     A GMI may be started again, and the message comes once: it is kept in a file of this launch for successors.
+
+    Args:
+        mgr: Of a trainer or a policy worker.
+        sender: The first agent of the trainer's pool, or who tells the policy worker.
     """
-    first, *_ = pool_of(role.mgr.layout, role.GMI_id).agents
-    kept = role.mgr.rendezvous_folder / f"task-of-{role.GMI_id}.json"
-    if role.mgr.predecessors and kept.exists():
-        text = kept.read_text()
-    else:
-        text = Peer(role.mgr, first).receive(LOADING_S)
-        if role.mgr.agents_are_restarted:
-            write_atomically(kept, text)
-    info = json.loads(text)
-    return spec_of(info["spec"]), info["terms"]
+    kept = mgr.rendezvous_folder / f"task-of-{mgr.gmi.id}.json"
+    if mgr.predecessors and kept.exists():
+        return TaskInfo(kept.read_text())
+    text = Peer(mgr, sender).receive(LOADING_S)
+    if mgr.agents_are_restarted:
+        write_atomically(kept, text)
+    return TaskInfo(text)
 
 
-def announce_memory(role: DRL_role) -> None:
-    """Tell agents and policy workers of this host, from a pool's first trainer, that the channels have memory."""
-    layout = role.mgr.layout
-    pool, remote = pool_of(layout, role.GMI_id), far_agents(layout)  # whose proxies see it
-    if role.GMI_id != pool.trainers[0]:
+def announce_memory(mgr: GMI_manager, info: TaskInfo) -> None:
+    """Tell the agents of this host, from a pool's first trainer, that the channels have memory.
+
+    Policy workers are told what the task is like; the proxy of one on another host passes it on.
+    """
+    layout = mgr.layout
+    pool, remote = pool_of(layout, mgr.gmi.id), far_agents(layout)  # whose proxies see it
+    if mgr.gmi.id != pool.trainers[0]:
         return
-    for gmi_id in (*pool.agents, *pool.policy_workers):
+    for gmi_id in pool.agents:
         if gmi_id not in remote:
-            Peer(role.mgr, gmi_id).send("room")
+            Peer(mgr, gmi_id).send("room")
+    for gmi_id in pool.policy_workers:
+        Peer(mgr, gmi_id).send(info.text)

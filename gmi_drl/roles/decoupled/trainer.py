@@ -3,6 +3,7 @@
 from typing import Any
 
 from gmi_drl.comm.channels import join_as_trainer
+from gmi_drl.layout.pools import pool_of
 from gmi_drl.roles.decoupled.a3c_learner import A3CLearner, make_a3c
 from gmi_drl.roles.decoupled.channel_replica import ChannelLearner, ChannelReplica
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
@@ -28,8 +29,9 @@ class Trainer(Holistic):
 
     def set_up_replica(self, start: int) -> None:
         """See `Holistic`; the sizes of the task come from the first agent of the pool."""
-        spec, names = receive_task_info(self)
         mgr, device = self.mgr, self.mgr.device
+        info = receive_task_info(mgr, pool_of(mgr.layout, self.GMI_id).agents[0])
+        spec, names = info.spec, info.terms
         self.terms = RewardTerms(names, device) if names else None
         learner = self.make_learner(spec, start)
         sizes = channel_sizes(mgr, self.config, spec, len(names), learner.published)
@@ -45,7 +47,7 @@ class Trainer(Holistic):
             last=self.config.iterations,
             publishes=self.GMI_id == sizes.trainers[0],
         )
-        announce_memory(self)
+        announce_memory(mgr, info)
 
     def make_learner(self, spec: TaskSpec, start: int) -> ChannelLearner:
         """The learner for updates from `start` on, the same on all trainers."""

@@ -3,11 +3,10 @@
 from typing import Protocol
 
 from gmi_drl.comm.channels import AgentEnd, ChannelSizes, join_as_agent
-from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_group_name, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_protocol import FORWARD, RECIPIENT
 from gmi_drl.comm.channels.remote_sender import RemoteSender
-from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks
+from gmi_drl.comm.host_links import AGENT, PROXY, connect, proxy_group_name, proxy_membership
 from gmi_drl.layout.pools import pool_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.manager import GMI_manager
@@ -63,12 +62,8 @@ class RemoteConnection:
     def __init__(self, mgr: GMI_manager) -> None:
         pool = pool_of(mgr.layout, mgr.gmi.id)
         self._mgr, self._trainers = mgr, pool.trainers
-        rendezvous = mgr.resources.rendezvous[proxy_group_name(mgr.gmi.id)]
-        assert rendezvous.addresses is not None and rendezvous.listener is not None
         member = proxy_membership(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
-        connection = connect_ranks(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener)[
-            PROXY
-        ]
+        connection = connect(member, mgr.resources.rendezvous[proxy_group_name(mgr.gmi.id)])
         self._sender = RemoteSender(connection, member.name(PROXY), member.name(AGENT))
 
     def broadcast(self, text: str) -> None:

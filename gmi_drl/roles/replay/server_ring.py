@@ -10,16 +10,20 @@ from gmi_drl.config.learners import OffPolicyConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.batch import Batch
 from gmi_drl.replay.client.client import Client
+from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch
 from gmi_drl.replay.files.block import Block
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.ring import NEXT, RingBatch
+from gmi_drl.roles.replay.batch_upload import BatchUpload
+from gmi_drl.roles.replay.server_check import FIELDS, TOKEN_VARIABLE, check_saves, check_table
 from gmi_drl.roles.replay.sink import TableSink, split_place
 from gmi_drl.workload import TaskSpec
 
-TOKEN_VARIABLE = "GMI_DRL_REPLAY_TOKEN"
-FIELDS = ("obs", "action", "reward", "terminated")
-"""That a table must have to be learnt from."""
+WAIT_S = 60.0
+"""Seconds for which the limiter of the table may hold a batch back."""
+
+CHANCES = "probabilities"  # beside the fields of a batch
 
 Step = dict[str, Tensor]
 
@@ -60,12 +64,13 @@ class ServerRing:
         self._sink = TableSink(self._place, spec, num_env, token)
         self._steps: list[Step] = []
         self._drawn: ServerBatch | None = None
+        self._sampler: tuple[int, Sampler] | None = None  # with the items of its batches
+        self._upload = BatchUpload(device)
+        self._updates, self._left = config.updates, 0  # batches of an iteration; those that it still draws
         self._items = 0
         try:
-            _check(self._place, self._sink, replay.n_step)
-            if replay.saved and self.server_step() is None:
-                text = f"{self._place}: the server writes no checkpoints: start it with --checkpoints FOLDER"
-                raise UsageError(f"{text}, or set learner.replay.saved=false")
+            check_table(self._place, self._sink.names, self._sink.longest, replay.n_step)
+            check_saves(self._place, config, self.server_step())
         except BaseException:
             self.close()
             raise
@@ -95,25 +100,30 @@ class ServerRing:
             self._drawn = self._drawn or self._client.sample(self._table, count, timeout_s=0.0)
         except ReplayTimeoutError:
             return False
+        self._left = self._updates
         return True
 
     def sample(self, count: int, *, out: RingBatch | None = None) -> RingBatch:
         """Draw `count` items; see `Ring.sample`.
+
+        If another batch of this iteration follows, it is asked for here, while this one is learnt from: it is drawn by
+        priorities from before this one's. Nothing is asked for beyond an iteration.
 
         Raises:
             ReplayTimeoutError: if the limiter of the table does not allow it for a minute, with what is missing.
         """
         drawn, self._drawn = self._drawn, None
         if drawn is None or len(drawn.records) != count:
-            drawn = self._client.sample(self._table, count, timeout_s=60.0)
-        fields = windows_of(drawn, self._gamma)
-        if out is None:
-            moved = {name: value.to(self.device) for name, value in fields.items()}
-        else:
-            moved = out.fields
-            for name, value in fields.items():
-                moved[name].copy_(value)
-        chances = drawn.probabilities.to(self.device)
+            drawn = self._next(count)
+        self._left -= 1
+        if self._left > 0:
+            self._sampler_of(count).ask()
+        fields = {**windows_of(drawn, self._gamma), CHANCES: drawn.probabilities}
+        moved = {name: torch.empty_like(value, device=self.device) for name, value in fields.items()}
+        if out is not None:
+            moved = {**out.fields, CHANCES: out.probabilities}
+        self._upload.start(fields, moved)
+        chances = moved.pop(CHANCES)
         return RingBatch(moved, drawn.keys, chances, drawn.table_size, (drawn.rows, None))
 
     def update(self, keys: Tensor, priorities: Tensor) -> None:
@@ -141,8 +151,27 @@ class ServerRing:
 
     def close(self) -> None:
         """End the connections."""
+        if self._sampler is not None:
+            self._sampler[1].close()
         self._sink.close()
         self._client.close()
+
+    def _sampler_of(self, count: int) -> Sampler:
+        """What asks for batches of `count` items."""
+        if self._sampler is None or self._sampler[0] != count:
+            if self._sampler is not None:
+                self._sampler[1].close()
+            made = self._client.sampler(self._table, count, max_in_flight=count, timeout_s=WAIT_S)
+            self._sampler = count, made
+        return self._sampler[1]
+
+    def _next(self, count: int) -> ServerBatch:
+        """The next batch, which may have been asked for already."""
+        found = next(self._sampler_of(count), None)
+        if found is None:  # the limiter has not allowed it in time: a sampler just ends then
+            self._sampler = None
+            return self._client.sample(self._table, count, timeout_s=0.0)
+        return found
 
     def _send(self) -> None:
         if not self._steps:
@@ -181,12 +210,3 @@ def windows_of(batch: Batch, gamma: float) -> dict[str, Tensor]:
         "discount": (gamma**steps * goes_on).to(torch.float32),
         NEXT + "obs": rows["obs"][each, steps],
     }
-
-
-def _check(place: str, sink: TableSink, n_step: int) -> None:
-    """Raise unless a table has what is learnt from, and items of n steps and the observation after them."""
-    if missing := [name for name in FIELDS if name not in sink.names]:
-        raise UsageError(f"{place}: the table lacks {', '.join(missing)}: it needs {', '.join(FIELDS)}")
-    if sink.longest != n_step + 1:
-        text = f"{place}: items have up to {sink.longest} rows, learner.replay.n_step {n_step} needs {n_step + 1}"
-        raise UsageError(f"{text}: set `longest` of the storage, or n_step")

@@ -16,6 +16,7 @@ from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.workers.ends import open_ends
 from gmi_drl.roles.workers.ring import Ring
 from gmi_drl.roles.workers.several import play_several
+from gmi_drl.roles.workers.stream_setup import connect_server
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 
@@ -37,13 +38,13 @@ class ActorWorker(DRL_role):
 
     def _play(self, config: RunConfig, start: int, seed: int) -> int:
         """Play for one policy. Returns the number of rollouts."""
-        trainers = connect_to_trainers(self.mgr)  # at once: simulators may load for long
+        trainers, server = connect_to_trainers(self.mgr), connect_server(self.mgr)  # at once: simulators may load long
         tasks = self._open_tasks(config, start)
         send_task_info(self.mgr, tasks[0], trainers)
         terms, noise = terms_of(tasks[0]), torch.Generator().manual_seed(seed)
         with ExitStack() as opened:
             num_terms = len(terms.names) if terms else 0
-            ends = open_ends(self.mgr, config, tasks[0].spec, num_terms, trainers, opened)
+            ends = open_ends(self.mgr, config, tasks[0].spec, num_terms, trainers, opened, server)
             ring = Ring(tasks, ends.inference, acting_of(config), noise, ends.version)
             return RolloutLoop(ring, ends.follower, ends.writer, ends.end).run()
 

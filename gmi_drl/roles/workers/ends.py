@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
 from gmi_drl.comm.channels import AgentEnd
+from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams.inline import InlineStream
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.decoupled.agent import Follower, PolicyFollower
@@ -59,6 +60,7 @@ def open_ends(
     num_terms: int,
     trainers: TrainerConnection,
     opened: ExitStack,
+    server: FramedConnection | None = None,
 ) -> PolicyEnds:
     """Open an actor's ends for a policy, and wait for the other sides, for as long as simulators may load.
 
@@ -69,6 +71,7 @@ def open_ends(
         num_terms: Terms of the reward that rollouts of this policy tell.
         trainers: Of the policy.
         opened: Closes the ends.
+        server: Of `stream_setup.connect_server`.
     """
     agent, vector = new_actor_critic(spec, config, mgr.device)
     sizes = channel_sizes(mgr, config, spec, num_terms, [vector, agent.normaliser.statistics])
@@ -77,7 +80,7 @@ def open_ends(
     if "agent" in mgr.gmi.roles:
         own = PolicyFollower(agent, vector)
         return PolicyEnds(end, own, _inline(mgr, config, spec, own), writer)
-    client = opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec))))
+    client = opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec), server)))
     return PolicyEnds(end, VersionAtLease(), client, writer)
 
 

@@ -5,14 +5,28 @@ So no request waits for a copy, unless it asks for a version that is not here ye
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 import torch
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.comm.channels import ParameterReader
+from gmi_drl.comm.parameters.shared_memory import Parameters
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.workload import TaskSpec
+
+
+class Reader(Protocol):
+    """Reads the parameters that trainers publish: `channels.ParameterReader`, or one of `comm.parameters`."""
+
+    parameters: Parameters
+
+    @property
+    def keepalives(self) -> object:
+        """A value that changes whenever a keepalive of a trainer arrives."""
+
+    def close(self) -> None:
+        """Read no more."""
 
 
 class PolicyCopy:
@@ -30,7 +44,7 @@ class PolicyCopy:
         self.tensors = [vector, self._statistics]
         self.version: int | None = None
 
-    def read(self, reader: ParameterReader) -> None:
+    def read(self, reader: Reader) -> None:
         """Read the newest version. Waits for the first."""
         self.version = reader.parameters.read_into(self.tensors)
         self.agent.normaliser.load(self._statistics)
@@ -47,7 +61,7 @@ class NewestPolicy:
         wait_s: Seconds that requests have waited so far for a version.
     """
 
-    def __init__(self, copies: tuple[PolicyCopy, PolicyCopy], reader: ParameterReader) -> None:
+    def __init__(self, copies: tuple[PolicyCopy, PolicyCopy], reader: Reader) -> None:
         self._now, self._next = copies
         self._reader, self.wait_s = reader, 0.0
         self._thread = ThreadPoolExecutor(1, "newest-policy")

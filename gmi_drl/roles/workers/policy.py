@@ -5,17 +5,12 @@ from contextlib import closing
 from typing import Any, Protocol
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.comm.channels import join_as_reader
 from gmi_drl.comm.streams import StreamServer
-from gmi_drl.layout.pools import pool_of
-from gmi_drl.layout.waits import LOADING_S
-from gmi_drl.roles.decoupled.channel_setup import channel_sizes
-from gmi_drl.roles.decoupled.startup import receive_task_info
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.workers.forward import Forward
 from gmi_drl.roles.workers.newest_policy import NewestPolicy, PolicyCopy
-from gmi_drl.roles.workers.stream_setup import open_server, stream_sizes
+from gmi_drl.roles.workers.parameter_source import parameter_source
+from gmi_drl.roles.workers.stream_setup import connect_clients, open_server, stream_sizes
 
 
 class PolicyWorker(DRL_role):
@@ -28,14 +23,13 @@ class PolicyWorker(DRL_role):
             resume: Not needed: the trainers publish the version that they go on from.
         """
         mgr, config, device = self.mgr, self.mgr.configure(), self.mgr.device
-        spec, names = receive_task_info(self)
+        far, source = connect_clients(mgr), parameter_source(mgr)  # at once: simulators may load for long
+        info = source.receive()
+        spec = info.spec
         copies = PolicyCopy(spec, config, device), PolicyCopy(spec, config, device)
-        sizes = channel_sizes(mgr, config, spec, len(names), copies[0].tensors)
-        if not mgr.predecessors:
-            Peer(mgr, pool_of(mgr.layout, self.GMI_id).trainers[0]).receive(LOADING_S)  # the channels have their memory
         with (
-            closing(join_as_reader(*mgr.channel_memory, self.GMI_id, sizes, mgr.hang_s, mgr.waits)) as reader,
-            closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives)) as server,
+            closing(source.open(config, info, copies[0].tensors)) as reader,
+            closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives, far=far)) as server,
             closing(NewestPolicy(copies, reader)) as policy,
         ):
             return serve(server, policy, Forward(device))

@@ -166,7 +166,6 @@ def _receive_task(mgr: GMI_manager) -> TaskSpec:
 
 def _first_client_of(mgr: GMI_manager) -> tuple[int, int]:
     """The policy worker of this GMI, or this one itself, and the first of its actors."""
-    service = service_of(mgr.layout)
-    assert service is not None  # as its template has checked
+    service = service_of(mgr.layout, mgr.gmi.id)
     found: Sequence[tuple[int, tuple[int, ...]]] = tuple(zip(service.servers, service.clients, strict=True))
     return next((server, actors[0]) for server, actors in found if mgr.gmi.id in (server, *actors))

@@ -1,10 +1,14 @@
 """The sizes of a layout's inference stream, and how its ends are opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
+from gmi_drl.comm.host_links import CLIENT, SERVER, connect, stream_link_name, stream_membership
+from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
+from gmi_drl.comm.streams.far_client import far_client
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.layout.servers import Service, service_of
+from gmi_drl.layout.servers import far_clients, service_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.peer import Peer
@@ -16,14 +20,43 @@ _US = 1e-6
 
 def stream_sizes(mgr: GMI_manager, config: RunConfig, spec: TaskSpec) -> StreamSizes:
     """The sizes that all ends share."""
-    service = _service(mgr)
+    service = service_of(mgr.layout, mgr.gmi.id)
     actor = mgr.layout.gmis[service.clients[0][0]]
     request, answer = kinds_of(spec, config.learner.rollout_form(spec, actor.num_env), actor.ring)
     return StreamSizes(request, answer, actor.num_env // actor.ring, service.servers, service.clients, actor.ring)
 
 
-def open_client(mgr: GMI_manager, sizes: StreamSizes) -> StreamClient:
-    """Wait for the stream's memory, for as long as simulators may load. Returns the actor's end."""
+def connect_server(mgr: GMI_manager) -> FramedConnection | None:
+    """The connection of an actor to its policy worker, if that is on another host; None if not.
+
+    Raises:
+        PeerDiedError: If the policy worker has ended.
+        PeerSilentError: If it does not connect within `hang_s`.
+    """
+    service = far_clients(mgr.layout).get(mgr.gmi.id)
+    return None if service is None else _connected(mgr, mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT)
+
+
+def connect_clients(mgr: GMI_manager) -> dict[int, FramedConnection]:
+    """The connections of a policy worker to its actors on other hosts, by id. For errors see `connect_server`."""
+    own = mgr.gmi.id
+    return {
+        client: _connected(mgr, client, own, SERVER)
+        for client, service in far_clients(mgr.layout).items()
+        if service.server_of(client) == own
+    }
+
+
+def open_client(mgr: GMI_manager, sizes: StreamSizes, far: FramedConnection | None = None) -> StreamClient:
+    """Wait for the stream's memory, for as long as simulators may load. Returns the actor's end.
+
+    Args:
+        mgr: Of the actor.
+        sizes: Of the stream.
+        far: Of `connect_server`.
+    """
+    if far is not None:
+        return far_client(far, mgr.gmi.id, sizes, mgr.hang_s, LOADING_S)
     if not mgr.predecessors:
         Peer(mgr, sizes.server_of(mgr.gmi.id)).receive(LOADING_S)
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
@@ -32,7 +65,11 @@ def open_client(mgr: GMI_manager, sizes: StreamSizes) -> StreamClient:
 
 
 def open_server(
-    mgr: GMI_manager, sizes: StreamSizes, progress: Callable[[], object], least_s: float = 0.0
+    mgr: GMI_manager,
+    sizes: StreamSizes,
+    progress: Callable[[], object],
+    least_s: float = 0.0,
+    far: Mapping[int, FramedConnection] = MappingProxyType({}),
 ) -> StreamServer:
     """The policy worker's end. Tells its actors that the memory is there, unless its predecessor has.
 
@@ -41,12 +78,14 @@ def open_server(
         sizes: Of the stream.
         progress: A wait for requests starts again whenever this value changes.
         least_s: Wait at least this long for a request, in seconds.
+        far: Of `connect_clients`.
     """
     settings = mgr.layout.streams
     assert settings is not None  # as its template has checked
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
     for actor in sizes.clients_of(mgr.gmi.id) if not mgr.predecessors else ():
-        Peer(mgr, actor).send("room")
+        if actor not in far:
+            Peer(mgr, actor).send("room")
     return StreamServer(
         memory,
         notifier,
@@ -57,13 +96,13 @@ def open_server(
         progress=progress,
         awaits_successors=mgr.agents_are_restarted,
         predecessors=mgr.predecessors,
+        far=far,
     )
 
 
-def _service(mgr: GMI_manager) -> Service:
-    service = service_of(mgr.layout)
-    assert service is not None  # as its template has checked
-    return service
+def _connected(mgr: GMI_manager, client: int, server: int, rank: int) -> FramedConnection:
+    member = stream_membership(client, server, rank, mgr.hang_s)
+    return connect(member, mgr.resources.rendezvous[stream_link_name(client)])
 
 
 def _spin_s(mgr: GMI_manager) -> float:

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.errors import UsageError, did_you_mean, not_importable
-from gmi_drl.tasks.adapters.base import Outcome, sized
+from gmi_drl.tasks.adapters.base import Outcome
 from gmi_drl.tasks.adapters.games import FRAMES_PER_S, GameRules, GameTask, rules_of
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.tasks.adapters.specs import sized
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:

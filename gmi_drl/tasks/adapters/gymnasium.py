@@ -15,9 +15,10 @@ from torch import Tensor
 
 from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.errors import GmiError, MachineError, UsageError, did_you_mean, not_importable, place_of
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
 from gmi_drl.tasks.adapters.call_recorder import CallRecorders
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.tasks.adapters.specs import in_words, sized
 from gmi_drl.workload import TaskSpec
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from torch import Tensor
 from gmi_drl.config.task_names import SIMULATOR_PYTHON
 from gmi_drl.errors import MachineError
 from gmi_drl.tasks.adapters import isaacgym_bridge as bridge
-from gmi_drl.tasks.adapters.base import HIDDEN, AdaptedTask, Outcome, in_words
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
 from gmi_drl.tasks.adapters.isaacgym_process import START_S, STEP_S, BridgeProcess
+from gmi_drl.tasks.adapters.specs import HIDDEN, in_words
 from gmi_drl.workload import TASK_SPECS, TaskSpec
 from gmi_drl.workload.spaces import continuous, vector
 

@@ -17,9 +17,10 @@ from torch import Tensor
 from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings
 from gmi_drl.errors import GmiError, UsageError, not_importable, place_of
 from gmi_drl.tasks.adapters.agents import AgentRows, AgentSpaces
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, in_words, sized
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
 from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS
 from gmi_drl.tasks.adapters.spaces import ActionSpace, ObservationSpace
+from gmi_drl.tasks.adapters.specs import in_words, sized
 from gmi_drl.tasks.terms import WorldReturns
 
 INSTALL = "pip install 'gmi-drl[pettingzoo]'"

@@ -129,6 +129,7 @@ class ActionSpace:
         boxes = [leaf.space for leaf in self._leaves if leaf.kind == "Box"]
         categories = tuple(size for leaf in self._leaves for size in _choices(leaf) or ())
         self.action = Action(sum(prod(box.shape) for box in boxes), categories)
+        self._columns = [(leaf, *_columns(leaf)) for leaf in self._leaves]
         self.low, self.high = (
             torch.cat([_bound(getattr(box, side), box.shape) for box in boxes] or [torch.zeros(0)])
             for side in ("low", "high")
@@ -141,23 +142,18 @@ class ActionSpace:
 
     def nested(self, rows: Tensor) -> Any:
         """The actions of N environments for the simulator, from rows `[N, A]` scaled to the bounds."""
-        host = rows.cpu().numpy()
-        number, choice, values = 0, self.action.numbers, {}
-        for leaf in self._leaves:
-            space = leaf.space
-            if leaf.kind == "Box":
-                size = prod(space.shape)
-                shaped = host[:, number : number + size].reshape(len(host), *space.shape).astype(space.dtype)
+        host, at = rows.cpu().numpy(), [0, self.action.numbers]
+        values = {}
+        for leaf, size, start in self._columns:
+            is_choice, space = start is not None, leaf.space
+            first = at[is_choice]
+            part = host[:, first : first + size].astype(space.dtype)
+            at[is_choice] += size
+            if start is None:
                 # rounding may exceed a bound slightly, which some simulators refuse
-                values[leaf.path] = np.clip(shaped, space.low, space.high)
-                number += size
+                values[leaf.path] = np.clip(part.reshape(len(host), *space.shape), space.low, space.high)
             else:
-                size = len(_choices(leaf) or ())
-                chosen = host[:, choice : choice + size].astype(space.dtype)
-                values[leaf.path] = _shaped(
-                    chosen + np.ravel(np.asarray(getattr(space, "start", 0), space.dtype)), space
-                )
-                choice += size
+                values[leaf.path] = _shaped(part + start, space)
         return _rebuilt(self._space, values)
 
 
@@ -204,6 +200,14 @@ def _choices(leaf: Leaf) -> tuple[int, ...] | None:
     if leaf.kind in ("Box", "Discrete", "MultiDiscrete"):
         return _widths(leaf.space)
     return None
+
+
+def _columns(leaf: Leaf) -> tuple[int, Any]:
+    """How many columns of our rows an action takes, and the values of its first categories; None if it has none."""
+    space = leaf.space
+    if leaf.kind == "Box":
+        return prod(space.shape), None
+    return len(_choices(leaf) or ()), np.ravel(np.asarray(getattr(space, "start", 0), space.dtype))
 
 
 def _converted(leaf: Leaf, array: Any, device: torch.device) -> Tensor:

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, spec_of
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
+from gmi_drl.tasks.adapters.specs import spec_of
 from gmi_drl.tasks.finite import LARGEST
 
 

@@ -5,9 +5,9 @@ import threading
 from contextlib import closing, suppress
 
 from gmi_drl.comm.channels.proxy import AgentProxy
-from gmi_drl.comm.channels.proxy_rendezvous import AGENT, PROXY, proxy_membership
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_sender import RemoteSender
+from gmi_drl.comm.host_links import AGENT, PROXY, proxy_membership
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError

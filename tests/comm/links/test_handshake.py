@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from gmi_drl.comm.channels.proxy_rendezvous import proxy_membership
+from gmi_drl.comm.host_links import proxy_membership
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.comm.membership import Membership

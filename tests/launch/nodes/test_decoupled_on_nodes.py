@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import psutil
@@ -87,12 +88,19 @@ def deaths_in(row):
     return {cause: count for cause, count in row["dropped"].items() if cause != "experience ended"}
 
 
-def kill(path, gmi_id, module):
-    """Kill a GMI, or who stands in for it."""
-    for process in processes_of(path):
-        line = " ".join(process.cmdline())
-        if f"GMI {gmi_id} of" in line and module in line:
-            process.kill()
+def kill(path, gmi_id, module, within_s=60.0):
+    """Kill a GMI, or who stands in for it, as soon as it has its name."""
+    deadline = time.monotonic() + within_s
+    while not (named := [process for process in processes_of(path) if is_of(process, gmi_id, module)]):
+        assert time.monotonic() < deadline, f"no process of GMI {gmi_id} by {module} in {within_s:g} s"
+        time.sleep(0.02)
+    for process in named:
+        process.kill()
+
+
+def is_of(process, gmi_id, module):
+    line = " ".join(process.cmdline())
+    return f"GMI {gmi_id} of" in line and module in line
 
 
 @two_cores

@@ -29,13 +29,17 @@ def test_the_examples_train_over_two_machines(tmp_path):
         assert all(
             address in check["seen"] for check, address in zip(checks, cluster.hosts.addresses.values(), strict=True)
         )
-        for name, change in (("layout", "learner.epochs=1"), ("decoupled", "learner.horizon=4")):
+        for name, change in (
+            ("layout", "learner.epochs=1"),
+            ("decoupled", "learner.horizon=4"),
+            ("workers", "learner.epochs=1"),
+        ):
             training = cluster.gmi_drl(
                 *("train", EXAMPLES / f"{name}.yaml", "--launcher", "ray", "--iterations", 2),
                 *("--run-dir", tmp_path / name, "--set", change),
             )
             assert training.wait(DEADLINE_S) == 0
-    for name in ("layout", "decoupled"):
+    for name in ("layout", "decoupled", "workers"):
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
         assert [row["iteration"] for row in rows if "iteration" in row][-1] == 2
         assert len(list((tmp_path / name / "logs").glob("gmi-?.log"))) == 4

@@ -16,7 +16,7 @@ from tests.replay.reverb.reverb_servers import served, uniform
 
 
 def item(columns, size=512):
-    text = described(columns)
+    text = described(tuple(columns))
     return np.frombuffer(bytes(range(256)) * (size // 256) + text, np.uint8)[-size:][None]
 
 
@@ -26,7 +26,7 @@ def test_a_description_is_read_as_it_was_written_and_no_longer_than_its_bound():
         Column(np.dtype("U5"), (), True, (Run(200, 0, 1),)),
         Column(np.dtype("?"), (7,), False, (Run(100, -7, 2),)),
     )
-    text = described(columns)
+    text = described(tuple(columns))
     assert columns_of(memoryview(b"steps" + text)) == columns
     assert len(text) <= bound([(2, 4), (0, 1), (1, 2)])
 
@@ -45,7 +45,7 @@ def test_a_description_is_read_as_it_was_written_and_no_longer_than_its_bound():
 )
 def test_arrays_outside_of_an_item_are_refused(column):
     with pytest.raises((ValueError, TypeError)):
-        arrays_of(item([column]))
+        arrays_of(item([column]), [column])
 
 
 @pytest.mark.parametrize(

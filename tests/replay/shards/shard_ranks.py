@@ -42,7 +42,7 @@ def fake_links(size):
 
 def on_ranks(size, job, **options):
     """What `job(shards)` gives on each rank."""
-    links, barrier = fake_links(size), threading.Barrier(size)
+    barrier = threading.Barrier(size)
     settings = {"signature": SIGNATURE, "trajectories": 8, "steps": 4, "placement": "cpu"} | options
     signature = settings.pop("signature")
 
@@ -55,8 +55,13 @@ def on_ranks(size, job, **options):
             barrier.abort()
             raise
 
+    return together(size, live)
+
+
+def together(size, live):
+    """What `live(link)` gives on each rank."""
     with ThreadPoolExecutor(size) as pool:
-        return [future.result(2 * DEADLINE_S) for future in [pool.submit(live, link) for link in links]]
+        return [future.result(2 * DEADLINE_S) for future in [pool.submit(live, link) for link in fake_links(size)]]
 
 
 def trajectories(tags, steps=4):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.shards import AloneLink, Fifo, TopK, Uniform, Weighted, open_shards
@@ -98,6 +98,7 @@ def test_one_call_more_is_refused_on_all():
     [
         (lambda shards: shards.select(0), "1 trajectory at least is selected, not 0"),
         (lambda shards: shards.select(-3, TopK()), "1 trajectory at least is selected, not -3"),
+        (lambda shards: shards.select(2.5), "1 trajectory at least is selected, not 2.5"),
         (lambda shards: shards.select(0, central=True), "1 trajectory at least is selected, not 0"),
         (lambda shards: shards.select(2, TopK(), central=True), "central selection is by Uniform() or Weighted()"),
         (lambda shards: shards.select(5, distinct=True), "5 distinct trajectories are wanted, but only 4 can"),
@@ -121,13 +122,17 @@ def test_one_call_more_is_refused_on_all():
         (lambda shards: shards.collect(torch.tensor([0]), split=True), "1 trajectories cannot be split over 2 heads"),
         (
             lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([0]), 5)),
-            "a window has starts int64 [1] and a length of 1 to 4",
+            "a window has starts int64 or float64 [1] and a length of 1 to 4",
+        ),
+        (
+            lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([1.0]).double(), 1)),
+            "starts of windows as float64 are parts of the way, from 0 to below 1",
         ),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([-1]), 1)), "begins at step 0"),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor(9), 1)), "not torch.int64 [] and 1"),
         (
             lambda shards: shards.collect(torch.tensor([0, 1]), window=(torch.tensor([[0], [9]]), 1)),
-            "a window has starts int64 [2] and a length of 1 to 4, not torch.int64 [2, 1] and 1",
+            "a window has starts int64 or float64 [2] and a length of 1 to 4, not torch.int64 [2, 1] and 1",
         ),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([0]), 1.5)), "[1] and 1.5"),
         (
@@ -210,6 +215,10 @@ def test_ranks_that_open_other_shards(options, says):
     ("options", "says"),
     [
         ({"trajectories": 0}, "a shard has room for 1 trajectory of 1 step at least, not 0 of 4"),
+        ({"trajectories": 2**40}, f"{2**40} trajectories of 4 steps need "),
+        ({"trajectories": 2.5}, "trajectories is an integer, not 2.5"),
+        ({"steps": 2**24}, "a trajectory has 16777215 steps at most, not 16777216"),
+        ({"device": "npu"}, "collected trajectories go to a device such as cpu or cuda:0, not 'npu'"),
         ({"placement": "device"}, "shards lie in cpu, shared, pinned, file, not 'device'"),
         ({"remover": Uniform()}, "a remover is a selector of gmi_drl.replay.selectors, not Uniform()"),
         ({"heads": []}, "heads are ranks of 0 to 0, none twice, not []"),
@@ -219,7 +228,7 @@ def test_ranks_that_open_other_shards(options, says):
     ],
 )
 def test_settings(options, says):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises((UsageError, MachineError)) as caught:
         open_shards(AloneLink(), SIGNATURE, **({"trajectories": 8, "steps": 4, "placement": "cpu"} | options))
     assert says in str(caught.value)
 

@@ -68,6 +68,14 @@ def test_a_host_that_cannot_be_reached_is_named(monkeypatch):
         link_by_store(torch.distributed.HashStore(), 0, 2, hang_s=0.05)
 
 
+def test_ranks_of_two_hosts_need_an_address(monkeypatch):
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    store = torch.distributed.HashStore()
+    store.set("rank 1", b'["127.0.0.1", 9, "another network"]')
+    with pytest.raises(UsageError, match="ranks 0 and 1 are on two hosts, and MASTER_ADDR is not set: set it"):
+        link_by_store(store, 0, 2, hang_s=5.0)
+
+
 def test_a_store_with_something_else():
     store = torch.distributed.HashStore()
     store.set("token", b"\x80\x04pickled")

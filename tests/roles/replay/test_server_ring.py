@@ -1,5 +1,7 @@
 """Learning from a table of a replay server: what is written and read there, priorities, and checkpoints of both."""
 
+import time
+
 import pytest
 import torch
 from conftest import tiny_config, tiny_layout, two_cores
@@ -144,3 +146,24 @@ def test_a_run_learns_from_a_server(tmp_path):
         steps = [read_part(last, f"gmi-{number}").get("replay_server.step") for number in (0, 1)]
         assert steps[0] == 4 * 5 * 16 and steps[1] is None
         assert (tmp_path / "kept" / f"{int(steps[0]):012d}" / "shard_0").is_dir()
+
+
+def test_the_next_batch_is_asked_for_while_one_is_learnt_from_and_none_beyond_an_iteration(tmp_path):
+    with Server([table_of(2, 1)], checkpoints=tmp_path) as server:
+        replica, table = replica_of(server), server.tables[0]
+        iterate(replica, 3)
+        ring, counters = replica.ring, table.limiter.counters
+        ring._updates = 3
+        assert ring.can_sample(8)
+        before = counters.samples  # with the first batch
+        batches = [ring.sample(8)]
+        for ahead in (2, 3):
+            deadline = time.monotonic() + 30
+            while counters.samples < before + 8 * (ahead - 1) and time.monotonic() < deadline:
+                time.sleep(0.005)
+            assert counters.samples == before + 8 * (ahead - 1), "asked for, and no more than one"
+            batches.append(ring.sample(8))
+        assert ring.can_sample(8) and counters.samples == before + 8 * 3
+        ring.update(batches[2].keys, torch.full((8,), 5.0))
+        assert all(len(batch.keys) == 8 and torch.isfinite(batch.fields["obs"]).all() for batch in batches)
+        replica.detach_task()

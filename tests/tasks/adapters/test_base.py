@@ -13,8 +13,9 @@ from gmi_drl.errors import GmiWarning
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.roles.training.ppo_replica import PPOReplica
 from gmi_drl.tasks import make
-from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome, sized
+from gmi_drl.tasks.adapters.base import AdaptedTask, Outcome
 from gmi_drl.tasks.adapters.spaces import ActionSpace
+from gmi_drl.tasks.adapters.specs import sized
 from gmi_drl.tasks.rsl_rl_env import RslRlEnv
 from gmi_drl.workload.observations import pack
 from gmi_drl.workload.spaces import Observation, Part, categorical

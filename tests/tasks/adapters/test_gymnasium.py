@@ -12,10 +12,9 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gmi_drl.config.task_names import with_arguments
 from gmi_drl.errors import GmiWarning, MachineError, UsageError
 from gmi_drl.tasks import make
-from gmi_drl.tasks.adapters.base import UNLIMITED_STEPS
 from gmi_drl.tasks.adapters.gymnasium import GymnasiumTask, reward_scale_of
 from gmi_drl.tasks.finite import LARGEST
-from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload import TASK_SPECS, UNLIMITED_STEPS
 from gmi_drl.workload.spaces import continuous, vector
 
 N = 3

@@ -121,9 +121,9 @@ def together(workers: Sequence[Worker], do: str, each: Sequence[dict[str, Any]])
 
 
 @contextmanager
-def served(system: str, tables: Tables, clients: int, writers: int = 8) -> Iterator[Served]:
+def served(system: str, tables: Tables, clients: int, writers: int = 8, script: str = "worker") -> Iterator[Served]:
     """A server of tables, which has blocks for so many writers, and clients of it, for the time of a `with` block."""
-    workers = [Worker(system) for _ in range(1 + clients)]
+    workers = [Worker(system, script) for _ in range(1 + clients)]
     try:
         one = Served(workers[0], workers[0].call("serve", tables=tables, writers=writers)["port"], workers[1:])
         one.connect()

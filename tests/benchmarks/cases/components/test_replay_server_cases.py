@@ -1,7 +1,7 @@
 import json
 
 from gmi_drl.benchmarks.case import CURVES
-from gmi_drl.benchmarks.cases.components import replay_clients, replay_server
+from gmi_drl.benchmarks.cases.components import replay_clients, replay_face, replay_server
 from gmi_drl.benchmarks.cases.components.replay_workers import FOLDER
 
 
@@ -15,6 +15,13 @@ def test_a_server_and_a_client_are_measured_without_peers(monkeypatch):
         for side in sides.values():
             sample = side()
             assert sample.value > 0 and sample.details["prioritized_items_per_second"] > 0
+
+
+def test_one_item_a_call_is_measured_without_peers():
+    cases = {case.name: case for case in replay_face.CASES}
+    for name in ("replay_face_append_400", "replay_face_update_100"):
+        with cases[name].open(True) as sides:
+            assert [side().value > 0 for side in sides.values()] == [True]
 
 
 def test_light_clients_are_counted(monkeypatch):

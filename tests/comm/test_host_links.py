@@ -4,17 +4,21 @@ from contextlib import closing
 import pytest
 from conftest import open_descriptors
 
-from gmi_drl.comm.channels.proxy_rendezvous import (
+from gmi_drl.comm.host_links import (
     AGENT,
     PROXY,
-    ProxyRendezvous,
+    SERVER,
+    HostLinks,
     are_on_one_node,
     can_receive_from,
+    can_send_to,
+    links_of,
     proxy_group_name,
+    stream_link_name,
 )
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
 
 ACTS, TRAINS = ("simulator", "agent"), ("trainer",)
@@ -50,7 +54,7 @@ def test_messages_go_within_a_host_and_come_from_who_stands_in_there():
 
 def test_agent_and_proxy_get_the_addresses_of_each_other():
     before = open_descriptors()
-    hosts = {node: ProxyRendezvous(LAYOUT, node, "127.0.0.1") for node in "abc"}
+    hosts = {node: HostLinks(LAYOUT, node, "127.0.0.1") for node in "abc"}
     assert {node: one.proxied for node, one in hosts.items()} == {"a": (), "b": (0, 3, 4), "c": ()}
     addresses = {node: one.addresses for node, one in hosts.items()}
     assert addresses["a"].keys() == {proxy_group_name(0)}
@@ -73,7 +77,7 @@ def test_agent_and_proxy_get_the_addresses_of_each_other():
 
 
 def test_each_proxy_is_on_the_host_of_its_agents_trainers():
-    hosts = {node: ProxyRendezvous(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
+    hosts = {node: HostLinks(TWO_POOLS, node, "127.0.0.1") for node in "abc"}
     assert {node: one.proxied for node, one in hosts.items()} == {"a": (4,), "b": (5,), "c": ()}
     told = {node: [(name, *ranks) for name, ranks in one.addresses.items()] for node, one in hosts.items()}
     assert told["a"] == [(proxy_group_name(4), PROXY)] and told["b"] == [(proxy_group_name(5), PROXY)]
@@ -82,13 +86,31 @@ def test_each_proxy_is_on_the_host_of_its_agents_trainers():
         one.close()
 
 
+def test_actors_connect_to_policy_workers_and_these_to_the_proxy_that_sends_them_parameters():
+    layout = over(a=[("simulator",)], b=[("agent",)], c=[TRAINS]).model_copy(update={"streams": Streams()})
+    links = {link.name: link.ends for link in links_of(layout)}
+    assert links == {
+        proxy_group_name(0): ((0, "a"), (0, "c")),
+        proxy_group_name(1): ((1, "b"), (1, "c")),
+        stream_link_name(0): ((0, "a"), (1, "b")),
+    }
+    assert [can_send_to(layout, 2, other) for other in range(3)] == [False, True, True]
+    hosts = {node: HostLinks(layout, node, "127.0.0.1") for node in "abc"}
+    assert hosts["c"].proxied == (0, 1)
+    assert set(hosts["a"].rendezvous_of(0)) == {proxy_group_name(0), stream_link_name(0)}
+    assert set(hosts["b"].rendezvous_of(1)) == {proxy_group_name(1), stream_link_name(0)}
+    assert hosts["b"].addresses[stream_link_name(0)].keys() == {SERVER}
+    for one in hosts.values():
+        one.close()
+
+
 def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):
     before = open_descriptors()
     monkeypatch.setattr(
-        "gmi_drl.comm.channels.proxy_rendezvous.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open"))
+        "gmi_drl.comm.host_links.listen", lambda *_: (_ for _ in ()).throw(OSError(24, "Too many open"))
     )
     with pytest.raises(MachineError, match=r"cannot be made: Too many open \(ulimit -n\): use fewer agents"):
-        ProxyRendezvous(LAYOUT, "b", "127.0.0.1")
-    with closing(ProxyRendezvous(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
+        HostLinks(LAYOUT, "b", "127.0.0.1")
+    with closing(HostLinks(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
         assert none.addresses == {}
     assert open_descriptors() == before

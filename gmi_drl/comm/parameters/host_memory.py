@@ -1,0 +1,113 @@
+"""The parameters of a host without trainers, in a memory that its policy workers share: one receives them.
+
+A thread of the receiver (`receiver.py`) publishes there what comes from the trainers' host, as a trainer does on its
+own. So parameters go over the wire once for each host.
+"""
+
+import json
+import mmap
+from dataclasses import asdict, dataclass
+
+import torch
+
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.notify import Notifier
+from gmi_drl.comm.memory.sealed import Sealed
+from gmi_drl.comm.memory.segment import in_pages
+from gmi_drl.comm.parameters.shared_memory import BUFFERS, WORDS, Parameters
+from gmi_drl.errors import GmiError, UsageError
+
+_SEALED = Sealed(b"gmi-par1", "the parameters of this host")
+_ALIVE = WORDS  # the word after those of `Parameters`: keepalives of trainers that have arrived
+_LEFT = WORDS + 1  # from here on for each reader: whether it has left
+
+
+@dataclass(frozen=True)
+class HostSizes:
+    """What the policy workers of a host share.
+
+    Args:
+        nbytes: Of the packed parameters.
+        receiver: The id of the one that receives them.
+        readers: The ids of the others.
+    """
+
+    nbytes: int
+    receiver: int
+    readers: tuple[int, ...]
+
+
+class HostParameters:
+    """The parameters of this host, as a policy worker reads them; see `channels.ParameterReader`.
+
+    Args:
+        memory: Of `memory.segment.create_empty`, which the receiver makes; the caller closes it.
+        mailboxes: Of the GMIs of this host.
+        own: The id of this GMI.
+        sizes: The same for all of them.
+        hang_s: Seconds after which a living receiver counts as silent.
+        patience: How many times `hang_s` a version is waited for.
+
+    Attributes:
+        parameters: The newest ones.
+        lost: Of the receiver: the error by which its connection was lost.
+
+    Raises:
+        UsageError: If the memory was made for other sizes.
+        MachineError: If there is not enough memory.
+        PeerDiedError: If the receiver has ended.
+        PeerSilentError: If it has not made the memory within `hang_s`.
+    """
+
+    def __init__(
+        self, memory: int, mailboxes: Mailboxes, own: int, sizes: HostSizes, hang_s: float, patience: int
+    ) -> None:
+        self.own, self.sizes = own, sizes
+        self.lost: GmiError | None = None
+        self._notifier = notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), own, hang_s)
+        text = json.dumps(asdict(sizes))
+        start = _SEALED.header_bytes(text)
+        first, each = start + in_pages(8 * (_LEFT + len(sizes.readers))), in_pages(sizes.nbytes)
+        if own == sizes.receiver:
+            _SEALED.make(memory, first + BUFFERS * each, text, "use a smaller network")
+        else:
+            notifier.wait(lambda: _SEALED.is_made(memory), sizes.receiver, "made the memory of the parameters")
+            if _SEALED.description(memory) != text:
+                raise UsageError(f"the parameters of this host have other sizes than this GMI's: {text}")
+        mapped = mmap.mmap(memory, first + BUFFERS * each, mmap.MAP_SHARED | mmap.MAP_POPULATE)
+        self._words = memoryview(mapped)[start:first].cast("q")
+        buffers = [
+            torch.frombuffer(mapped, dtype=torch.uint8, count=sizes.nbytes, offset=first + number * each)
+            for number in range(BUFFERS)
+        ]
+        self.parameters = Parameters(
+            self._words, buffers, sizes.receiver, sizes.readers, notifier, patience, lambda: self.keepalives
+        )
+
+    @property
+    def keepalives(self) -> object:
+        """A value that changes whenever a keepalive of a trainer arrives. Raises `lost`: whoever waits looks here."""
+        if self.lost is not None:
+            raise self.lost
+        return self._words[_ALIVE]
+
+    def close(self) -> None:
+        """Stop watching the others. The receiver waits before until they have left, `hang_s` at most."""
+        readers, receiver = self.sizes.readers, self.sizes.receiver
+        if self.own == receiver:
+            has_left = {gmi: _LEFT + number for number, gmi in enumerate(readers)}
+            self._notifier.wait_until_left(readers, self._notifier.hang_s, lambda gmi: bool(self._words[has_left[gmi]]))
+        else:
+            self._words[_LEFT + readers.index(self.own)] = 1
+            self._notifier.notify(receiver)
+        self._notifier.close()
+
+    def wake_all(self) -> None:
+        """Wake all policy workers of this host, also this one."""
+        for peer in (self.own, *self.sizes.readers):
+            self._notifier.notify(peer)
+
+    def renew(self) -> None:
+        """Count a keepalive, as the receiver."""
+        self._words[_ALIVE] += 1
+        self.wake_all()

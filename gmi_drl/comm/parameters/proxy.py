@@ -1,0 +1,138 @@
+"""Sends a policy worker of another host what trainers publish here, each time it asks for something newer (SRL, 2.1).
+
+Frames: INFO, from the trainers, has the sizes of the task. SIZES has those of the channels. NEWER asks for parameters
+newer than a version. VERSION has one, and the parameters follow. TRAINERS_LIVE: a trainer has sent a keepalive. LEAVE:
+no more is needed.
+"""
+
+import math
+import struct
+from collections.abc import Callable
+from select import POLLIN, POLLOUT, poll
+
+import torch
+
+from gmi_drl.comm.channels import ParameterReader, join_as_reader
+from gmi_drl.comm.channels.proxy import give_up
+from gmi_drl.comm.channels.sizes import ChannelSizes
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes
+from gmi_drl.errors import GmiError, PeerDiedError
+from gmi_drl.layout.waits import Waits
+
+INFO, SIZES, NEWER, VERSION, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 6)
+
+NUMBER = struct.Struct("<q")
+"""A version; -1 before the first."""
+
+
+class ParameterProxy:
+    """The proxy of a policy worker on the host of trainers.
+
+    Args:
+        connection: To the policy worker; this object owns it from now on.
+        memory: Of the channels; the caller closes it.
+        mailboxes: Of the GMIs of this host; the caller closes them.
+        gmi_id: Of the policy worker.
+        hang_s: Seconds after which a living trainer counts as silent.
+        info: Waits for the trainers' message with the sizes of the task.
+        waits: Of the layout.
+    """
+
+    def __init__(
+        self,
+        connection: FramedConnection,
+        memory: int,
+        mailboxes: Mailboxes,
+        gmi_id: int,
+        hang_s: float,
+        info: Callable[[], str],
+        waits: Waits | None = None,
+    ) -> None:
+        self._connection, self._info, self._gmi_id = connection, info, gmi_id
+        self._arguments = memory, mailboxes, gmi_id
+        self._hang_s, self._waits = hang_s, waits
+        self._sizes: ChannelSizes | None = None
+        self._reader: ParameterReader | None = None
+        self._asked: int | None = None
+        self._keepalives: object = None
+        self._is_over = False
+
+    def serve(self) -> None:
+        """Serve until the policy worker leaves or ends.
+
+        Raises:
+            GmiError: If a trainer is lost, or the policy worker sends something out of order. It gets the same error.
+        """
+        try:
+            self._connection.send_frame(INFO, self._info().encode())
+            while self._sizes is None and not self._is_over:
+                self._sleep()
+                self._read()
+            if self._sizes is not None:
+                self._reader = join_as_reader(*self._arguments, self._sizes, self._hang_s, self._waits)
+                self._send_versions(self._reader, self._sizes)
+        except GmiError as error:
+            give_up(self._connection, error)
+            raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._reader is not None:
+            self._reader.close()
+        self._connection.close()
+
+    def _send_versions(self, reader: ParameterReader, sizes: ChannelSizes) -> None:
+        self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
+
+        def is_over() -> bool:
+            self._read()
+            self._answer(reader)
+            if self._connection.is_open:
+                reader.notifier.watch_descriptor(self._connection.fileno(), is_sending=self._connection.is_sending)
+            return self._is_over
+
+        try:
+            reader.notifier.wait_for(
+                is_over, sizes.trainers[:1], "published parameters", math.inf, lambda: self._progress(reader)
+            )
+        except PeerDiedError:
+            if not reader.is_closed:
+                raise
+        while not is_over():  # the trainers are done: the policy worker still answers what is open
+            self._sleep()
+
+    def _answer(self, reader: ParameterReader) -> None:
+        """Send the newest parameters if something older was asked about. One version is under way at a time."""
+        newest = reader.parameters.newest_version()
+        if self._asked is None or newest is None or newest <= self._asked or self._connection.is_sending:
+            return
+        self._asked = None
+        version = reader.parameters.read_into([self._raw])
+        self._connection.send_frame(VERSION, NUMBER.pack(version))
+        self._connection.send_data(self._raw.numpy().data)
+
+    def _progress(self, reader: ParameterReader) -> object:
+        """The trainers' keepalives. The policy worker gets one, too, when they have changed."""
+        before, self._keepalives = self._keepalives, reader.keepalives
+        if before != self._keepalives and not self._connection.is_sending:
+            self._connection.send_frame(TRAINERS_LIVE)
+        return self._keepalives
+
+    def _read(self) -> None:
+        self._connection.flush()
+        for kind, payload in self._connection.read():
+            if kind == SIZES:
+                self._sizes = ChannelSizes.from_text(payload.decode())
+            elif kind == NEWER:
+                (self._asked,) = NUMBER.unpack(payload)
+            elif kind == LEAVE:
+                self._is_over = True
+            else:
+                raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
+        self._is_over |= not self._connection.is_open
+
+    def _sleep(self) -> None:
+        polling = poll()
+        polling.register(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
+        polling.poll()

@@ -1,0 +1,130 @@
+"""Parameters that go to another host once, and are passed on there: both hosts are in this process."""
+
+import os
+import socket
+import threading
+from contextlib import closing, contextmanager
+
+import pytest
+import torch
+
+from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer, packed_bytes
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
+from gmi_drl.comm.memory.segment import create_empty
+from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
+from gmi_drl.comm.parameters.proxy import ParameterProxy
+from gmi_drl.comm.parameters.receiver import ParameterReceiver
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.experience import RolloutForm
+from gmi_drl.workload.spaces import continuous, vector
+
+TRAINER, AGENT, RECEIVER, READER = 0, 1, 5, 6
+HANG_S = 20.0
+
+
+def weights(value=0.0):
+    return [torch.full((3, 5), value), torch.full((2,), value, dtype=torch.float64)]
+
+
+def channel_sizes():
+    form = RolloutForm(horizon=2, num_env=1, observation=vector(3), action=continuous(1))
+    nbytes = packed_bytes(weights())
+    return ChannelSizes(form, 1, (AGENT,), (TRAINER,), Channels(max_lag=0), nbytes, readers=(RECEIVER,))
+
+
+class Hosts:
+    """The trainers' host with a trainer and the proxy's thread, and one with a receiver and a reader."""
+
+    def __init__(self, hang_s=HANG_S):
+        self.sizes, self.memory, self.hang_s = channel_sizes(), create_memory(), hang_s
+        self.mailboxes = create_mailboxes([TRAINER, AGENT, RECEIVER])
+        self.trainer = join_as_trainer(self.memory, self.mailboxes, TRAINER, self.sizes, hang_s)
+        here, self.there = (FramedConnection(one, 1) for one in socket.socketpair())
+        self.proxy = ParameterProxy(here, self.memory, self.mailboxes, RECEIVER, hang_s, lambda: "task")
+        self.error, self.has_left = None, False
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+        self.host_memory, self.host_mailboxes = create_empty("host"), create_mailboxes([RECEIVER, READER])
+        self.receiver = ParameterReceiver(self.there, "the proxy", hang_s)
+
+    def _serve(self):
+        try:
+            self.proxy.serve()
+        except GmiError as error:
+            self.error = error
+
+    def read_here(self, own, nbytes=None):
+        sizes = HostSizes(nbytes or self.sizes.parameter_bytes, RECEIVER, (READER,))
+        return HostParameters(self.host_memory, self.host_mailboxes, own, sizes, self.hang_s, 1)
+
+    def start(self):
+        assert self.receiver.info(HANG_S) == "task"
+        self.receiver.start(self.sizes, self.read_here(RECEIVER))
+
+    def leave(self):
+        """The receiver needs no more. Returns the error of the proxy."""
+        self.has_left = True
+        self.receiver.close()
+        self.thread.join()
+        return self.error
+
+    def close(self):
+        if not self.has_left:
+            self.leave()
+        self.proxy.close()
+        self.trainer.close()
+        for mailboxes in (self.mailboxes, self.host_mailboxes):
+            mailboxes.close()
+        os.close(self.memory)
+        os.close(self.host_memory)
+
+
+@contextmanager
+def hosts(**more):
+    with closing(Hosts(**more)) as made:
+        yield made
+
+
+def test_all_policy_workers_of_a_host_read_what_is_received_once():
+    with hosts() as made:
+        made.trainer.parameters.publish(0, weights(0.5))
+        made.start()
+        with closing(made.read_here(READER)) as reader:
+            for version in range(1, 4):
+                made.trainer.parameters.publish(version, weights(version + 0.5))
+                for end in (made.receiver, reader):
+                    end.parameters.await_version(version)
+                    read = weights()
+                    assert end.parameters.read_into(read) == version
+                    assert all(bool((one == version + 0.5).all()) for one in read)
+        assert made.leave() is None
+
+
+def test_a_lost_connection_is_told_to_whom_waits_for_a_version():
+    with hosts() as made:
+        made.start()
+        made.proxy._connection._socket.shutdown(socket.SHUT_RDWR)
+        with pytest.raises(PeerDiedError, match="the proxy ended while GMI 5 needed it"):
+            made.receiver.parameters.await_version(3)
+
+
+def test_an_error_of_the_proxy_reaches_whom_waits_for_a_version():
+    with hosts() as made:
+        made.start()
+        made.there.send_frame(FIRST_OTHER_KIND + 9)
+        with pytest.raises(GmiError, match="GMI 5 sent a frame of unknown kind"):
+            made.receiver.parameters.await_version(3)
+        assert "unknown kind" in str(made.leave())
+
+
+def test_a_receiver_that_publishes_nothing_is_named():
+    with hosts() as made:
+        made.start()
+        made.hang_s = 0.1
+        silent = r"GMI 5 \(process \d+\) lives but has not published version 0"
+        with closing(made.read_here(READER)) as reader, pytest.raises(PeerSilentError, match=silent):
+            reader.parameters.await_version(0)
+        with pytest.raises(UsageError, match="the parameters of this host have other sizes"):
+            made.read_here(READER, nbytes=64)

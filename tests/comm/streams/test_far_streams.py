@@ -1,0 +1,104 @@
+"""Clients whose server is on another host: here both ends of a connection are in this process."""
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import pytest
+
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.streams import StreamServer
+from gmi_drl.comm.streams.far_client import far_client
+from gmi_drl.comm.streams.slot_link import HALF
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from tests.comm.streams.stream_ends import ends, post, serve, sizes_of, value_of
+
+FAR = 2
+
+
+@contextmanager
+def far_ends(near=(), members=1, hang_s=5.0, asked=None, **more):
+    """The server 0 with clients on its host and client `FAR` on another: the ends, the server, and the far client."""
+    with ends(sizes_of(clients=((*near, FAR),), members=members), hang_s=hang_s) as made:
+        here, there = (FramedConnection(one, 1) for one in socket.socketpair())
+        server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: here}, **more)
+        client = far_client(there, FAR, asked or made.sizes, hang_s, hang_s)
+        yield made, server, client
+        client.close()
+        server.close()
+
+
+def test_a_request_over_hosts_is_answered_by_the_version_that_it_wants():
+    with far_ends() as (_, server, client):
+        for number in range(3):
+            post(client, 1.5 + number, version=7)
+            assert serve(server) == [0]
+            answer = client.take(0)
+            assert (answer.version, answer.rows, value_of(answer)) == (7, 2, 3.0 + 2 * number)
+            assert 0 < answer.took_s < 5, "by one clock, though that of the server is another one"
+
+
+def test_near_and_far_requests_of_all_members_make_one_batch():
+    with far_ends(near=(1,), members=2) as (made, server, far):
+        near = made.client(1)
+        for number, client in enumerate((near, far)):
+            for member in range(2):
+                post(client, 10 * number + member, member)
+        answered = serve(server)
+        while len(answered) < 4:
+            answered += serve(server)
+        assert sorted(answered) == [0, 1, 2, 3]
+        assert [value_of(client.take(member)) for client in (near, far) for member in range(2)] == [0, 2, 20, 22]
+
+
+def test_a_server_sleeps_until_a_far_request_comes_and_ends_when_the_client_has_left():
+    with far_ends() as (_, server, client):
+        asker = threading.Timer(0.05, post, (client, 4.0))
+        asker.start()
+        assert serve(server) == [0]
+        asker.join()
+        assert value_of(client.take(0)) == 8.0 and server.wait_s >= 0.01
+        client.close()
+        assert serve(server) == []
+
+
+def test_the_end_of_a_far_client_is_told_unless_it_has_left():
+    with far_ends() as (_, server, client):
+        client._notifier._link.connection.close()
+        with pytest.raises(PeerDiedError, match=r"all actors of GMI 0 have left or ended \(GMI 2\)"):
+            serve(server)
+
+
+def test_the_end_of_the_server_and_its_silence_are_told_by_its_name():
+    with far_ends(hang_s=0.1) as (_, server, client):
+        post(client, 1.0)
+        with pytest.raises(PeerSilentError, match=r"GMI 0 on another host has not answered a request for 0\.1 s"):
+            client.take(0)
+        server.close()
+        with pytest.raises(PeerDiedError, match="GMI 0 on another host ended and has not answered a request for GMI 2"):
+            client.take(0)
+        server._far = None  # closed once
+
+
+def test_a_far_client_that_is_silent_is_named():
+    with (
+        far_ends(hang_s=0.1) as (_, server, _),
+        pytest.raises(PeerSilentError, match=r"GMI 2 lives but has not posted a request for 0\.1 s"),
+    ):
+        serve(server)
+
+
+def test_other_sizes_and_frames_that_no_end_sends_are_refused():
+    with (
+        pytest.raises(UsageError, match=r"GMI 0 has other sizes than this GMI's: rows 2 and 3"),
+        far_ends(asked=sizes_of(clients=((FAR,),), rows=3)),
+    ):
+        pass
+    with far_ends() as (_, server, client):
+        client._notifier._link.connection.send_frame(FIRST_OTHER_KIND + 9)
+        with pytest.raises(GmiError, match="which no end of a stream sends"):
+            serve(server)
+    with far_ends() as (_, server, client):
+        client._notifier._link.connection.send_frame(HALF, b"x")
+        with pytest.raises(GmiError, match="1 bytes came, which no end of a stream sends"):
+            serve(server)

@@ -1,0 +1,113 @@
+"""Trainings by actor, policy and trainer workers over nodes of this machine."""
+
+import pytest
+from conftest import two_cores
+from test_decoupled_on_nodes import kill
+from test_training_on_nodes import processes_of
+
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import GmiError
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
+from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Channels, Streams
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.run.checkpoint import read_index
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import read_metrics
+
+NUM_ENV, HORIZON, STREAMS = 4, 8, Streams()
+ACTOR, POLICY, TRAINER = ("simulator",), ("agent",), ("trainer",)
+
+
+def layout_of(max_lag=0, streams=STREAMS, **roles):
+    """Roles of the GMIs of each node, which take turns on its first core."""
+    devices, ids = [], iter(range(100))
+    for node, parts in roles.items():
+        gmis = [GMI(id=next(ids), roles=role, num_env=NUM_ENV * ("simulator" in role), cores=(0,)) for role in parts]
+        devices.append(Device(node=node, kind="cpu", gmis=tuple(gmis)))
+    trainers = tuple(gmi.id for device in devices for gmi in device.gmis if gmi.roles == TRAINER)
+    return Layout(
+        task="ball_balance",
+        template="workers",
+        share_cores=True,
+        devices=tuple(devices),
+        groups={"trainers": GmiGroup(members=trainers)},
+        channels=Channels(max_lag=max_lag),
+        streams=streams,
+    )
+
+
+def start(path, layout, iterations=3, **more):
+    """Train with a memory, whose state comes with each request."""
+    small = PPOConfig(hidden=(8,), horizon=HORIZON, minibatches=1, memory="gru", memory_size=8, sequence=4)
+    config = RunConfig(iterations=iterations, checkpoint_every=3, hang_s=60.0, writers=(), learner=small)
+    folder = RunFolder(path)
+    folder.create()
+    return folder, train(resolve(layout, config, folder), supervisors=SubprocessSupervisors(), **more)
+
+
+@two_cores
+def test_what_is_learnt_is_the_same_wherever_actor_policy_and_trainer_are(tmp_path):
+    """A single client and no lag: nothing is left to chance."""
+    layouts = {
+        "here": {"a": [ACTOR, POLICY, TRAINER]},
+        "apart": {"a": [ACTOR], "b": [POLICY], "c": [TRAINER]},
+    }
+    learners = {}
+    for name, nodes in layouts.items():
+        folder, outcome = start(tmp_path / name, layout_of(**nodes))
+        assert all(row["lag_max"] == 0 and row["answer_p50_s"] > 0 for row in read_metrics(folder.metrics_file))
+        learners[name] = read_index(outcome.checkpoint)["learner"]
+    assert len(set(learners.values())) == 1, learners
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+def test_policy_workers_of_a_node_without_trainers_receive_each_version_once(tmp_path):
+    """Two of them: the first passes it on. One actor of another node asks the one with fewer actors."""
+    folder, outcome = start(tmp_path / "run", layout_of(1, a=[ACTOR, TRAINER], b=[ACTOR, POLICY, POLICY, ACTOR]))
+    rows = read_metrics(folder.metrics_file)
+    assert outcome.state == "done" and rows[-1]["env_steps"] == 3 * 3 * NUM_ENV * HORIZON
+    assert max(row["lag_max"] for row in rows) <= 1
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+@pytest.mark.parametrize(
+    ("gmi_id", "module", "said"),
+    [
+        (0, "roles.main", r"GMI 0 \(process \d+, node a\) was killed by SIGKILL"),
+        (1, "roles.main", r"GMI 1 \(process \d+, node b\) was killed by SIGKILL"),
+        (1, "proxy_main", r"the proxy of GMI 1 \(process \d+, node c\) was killed by SIGKILL"),
+    ],
+    ids=["actor", "policy-worker", "proxy"],
+)
+def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said):
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", gmi_id, module)
+
+    with pytest.raises(GmiError, match=said):
+        start(tmp_path / "run", layout_of(a=[ACTOR], b=[POLICY], c=[TRAINER]), 10**6, on_row=on_row)
+    assert processes_of(tmp_path) == []
+
+
+@two_cores
+def test_a_run_goes_on_without_an_actor_that_has_died_while_enough_are_left(tmp_path):
+    """An update takes as many rollouts as before. The next death ends the run."""
+    told = []
+
+    def on_row(row):
+        if row["iteration"] in (2, 4):
+            kill(tmp_path / "run", {2: 3, 4: 2}[row["iteration"]], "roles.main")
+
+    streams = Streams(fewest_actors=1)
+    layout = layout_of(1, streams, a=[TRAINER, POLICY, ACTOR], b=[ACTOR])
+    with pytest.raises(GmiError, match=r"GMI 2 \(process \d+, node a\) was killed by SIGKILL"):
+        start(tmp_path / "run", layout, 10**6, on_row=on_row, on_restart=told.append)
+    rows = read_metrics(RunFolder(tmp_path / "run").metrics_file)
+    assert rows[3]["env_steps"] == 4 * 2 * NUM_ENV * HORIZON
+    assert len(told) == 1 and told[0].startswith("GMI 3") and told[0].endswith("going on with 1 actor")
+    assert processes_of(tmp_path) == []
