@@ -27,7 +27,7 @@ class Stretches:
 
     def __init__(self, storage: Storage, first: Tensor, length: int | Tensor) -> None:
         self._block_steps, columns = storage.blocks.block_steps, len(storage.signature.columns)
-        first = first.to(torch.int64)
+        first = first if first.dtype == torch.int64 else first.to(torch.int64)
         row = index_of(first) if columns == first.dim() == 1 and isinstance(length, int) and len(first) else None
         if isinstance(row, slice) and isinstance(length, int) and _is_right(storage, row, length):
             self._first = first.numpy()

@@ -70,6 +70,22 @@ def test_sums_do_not_drift(make_tree):
     tree.set(torch.tensor([3]), torch.tensor([0.0], dtype=torch.float64))
     assert tree.total == 0
     tree.set(torch.tensor([3]), torch.tensor([2.0], dtype=torch.float64))
+    assert tree.total == 2
     tree.clear()
     assert tree.total == 0
     assert not tree.leaves.any()
+
+
+def test_the_last_point_finds_a_leaf_with_a_weight_however_sums_were_rounded(make_tree):
+    tree, chance = make_tree(40_000), torch.Generator().manual_seed(3)
+    for _ in range(50):
+        tree.set(torch.arange(31), torch.rand(31, dtype=torch.float64, generator=chance))  # the last of the node has 0
+        last = tree.total.nextafter(torch.zeros((), dtype=torch.float64))
+        assert tree.leaves[tree.find(last[None])] > 0
+
+
+def test_a_tree_that_takes_over_another_has_its_sums(make_tree):
+    tree, other = make_tree(100), random_tree(make_tree, 100)
+    assert tree.total == 0
+    tree.load(other.levels)
+    assert tree.total == other.total

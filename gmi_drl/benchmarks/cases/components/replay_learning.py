@@ -11,16 +11,19 @@ from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from gmi_drl.algo.dqn import DQN
-    from gmi_drl.replay.ring import RingBatch
+    from gmi_drl.replay.ring import Ring, RingBatch
 
 OBS, ACTIONS = 27, 4
 STEPS, QUICK_STEPS = 100_000, 2_000
 NUM_ENV = 10
 BATCHES = (16, 32, 64, 128, 256)
 CALLS, QUICK_CALLS = 200, 2
+UPDATE_SIZES, QUICK_UPDATE_SIZES = (1, 10, 100, 1_000, 10_000), (1, 1_000)
+UPDATED_BATCH = 32
 
 
 def make_learner(batch: int) -> "DQN":
@@ -70,23 +73,41 @@ def _batch(fields: "dict[str, Tensor]") -> "RingBatch":
 
 def from_ring(batch: int, steps: int, placement: str) -> Callable[[], object]:
     """A ring with this placement, of steps with both observations, as the paper's rows."""
+    learner = make_learner(batch)
+    ring, _ = full_ring(steps, placement, learner.device)
+    drawn = ring.sample(batch)
+    return lambda: learner.update(ring.sample(batch, out=drawn))
+
+
+def full_ring(
+    steps: int, placement: str, device: "torch.device", update_size: int | None = None
+) -> "tuple[Ring, Callable[[], None]]":
+    """A ring that is full, and what adds a step of its environments, which are on the host."""
     import torch
 
     from gmi_drl.replay.fields import Field, Signature
     from gmi_drl.replay.ring import Ring
 
-    learner = make_learner(batch)
     kinds = [Field("obs", (OBS,)), Field("action", (1,)), Field("reward"), Field("terminated", (), torch.bool)]
     ring = Ring(
-        Signature(kinds), NUM_ENV, steps // NUM_ENV, next_obs="twice", placement=placement, device=learner.device
+        Signature(kinds),
+        NUM_ENV,
+        steps // NUM_ENV,
+        placement=placement,
+        device=device,
+        update_size=update_size,
+        next_obs="twice",
     )
     ended, valid = torch.zeros(NUM_ENV, dtype=torch.bool), torch.ones(NUM_ENV, dtype=torch.bool)
     one = {"obs": torch.rand(NUM_ENV, OBS), "next/obs": torch.rand(NUM_ENV, OBS), "action": torch.zeros(NUM_ENV, 1)}
-    for _ in range(ring.steps):
+
+    def add() -> None:
         ring.add(one | {"reward": torch.rand(NUM_ENV), "terminated": ended}, ended, valid)
+
+    for _ in range(ring.steps):
+        add()
     ring.storage.flush()
-    drawn = ring.sample(batch)
-    return lambda: learner.update(ring.sample(batch, out=drawn))
+    return ring, add
 
 
 @contextmanager
@@ -105,6 +126,30 @@ def open_sides(batch: int, quick: bool) -> Iterator[Sides]:
         yield {name: partial(_timed, call, calls) for name, call in made.items()}
 
 
+def adding(update_size: int, steps: int) -> Callable[[], object]:
+    """A step of the environments into a ring, which copies so many at once, and a train step."""
+    learner = make_learner(UPDATED_BATCH)
+    ring, add = full_ring(steps, "device", learner.device, update_size)
+    drawn = ring.sample(UPDATED_BATCH)
+
+    def step() -> None:
+        add()
+        learner.update(ring.sample(UPDATED_BATCH, out=drawn))
+
+    return step
+
+
+@contextmanager
+def open_update_sizes(quick: bool) -> Iterator[Sides]:
+    """A side for each size."""
+    steps, calls = (QUICK_STEPS, QUICK_CALLS) if quick else (STEPS, CALLS)
+    with one_core():
+        made = {size: adding(size, steps) for size in (QUICK_UPDATE_SIZES if quick else UPDATE_SIZES)}
+        for call in made.values():
+            call()
+        yield {f"gmi-drl, {size:,} at once": partial(_timed, call, calls) for size, call in made.items()}
+
+
 def _timed(call: Callable[[], object], calls: int) -> Sample:
     import torch
 
@@ -118,14 +163,24 @@ def _timed(call: Callable[[], object], calls: int) -> Sample:
     return Sample(sample.value / calls)
 
 
-CASES = tuple(
+CASES = (
+    *(
+        Case(
+            name=f"replay_in_gpu_{batch}",
+            claim=f"A train step of dueling double DQN with a batch of {batch}, drawn from a ring on the device, "
+            "against a Python list and `random.sample` (Parr 2017, Table 1).",
+            unit="s",
+            open=partial(open_sides, batch),
+            lower_is_better=True,
+        )
+        for batch in BATCHES
+    ),
     Case(
-        name=f"replay_in_gpu_{batch}",
-        claim=f"A train step of dueling double DQN with a batch of {batch}, drawn from a ring on the device, against a "
-        "Python list and `random.sample` (Parr 2017, Table 1).",
+        name="replay_in_gpu_update_sizes",
+        claim=f"A step of {NUM_ENV} environments on the host into a ring on the device, which copies 1 to 10,000 steps "
+        f"at once, and a train step with a batch of {UPDATED_BATCH} (Parr 2017, Figure 3).",
         unit="s",
-        open=partial(open_sides, batch),
+        open=open_update_sizes,
         lower_is_better=True,
-    )
-    for batch in BATCHES
+    ),
 )
