@@ -78,10 +78,13 @@ class Items:
 
     def find(self, keys: Tensor) -> Tensor:
         """The slots of keys, -1 where there is no such item (any more)."""
-        wanted = keys.to(torch.int64).numpy()
+        return torch.from_numpy(self.slots_of(keys.to(torch.int64).numpy()))
+
+    def slots_of(self, wanted: Integers) -> Integers:
+        """As `find`, of an array."""
         slots = wanted & _SLOTS
         found = self._rows.take(slots, 0, mode="clip")[:, KEY]  # a key has its slot in it
-        return torch.from_numpy(np.where((found == wanted) & (wanted > 0), slots, -1))
+        return np.where((found == wanted) & (wanted > 0), slots, -1)
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Note other priorities; of a slot that is there twice the last one."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
@@ -14,11 +15,15 @@ from gmi_drl.replay.batch import Batch, Selection, gather_items
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.items import stretches_of
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage, make_storage
+
+Priorities = float | Tensor | NDArray[np.float64]
+"""Of all items, or of each `[n]`."""
 
 
 class Table:
@@ -110,7 +115,8 @@ class Table:
         If an extension raises, none of the at most `contents.at_once` items that it was told of is in.
         """
         stretches, blocks = self._stretches(first, length)
-        priorities, count = _checked(priority, len(stretches)), len(stretches)
+        count = len(stretches)
+        priorities = torch.from_numpy(_checked(priority, count))
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
@@ -179,7 +185,7 @@ class Table:
         self._release(released)
         return Selection(records, probabilities, size, ticket)
 
-    def update(self, keys: Tensor, priorities: float | Tensor) -> int:
+    def update(self, keys: Tensor | Integers, priorities: Priorities) -> int:
         """Give items other priorities; of a key that is there twice the last one. Other keys are ignored.
 
         Returns:
@@ -188,9 +194,10 @@ class Table:
         Raises:
             UsageError: if a priority is negative or no finite number; then nothing has changed.
         """
-        checked = _checked(priorities, keys.numel())
+        wanted = keys.to(torch.int64).numpy() if isinstance(keys, Tensor) else keys
+        checked = _checked(priorities, wanted.size)
         with self.lock:
-            return self.contents.update(keys, checked)
+            return self.contents.update(wanted, checked)
 
     def delete(self, keys: Tensor) -> int:
         """Delete items. Returns how many there were; unknown and outdated keys are ignored."""
@@ -300,15 +307,14 @@ class Table:
             self.storage.blocks.release(blocks)
 
 
-def _checked(priority: float | Tensor, count: int) -> Tensor:
+def _checked(priority: Priorities, count: int) -> NDArray[np.float64]:
     """Priorities as float64 `[count]`."""
-    if isinstance(priority, float | int) and 0 <= priority < float("inf"):
-        return torch.full((count,), float(priority), dtype=torch.float64)
-    priorities = torch.as_tensor(priority, dtype=torch.float64, device="cpu")
-    values = priorities.numpy()
+    if isinstance(priority, Tensor):
+        priority = priority.to("cpu", torch.float64).numpy()
+    values = np.asarray(priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
     is_right = (values >= 0) & (values < np.inf)
     if np.count_nonzero(is_right) != values.size:
         raise UsageError(f"a priority must be a number of 0 or more, not {values[~is_right].flat[0]}")
-    return (priorities if values.shape == (count,) else priorities.expand(count)).contiguous()
+    return np.ascontiguousarray(values) if values.shape == (count,) else np.full(count, values)
