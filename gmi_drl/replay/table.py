@@ -89,9 +89,9 @@ class Table:
 
     def insert(
         self,
-        first: Tensor,
-        length: int | Tensor,
-        priority: float | Tensor,
+        first: Tensor | Integers,
+        length: int | Tensor | Integers,
+        priority: Priorities,
         *,
         version: int = 0,
         timeout_s: float = WAIT_S,
@@ -252,9 +252,10 @@ class Table:
             self._is_closed = True
             self.lock.notify_all()
 
-    def _stretches(self, first: Tensor, length: int | Tensor) -> tuple[Tensor, Tensor]:
+    def _stretches(self, first: Tensor | Integers, length: int | Tensor | Integers) -> tuple[Tensor, Tensor]:
         """The words and blocks of stretches, `[n, columns]` each."""
-        of, numbers = self.storage.blocks, first.to(torch.int64).numpy()
+        of = self.storage.blocks
+        numbers = first.to(torch.int64).numpy() if isinstance(first, Tensor) else first
         begin = numbers if numbers.ndim == 2 else numbers[:, None]
         shape = len(begin), len(self.signature.columns)
         steps = np.asarray(length, dtype=np.int64)
