@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.replay.extensions import Extension
-from gmi_drl.replay.indices import Runs
+from gmi_drl.replay.indices import Integers, Runs
 from gmi_drl.replay.items import KEY, LENGTH_BITS, LONGEST, STRETCHES, TIMES, Items, first_steps, lengths
 from gmi_drl.replay.limiters import RateLimiter
 from gmi_drl.replay.selectors import Selector
@@ -162,16 +163,17 @@ class Contents:
             slots, priorities = slots[is_drawn], priorities[is_drawn]
         self.sampler.updated(slots, priorities)
 
-    def update(self, keys: Tensor, priorities: Tensor) -> int:
+    def update(self, keys: Integers, priorities: NDArray[np.float64]) -> int:
         """Give items by their keys other priorities. Returns how many keys are items."""
-        slots = self.items.find(keys)
-        if len(slots) and slots.numpy().min() < 0:
-            priorities, slots = priorities[slots >= 0], slots[slots >= 0]
-        if len(slots):
-            self.set_priorities(slots, priorities)
+        found = self.items.slots_of(keys)
+        if np.count_nonzero(found < 0):
+            priorities, found = priorities[found >= 0], found[found >= 0]
+        if found.size:
+            slots = torch.from_numpy(found)
+            self.set_priorities(slots, torch.from_numpy(priorities))
             for extension in self.extensions:
                 extension.updated(slots)
-        return len(slots)
+        return int(found.size)
 
     def evict(self, count: int) -> None:
         """Delete what the remover selects."""

@@ -32,7 +32,11 @@ def zeros(*shape: int, dtype: torch.dtype = torch.int64) -> Tensor:
 
 def index_of(slots: Tensor) -> slice | Integers:
     """Slots as an index: a slice, which is copied several times as fast, if each is the one before plus 1."""
-    values: Integers = slots.numpy()
+    return as_row(slots.numpy())
+
+
+def as_row(values: Integers) -> slice | Integers:
+    """The same of an array."""
     count = len(values)
     if not count:
         return slice(0, 0)
@@ -48,6 +52,13 @@ def index_of_slots(slots: Tensor) -> slice | Integers:
     if known is None:
         known = slots.known_index = index_of(slots)  # type: ignore[attr-defined]
     return known
+
+
+def as_integers(values: Tensor | Integers) -> Integers:
+    """Integers of any kind as an array of int64, not copied if they are."""
+    if isinstance(values, Tensor):
+        values = values.numpy()
+    return values if values.dtype == np.int64 else values.astype(np.int64)
 
 
 def runs(values: Integers) -> Runs:

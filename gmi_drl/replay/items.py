@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gmi_drl.replay.indices import index_of_slots, zeros
+from gmi_drl.replay.indices import Integers, index_of_slots, zeros
 
 KEY, TIMES, PRIORITY, STRETCHES = 0, 1, 2, 3
 """Columns of a record: key, times sampled, bits of the priority, then the stretch of each column of the storage."""
@@ -78,13 +78,15 @@ class Items:
 
     def find(self, keys: Tensor) -> Tensor:
         """The slots of keys, -1 where there is no such item (any more)."""
-        wanted = keys.to(torch.int64).numpy()
+        return torch.from_numpy(self.slots_of(keys.to(torch.int64).numpy()))
+
+    def slots_of(self, wanted: Integers) -> Integers:
+        """As `find`, of an array."""
         slots = wanted & _SLOTS
         if len(slots) and wanted.min() > 0 and slots.max() < self.capacity and (self._keys[slots] == wanted).all():
-            return torch.from_numpy(slots)
-        inside = np.minimum(slots, self.capacity - 1)
-        is_there = (self._rows[inside, KEY] == wanted) & (wanted > 0) & (slots == inside)
-        return torch.from_numpy(np.where(is_there, slots, -1))
+            return slots
+        found = self._rows.take(slots, 0, mode="clip")[:, KEY]  # a key has its slot in it
+        return np.where((found == wanted) & (wanted > 0), slots, -1)
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Note other priorities; of a slot that is there twice the last one."""
@@ -126,9 +128,9 @@ class Items:
         return torch.cat((self._free[self._next :], self._free[: end - self.capacity]))
 
 
-def stretches_of(first: Tensor, length: int | Tensor) -> Tensor:
+def stretches_of(first: Integers, length: int | Integers) -> Integers:
     """The words of stretches."""
-    return (first << LENGTH_BITS).bitwise_or_(length)
+    return first << LENGTH_BITS | length
 
 
 def first_steps(stretches: Tensor) -> Tensor:

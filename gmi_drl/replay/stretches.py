@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.indices import Integers, Runs, index_of, runs, runs_of_row
+from gmi_drl.replay.indices import Integers, Runs, as_integers, as_row, runs, runs_of_row
 from gmi_drl.replay.items import LENGTH_BITS, stretches_of
 from gmi_drl.replay.storage import Storage
 
@@ -25,24 +25,25 @@ class Stretches:
         UsageError: if a stretch is not in one block, or nobody needs its block.
     """
 
-    def __init__(self, storage: Storage, first: Tensor, length: int | Tensor) -> None:
+    def __init__(self, storage: Storage, first: Tensor | Integers, length: int | Tensor | Integers) -> None:
         self._block_steps, columns = storage.blocks.block_steps, len(storage.signature.columns)
-        first = first if first.dtype == torch.int64 else first.to(torch.int64)
-        row = index_of(first) if columns == first.dim() == 1 and isinstance(length, int) and len(first) else None
-        if isinstance(row, slice) and isinstance(length, int) and _is_right(storage, row, length):
-            self._first = first.numpy()
-            words = self._first[:, None] << LENGTH_BITS
-            words |= length
-            self.words = torch.from_numpy(words)
+        numbers = as_integers(first)
+        steps = length if isinstance(length, int) else as_integers(length)
+        row = as_row(numbers) if columns == numbers.ndim == 1 and isinstance(steps, int) and numbers.size else None
+        if isinstance(row, slice) and isinstance(steps, int) and _is_right(storage, row, steps):
+            self._first = numbers
+            words = numbers[:, None] << LENGTH_BITS
+            words |= steps
             self._needed = runs_of_row(row, self._block_steps)
         else:
-            first = (first if first.dim() == 2 else first[:, None]).expand(-1, columns)
-            if not isinstance(length, int):
-                length = (length if length.dim() == 2 else length[:, None]).expand(len(first), columns)
-            self._first = first.numpy()
-            _check(storage, self._first, length if isinstance(length, int) else length.numpy())
+            shape = len(numbers), columns
+            self._first = np.broadcast_to(numbers if numbers.ndim == 2 else numbers[:, None], shape)
+            if not isinstance(steps, int):
+                steps = np.broadcast_to(steps if steps.ndim == 2 else steps[:, None], shape)
+            _check(storage, self._first, steps)
             self._needed = runs(self._first.reshape(-1) // self._block_steps)
-            self.words = stretches_of(first, length)
+            words = stretches_of(self._first, steps)
+        self.words = torch.from_numpy(words)
         if not storage.blocks.are_used(self._needed.values):
             raise UsageError("nobody holds an item's steps: insert it before its stream goes on")
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
@@ -14,12 +15,15 @@ from gmi_drl.replay.batch import Batch, Selection, gather_items
 from gmi_drl.replay.contents import AT_ONCE, Contents
 from gmi_drl.replay.extensions import Extension
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.indices import Runs
+from gmi_drl.replay.indices import Integers, Runs
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.storage import Storage, make_storage
 from gmi_drl.replay.stretches import Stretches
+
+Priorities = float | Tensor | NDArray[np.float64]
+"""Of all items, or of each `[n]`."""
 
 
 class Table:
@@ -85,9 +89,9 @@ class Table:
 
     def insert(
         self,
-        first: Tensor,
-        length: int | Tensor,
-        priority: float | Tensor,
+        first: Tensor | Integers,
+        length: int | Tensor | Integers,
+        priority: Priorities,
         *,
         version: int = 0,
         timeout_s: float = WAIT_S,
@@ -114,7 +118,8 @@ class Table:
             stretches = Stretches(self.storage, first, length)
         except UsageError as error:
             raise UsageError(f"table {self.name}: {error}") from None
-        priorities, count = _checked(priority, len(stretches)), len(stretches)
+        count = len(stretches)
+        priorities = torch.from_numpy(_checked(priority, count))
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
@@ -183,7 +188,7 @@ class Table:
         self._release(released)
         return Selection(records, probabilities, size, ticket)
 
-    def update(self, keys: Tensor, priorities: float | Tensor) -> int:
+    def update(self, keys: Tensor | Integers, priorities: Priorities) -> int:
         """Give items other priorities; of a key that is there twice the last one. Other keys are ignored.
 
         Returns:
@@ -192,9 +197,10 @@ class Table:
         Raises:
             UsageError: if a priority is negative or no finite number; then nothing has changed.
         """
-        checked = _checked(priorities, len(keys))
+        wanted = keys.to(torch.int64).numpy() if isinstance(keys, Tensor) else keys
+        checked = _checked(priorities, wanted.size)
         with self.lock:
-            return self.contents.update(keys, checked)
+            return self.contents.update(wanted, checked)
 
     def delete(self, keys: Tensor) -> int:
         """Delete items. Returns how many there were; unknown and outdated keys are ignored."""
@@ -282,14 +288,14 @@ class Table:
             self.storage.blocks.release_runs(blocks)
 
 
-def _checked(priority: float | Tensor, count: int) -> Tensor:
+def _checked(priority: Priorities, count: int) -> NDArray[np.float64]:
     """Priorities as float64 `[count]`."""
-    if isinstance(priority, float | int) and 0 <= priority < float("inf"):
-        return torch.from_numpy(np.full(count, float(priority)))
-    values = np.asarray(priority.numpy(force=True) if isinstance(priority, Tensor) else priority, dtype=np.float64)
+    if isinstance(priority, Tensor):
+        priority = priority.numpy(force=True)
+    values = np.asarray(priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
     if values.size and not (values.min() >= 0 and values.max() < np.inf):  # neither if one is no number
         wrong = values[~((values >= 0) & (values < np.inf))]
         raise UsageError(f"a priority must be a number of 0 or more, not {wrong.flat[0]}")
-    return torch.from_numpy(values if values.shape == (count,) else np.full(count, values))
+    return np.ascontiguousarray(values) if values.shape == (count,) else np.full(count, values)

@@ -1,3 +1,4 @@
+import numpy as np
 import torch
 
 from gmi_drl.replay.items import Items, first_steps, lengths, priorities_of, stretches_of
@@ -47,7 +48,7 @@ def test_a_record_tells_all_of_an_item():
 
 
 def test_stretches_are_words():
-    words = stretches_of(torch.tensor([0, 2**38]), torch.tensor([1, 2**24 - 1]))
+    words = torch.from_numpy(stretches_of(np.array([0, 2**38]), np.array([1, 2**24 - 1])))
     assert first_steps(words).tolist() == [0, 2**38]
     assert lengths(words).tolist() == [1, 2**24 - 1]
 

@@ -18,7 +18,9 @@ from gmi_drl.replay.client.pool import Pool
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch, Wish
 from gmi_drl.replay.client.writer import Writer
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
+from gmi_drl.replay.table import Priorities
 from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, write
 
 RETRY_S = 10.0
@@ -104,7 +106,7 @@ class Client:
         with pool.call() as call:
             return sampled(call.connection, wish, server)
 
-    def update(self, table: str, keys: Tensor, priorities: float | Tensor, server: int = 0) -> int:
+    def update(self, table: str, keys: Tensor | Integers, priorities: Priorities, server: int = 0) -> int:
         """Give items other priorities. Returns how many of the keys `[n]` are items; others are ignored.
 
         Args:
@@ -113,12 +115,14 @@ class Client:
             priorities: Of all, or `[n]`.
             server: Of the batch.
         """
-        values = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").numpy()
-        return self._keys(
-            UPDATE, table, server, keys, values if values.shape == keys.shape else np.broadcast_to(values, keys.shape)
-        )
+        if isinstance(priorities, Tensor):
+            priorities = priorities.to("cpu", torch.float64).numpy()
+        values = np.asarray(priorities, dtype=np.float64)
+        if values.shape != keys.shape:
+            values = np.broadcast_to(values, tuple(keys.shape))
+        return self._keys(UPDATE, table, server, keys, values)
 
-    def delete(self, table: str, keys: Tensor, server: int = 0) -> int:
+    def delete(self, table: str, keys: Tensor | Integers, server: int = 0) -> int:
         """Delete items. Returns how many there were; unknown keys are ignored."""
         return self._keys(DELETE, table, server, keys)
 
@@ -241,13 +245,14 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _keys(self, kind: int, table: str, server: int, keys: Tensor, *values: NDArray[np.float64]) -> int:
+    def _keys(self, kind: int, table: str, server: int, keys: Tensor | Integers, *values: NDArray[np.float64]) -> int:
         if not 0 <= server < len(self._pools):
             raise UsageError(f"there is no server {server}, only {len(self._pools)}")
-        if not keys.numel():
+        wanted = keys.numpy() if isinstance(keys, Tensor) else keys
+        if not wanted.size:
             return 0
         with self._pools[server].call() as call:
-            return send_keys(call.connection, kind, call.connection.table(table)[0], keys.numpy(), *values)
+            return send_keys(call.connection, kind, call.connection.table(table)[0], wanted, *values)
 
     def _turn(self) -> tuple[int, Pool]:
         """The next server; of several one that can be reached. One that cannot is left out for a while.

@@ -102,7 +102,7 @@ class ServerConnection:
         self.memory: SharedMemory | None = None
         self._writes = writes
         self._requests, self._is_welcome = 0, False
-        self._poll = poll()
+        self._poll, self._watched = poll(), 0
         deadline = time.monotonic() + timeout_s
         self._greet(_dial(address, timeout_s), deadline)
         if shared and is_possible():
@@ -148,6 +148,7 @@ class ServerConnection:
             dialled.close()
             return
         self._poll.unregister(self.framed.fileno())
+        self._watched = 0
         self.framed.close()
         self.memory = memory
         self.framed = FramedConnection(dialled, 0, REPLY_BYTES)
@@ -229,8 +230,9 @@ class ServerConnection:
         self.framed.close()
 
     def _register(self, events: int) -> None:
-        if self.framed.is_open:
+        if self.framed.is_open and events != self._watched:
             self._poll.register(self.framed.fileno(), events)
+            self._watched = events
 
     def _welcome(self, kind: int, message: bytes) -> None:
         _, content = from_json(message)

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 
 from gmi_drl.errors import GmiWarning
 from gmi_drl.replay.client.client import Client as OurClient
 from gmi_drl.replay.client.connection import ServerLostError
 from gmi_drl.replay.client.sampler import Sampler
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.reverb.columns import Cell, ColumnHistory, TrajectoryColumn
 from gmi_drl.replay.reverb.errors import DeadlineExceededError, in_their_words
@@ -196,8 +196,7 @@ class Client:
             if deletes:
                 self._ours.delete(table, _keys_of(deletes))
             if updates:
-                priorities = np.array([*map(float, updates.values())])
-                self._ours.update(table, _keys_of(updates), torch.from_numpy(priorities))
+                self._ours.update(table, _keys_of(updates), np.array([*map(float, updates.values())]))
 
     def reset(self, table: str) -> None:
         """Delete all items of a table, and set its counts to 0."""
@@ -292,7 +291,7 @@ class Client:
             time.sleep(RETRY_S)
 
 
-def _keys_of(keys: Iterable[int]) -> torch.Tensor:
+def _keys_of(keys: Iterable[int]) -> Integers:
     """Keys, which are uint64 there, as int64 with the same bits.
 
     Raises:
@@ -301,7 +300,7 @@ def _keys_of(keys: Iterable[int]) -> torch.Tensor:
     numbers = [*map(int, keys)]
     if min(numbers) < 0 or max(numbers) >= 2**64:
         raise ValueError(f"a key is a number of 64 bits, not {next(key for key in numbers if not 0 <= key < 2**64)}")
-    return torch.from_numpy(np.array(numbers, dtype=np.uint64).view(np.int64))
+    return np.array(numbers, dtype=np.uint64).view(np.int64)
 
 
 def _made(address: str, token: str | None) -> Client:

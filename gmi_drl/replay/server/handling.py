@@ -39,6 +39,7 @@ from gmi_drl.replay.words import (
     Steps,
     WordError,
     arrays,
+    numbers,
     read,
     to_json,
     write,
@@ -141,7 +142,7 @@ class Handler:
 
     def _update(self, connection: Connection, message: bytes) -> None:
         word, rest = self._keys(message)
-        keys, priorities = arrays(rest, ((word.count,), torch.int64), ((word.count,), torch.float64))
+        keys, priorities = numbers(rest, ((word.count,), torch.int64), ((word.count,), torch.float64))
         self._answer(connection, word.request, lambda: self._table(word.table).update(keys, priorities))
 
     def _delete(self, connection: Connection, message: bytes) -> None:

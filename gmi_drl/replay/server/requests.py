@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import torch
 
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage import Storage
@@ -25,8 +26,8 @@ from gmi_drl.replay.words import (
     Number,
     Steps,
     WordError,
-    arrays,
     bytes_of,
+    numbers,
     write,
 )
 
@@ -146,7 +147,7 @@ class ItemsRequest:
         if not 1 <= word.count <= ITEMS_AT_ONCE or word.columns not in (1, columns):
             raise WordError(f"{word.count} items with {word.columns} stretches each, of {columns} columns")
         stretches = ((word.count, word.columns), torch.int64)
-        rows, length, self._priorities = arrays(rest, stretches, stretches, ((word.count,), torch.float64))
+        rows, length, self._priorities = numbers(rest, stretches, stretches, ((word.count,), torch.float64))
         self._first, self._length = _places(connection.stream(storage), table.storage, rows, length), length
         self.deadline, self.tables, self._left = time.monotonic() + word.timeout_s, [table.name], word.count
         self._connection, self._word, self._table = connection, word, table
@@ -199,7 +200,7 @@ def check_shared(connection: "Connection", storage: Storage) -> None:
         raise WordError("this client does not share the memory of the storage")
 
 
-def _places(stream: Stream, storage: Storage, rows: torch.Tensor, length: torch.Tensor) -> torch.Tensor:
+def _places(stream: Stream, storage: Storage, rows: Integers, steps: Integers) -> Integers:
     """Where stretches begin, whose first rows are counted in the blocks that a stream has opened.
 
     Raises:
@@ -207,21 +208,22 @@ def _places(stream: Stream, storage: Storage, rows: torch.Tensor, length: torch.
     """
     held, size = stream.held, storage.blocks.block_steps
     if held:  # as a rule all are in the open block
-        (begin, written), row, numbers, steps = held[-1], (stream.opened - 1) * size, rows.numpy(), length.numpy()
+        (begin, written), row = held[-1], (stream.opened - 1) * size
         end = row + written
-        is_right = (numbers >= row) & (numbers < end) & (steps >= 1) & (steps <= written)  # larger sums may overflow
-        is_right &= numbers + steps <= end
+        is_right = (rows >= row) & (rows < end) & (steps >= 1) & (steps <= written)  # larger sums may overflow
+        is_right &= rows + steps <= end
         if np.count_nonzero(is_right) == is_right.size:
-            return torch.from_numpy(numbers + (begin - row))
+            return rows + (begin - row)
     first = stream.opened - len(held)
-    number = torch.div(rows, size, rounding_mode="floor") - first
-    inside = number.clamp(0, max(0, len(held) - 1))
-    begins, ends = torch.tensor(held or [(0, 0)]).unbind(1)
+    number = rows // size - first
+    inside = number.clip(0, max(0, len(held) - 1))
+    begins, ends = np.array(held or [(0, 0)], dtype=np.int64).T
     offsets = rows - (inside + first) * size
-    is_there = (inside == number) & (length >= 1) & (length <= size) & (offsets + length <= ends[inside])
-    if not bool(is_there.all()):
+    is_there = (inside == number) & (steps >= 1) & (steps <= size) & (offsets + steps <= ends[inside])
+    if not is_there.all():
         raise WordError(f"an item has rows that are not in the {len(held)} blocks that this client writes")
-    return begins[inside] + offsets
+    found: Integers = begins[inside] + offsets
+    return found
 
 
 def late(table: Table, count: int, what: str, timeout_s: float) -> ReplayTimeoutError:
