@@ -186,7 +186,7 @@ class GMIProcesses:
     def end(self) -> None:
         """End every process group. GMIs that are done or have failed close their environments before."""
         try:
-            closing = self._results.keys() | self._failed
+            closing = (self._results.keys() | self._failed) & self._children.keys()
             for number, child in self._children.items():
                 if number not in closing:
                     child.ask_to_end()

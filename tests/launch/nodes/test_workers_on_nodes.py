@@ -22,7 +22,7 @@ NUM_ENV, HORIZON, STREAMS = 4, 8, Streams()
 ACTOR, POLICY, TRAINER = ("simulator",), ("agent",), ("trainer",)
 
 
-def layout_of(max_lag=0, streams=STREAMS, **roles):
+def layout_of(max_lag=0, streams=STREAMS, reduction="none", **roles):
     """Roles of the GMIs of each node, which take turns on its first core."""
     devices, ids = [], iter(range(100))
     for node, parts in roles.items():
@@ -34,7 +34,7 @@ def layout_of(max_lag=0, streams=STREAMS, **roles):
         template="workers",
         share_cores=True,
         devices=tuple(devices),
-        groups={"trainers": GmiGroup(members=trainers)},
+        groups={"trainers": GmiGroup(members=trainers, reduction=reduction)},
         channels=Channels(max_lag=max_lag),
         streams=streams,
     )

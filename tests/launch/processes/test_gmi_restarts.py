@@ -14,7 +14,9 @@ from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts, kept_open
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts, kept_open
+from gmi_drl.layout.channels import Channels, Streams
+from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.roles.launcher.connection import encode, socket_pair
 from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
@@ -243,3 +245,14 @@ def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
         assert all(os.fstat(descriptor) for descriptor in kept[0].descriptors)
         assert os.readlink(f"/proc/self/fd/{kept[0].channels}").startswith("/memfd:channels")
     assert open_descriptors() == before
+
+
+def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
+    kinds = [("trainer",), *[("simulator", "agent")] * 3]
+    gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds))
+    streams, devices = Streams(fewest_actors=2), (Device(kind="cpu", gmis=gmis),)
+    layout, told = Layout(share_cores=True, devices=devices, channels=Channels(), streams=streams), []
+    losses = Losses(layout, told.append)
+    assert not losses.allow(0) and losses.allow(3) and losses.take(3, GmiError("GMI 3 died\nits log"))
+    assert losses.allow(3) and not losses.allow(1) and not losses.take(1, GmiError("GMI 1 died"))
+    assert told == ["GMI 3 died: going on with 2 actors"]
