@@ -57,6 +57,27 @@ def test_frames_that_are_sent_together_arrive_one_after_the_other_in_several_tar
     connection.close()
 
 
+@pytest.mark.parametrize("views", [1, 1000])
+def test_more_than_a_socket_takes_at_once_comes_whole_and_in_order(views):
+    connection, other = connections()
+    whole = bytes(range(250)) * 80_000
+    size = len(whole) // views
+    pieces = [memoryview(whole)[start : start + size] for start in range(0, len(whole), size)]
+    target = memoryview(bytearray(len(whole)))
+    connection.receive_data(target)
+    other.send_together([(DATA, pieces)])
+    assert other.is_sending and other.sent < len(whole)
+    other.send_together([(FIRST_OTHER_KIND, [b"behind"])])
+    came = []
+    while not came:
+        other.flush()
+        came += connection.read()
+    assert came == [(FIRST_OTHER_KIND, b"behind")] and bytes(target) == whole
+    assert not other.is_sending and other.sent == len(whole) and other.taken == len(whole) + 2 * 16 + 6
+    connection.close()
+    other.close()
+
+
 def test_a_reader_may_stop_after_some_bytes_and_go_on_later():
     connection, other = connections()
     other.send_together([(FIRST_OTHER_KIND, [b"word"])] * 3)
