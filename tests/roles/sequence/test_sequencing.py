@@ -9,6 +9,7 @@ from conftest import tiny_config, tiny_layout, two_cores
 from gmi_drl.config.learners import SequenceConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.replay import import_episodes
 from gmi_drl.roles.serving.player import Player, load_agent
@@ -17,6 +18,7 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 from gmi_drl.tasks import make
 from gmi_drl.workload import TASK_SPECS
+from tests.launch.nodes.on_two import over
 
 SPEC = TASK_SPECS["ball_balance"]
 SMALL = SequenceConfig(width=8, heads=2, layers=1, horizon=4, updates=3, batch=8)
@@ -56,6 +58,16 @@ def test_two_gmis_learn_alike_and_go_on_bit_identically(tmp_path, data):
     for _ in range(10):
         player.step()
     assert agent.iteration == 4 and len(player.running()) == 2
+
+
+@two_cores
+def test_gmis_of_two_nodes_have_their_episodes_in_shards(tmp_path, data):
+    config = tiny_config(iterations=2, learner=SMALL.model_copy(update={"data": data}))
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    layout = over("a", "b", gmis=1).model_copy(update={"task": "ball_balance"})
+    outcome = train(resolve(layout, config, folder), supervisors=SubprocessSupervisors())
+    assert outcome.state == "done" and [row["updates"] for row in read_metrics(folder.metrics_file)] == [3, 6]
 
 
 def test_a_folder_that_is_missing_is_refused_before_anything_starts(tmp_path, data):
