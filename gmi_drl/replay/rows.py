@@ -92,9 +92,9 @@ class Rows:
             views, end = self.signature.views[column], 0
             for view in views:
                 end = end + prod(view.shape) if view.first == end and view.dtype == views[0].dtype else -1
-            if end >= 0 and len(views) > 1 and rows.device.type == "cpu" and rows.dim() == 2:
+            if end >= 0 and len(views) > 1 and rows.device.type == "cpu":
                 typed = rows.view(views[0].dtype)
-                found.append(Joint(tuple(view.name for view in views), typed, typed.shape[1] - end))
+                found.append(Joint(tuple(view.name for view in views), typed, typed.shape[-1] - end))
         return found
 
     def write(self, first: int, fields: Mapping[str, Tensor]) -> None:

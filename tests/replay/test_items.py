@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 
 from gmi_drl.replay.items import Items, first_steps, lengths, priorities_of, stretches_of
@@ -59,3 +60,13 @@ def test_state_comes_back():
     items.delete(torch.tensor([2, 0]))
     again.load_state_dict(items.state_dict())
     assert inserted(again, 3)[1].tolist() == inserted(items, 3)[1].tolist()
+
+
+@pytest.mark.parametrize("key", [0, -1, 1 << 32 | 4, 1 << 32 | (2**32 - 1), 1 << 32])
+def test_a_key_that_no_item_has_had_is_not_found(key):
+    items = Items(4, 1)
+    assert items.find(torch.tensor([key])).tolist() == [-1]
+    _, keys = items.insert(torch.zeros(2, 1, dtype=torch.int64), torch.ones(2, dtype=torch.float64), 0)
+    assert items.find(keys).tolist() == [0, 1]
+    if key not in keys:
+        assert items.find(torch.cat((keys, torch.tensor([key])))).tolist() == [0, 1, -1]

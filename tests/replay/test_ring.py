@@ -239,3 +239,38 @@ def test_a_ring_that_waits_for_copies_says_so():
     add(ring, history)
     with pytest.raises(ReplayTimeoutError, match="1 steps of 3 environments were added, 3 rows wait to be copied"):
         ring.sample(1)
+
+
+def test_new_windows_have_the_highest_priority_so_far():
+    ring, history = made(1, sampler=Prioritized(1.0)), History(6, ends=0, invalid=0)
+    for _ in range(3):
+        add(ring, history)
+    assert ring.mass() == 2 * N
+    ring.update(torch.tensor([0, 1]), torch.tensor([0.5, 4.0]))
+    assert ring.mass() == 2 * N - 2 + 4.5
+    add(ring, history)
+    assert ring.mass() == 2 * N - 2 + 4.5 + N * 4.0
+
+
+def test_windows_that_are_not_there_or_not_valid_get_no_priority():
+    ring, history = made(1, sampler=Prioritized(1.0)), History(6, ends=0, invalid=1.0)
+    for _ in range(3):
+        add(ring, history)
+    assert ring.mass() == 0
+    ring.update(torch.tensor([0, 2 * N, 5 * N]), torch.ones(3))
+    assert ring.mass() == 0
+    ring, history = made(1, sampler=Prioritized(1.0)), History(6, ends=0, invalid=0)
+    for _ in range(3):
+        add(ring, history)
+    ring.update(torch.tensor([STEPS * N, STEPS * N + 1]), torch.tensor([7.0, 7.0]))  # the rows of keys 0 and 1
+    assert ring.mass() == 2 * N
+
+
+def test_a_batch_stays_as_it_is_when_another_is_drawn():
+    ring, history = made(1), History(6, ends=0, invalid=0)
+    for _ in range(STEPS):
+        add(ring, history)
+    first = ring.sample(50)
+    before = {name: field.clone() for name, field in first.fields.items()}
+    ring.sample(50)
+    assert all(torch.equal(field, before[name]) for name, field in first.fields.items())

@@ -31,17 +31,16 @@ def test_some_columns_have_only_their_fields():
     assert list(Rows.empty(MIXED, (2,), columns=("image",)).fields) == ["image"]
 
 
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64], ids=["their type", "another type"])
 @pytest.mark.parametrize("names", [("obs", "action", "reward"), ("obs", "reward")], ids=["all fields", "some"])
 @pytest.mark.parametrize("count", [3, JOINED])
-def test_what_is_written_is_there_and_nothing_else(names, count):
+def test_what_is_written_is_there_and_nothing_else(names, kind, count):
     fields = [Field("obs", (3,)), Field("action"), Field("reward"), Field("flag", (), torch.uint8, "flags")]
     rows = Rows.empty(Signature(fields), (count + 2,))
     for words in rows.words.values():
         words.fill_(-1)
     before = {name: field.clone() for name, field in rows.fields.items()}
-    steps = {"obs": torch.rand(3, count).T, "action": torch.rand(count), "reward": torch.rand(count).double()}
-    if "action" in names:
-        steps["reward"] = steps["reward"].float()
+    steps = {"obs": torch.rand(3, count).T, "action": torch.rand(count), "reward": torch.rand(count, dtype=kind)}
     rows.write(1, {name: steps[name] for name in names})
     for name, field in rows.fields.items():
         if name in names:

@@ -192,6 +192,14 @@ def test_weights_are_those_of_the_paper():
     assert batch.weights(0.5).dtype == torch.float32
 
 
+def test_one_priority_is_that_of_all_items():
+    for priority in (0.5, torch.tensor(0.5), torch.tensor([0.5])):
+        table = numbered_table(sampler=Fifo())
+        keys = add(table, [0, 1, 2], priority)
+        assert table.sample(3, distinct=True).priorities.tolist() == [0.5] * 3
+        assert table.update(keys, priority) == 3
+
+
 @pytest.mark.parametrize("priority", [-1.0, math.nan, math.inf, torch.tensor([1.0, -0.5])])
 def test_wrong_priorities_change_nothing(priority):
     table = numbered_table()
