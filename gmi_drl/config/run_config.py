@@ -76,10 +76,11 @@ class RunConfig(FileModel):
 
     checkpoint_every_s: Annotated[Positive | None, LIVE] = 60.0
     """Seconds after which a checkpoint is written, too; more where writing one takes long, which then is 1 % of the
-    time. None: only every `checkpoint_every` iterations."""
+    time. None: only every `checkpoint_every` iterations. Several policies save together, however long it takes."""
 
     checkpoints_kept: Annotated[Count, LIVE] = 2
-    """Number of newest checkpoints to keep; the one with the best evaluation is kept, too."""
+    """Number of newest checkpoints to keep; the one with the best evaluation is kept, too. With several policies two
+    are kept at least."""
 
     eval_every: Annotated[Count | None, LIVE] = None
     """Iterations between evaluations: episodes without noise in environments of their own. None: no evaluations."""
@@ -180,12 +181,16 @@ def acting_of(config: RunConfig) -> OurConfig:
 def policy_config(config: RunConfig, name: str) -> RunConfig:
     """The configuration of a run with one of several policies alone.
 
+    Policies save in the same iterations (`launch.leaders`), but not at the same moment: so two checkpoints are kept at
+    least, of which all policies have one.
+
     Raises:
         UsageError: with every mistake in its section `learner`.
     """
     data = config.model_dump()
     learner = _merged(data["learner"], config.policies[name].learner)
-    return parse(RunConfig, {**data, "policies": {}, "learner": learner}, f"policies.{name}")
+    saving = {"checkpoint_every_s": None, "checkpoints_kept": max(2, config.checkpoints_kept)}
+    return parse(RunConfig, {**data, **saving, "policies": {}, "learner": learner}, f"policies.{name}")
 
 
 def apply_settings(

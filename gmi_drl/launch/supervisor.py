@@ -14,6 +14,7 @@ from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.drop_lost_nodes import what_is_left
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import TrainingJob
+from gmi_drl.launch.leaders import Leaders
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.policy_rows import PolicyRows
 from gmi_drl.launch.processes.gmi_handle import LOST
@@ -23,7 +24,7 @@ from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
-from gmi_drl.roles.launcher.protocol import Report, Stop
+from gmi_drl.roles.launcher.protocol import Report
 from gmi_drl.run.checkpoint import drop_drafts, drop_later, list_checkpoints
 from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
@@ -156,8 +157,10 @@ class Supervisor:
             writers.start()
             rows = life.enter_context(closing(Presence(self.folder.metrics_file)))
             life.callback(self.request.only_store)  # signals must not interrupt the end of the processes
-            by_signal = self._supervise(processes, template.leaders(layout), merger, writers, rows)
-            result = processes.results[template.leaders(layout)[0]]
+            ids, begun = template.leaders(layout), int(resume.name) if resume else 0
+            leaders = Leaders(ids, processes.send, begun, job.config.checkpoint_every_s)
+            by_signal = self._supervise(processes, leaders, merger, writers, rows)
+            result = processes.results[ids[0]]
             outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
             self.request.settle()
         return outcome
@@ -174,7 +177,7 @@ class Supervisor:
     def _supervise(
         self,
         processes: GMIProcesses,
-        leaders: tuple[int, ...],
+        leaders: Leaders,
         merger: RowMerger | PolicyRows,
         writers: Writers,
         rows: Presence,
@@ -190,9 +193,10 @@ class Supervisor:
             rows.check()
             if not is_stopping and (self.request.signal is not None or self._is_late()):
                 is_stopping, by_signal = True, not self._is_late()
-                for leader in leaders:
-                    processes.send(leader, Stop())
+                leaders.stop()
+            leaders.save_if_late()
             if isinstance(event, GMIMessage) and isinstance(event.message, Report):
+                leaders.note(event.message.row)
                 for row in merger.add(event.gmi_id, event.message.row):
                     self._write(row, writers)
         return by_signal

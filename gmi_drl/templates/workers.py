@@ -198,6 +198,8 @@ class ServedWorkers(Workers):
             mistakes.append(f"rings are for training: leave ring of GMIs {rings} out")
         if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):
             mistakes.append(f"several policies are for training: leave policy of GMIs {named} out")
+        if layout.streams and layout.streams.fewest_actors is not None:
+            mistakes.append("serving ends when an actor dies: leave streams.fewest_actors out")
         return mistakes
 
     def check(self, layout: Layout) -> list[str]:

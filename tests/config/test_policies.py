@@ -42,6 +42,8 @@ def test_a_policy_has_the_learner_of_the_run_but_for_what_it_sets():
     config = RunConfig(learner=PPOConfig(horizon=7), policies={"a": section("*", learner={"gamma": 0.5})})
     own = policy_config(config, "a")
     assert (own.learner.horizon, own.learner.gamma, own.policies) == (7, 0.5, {})
+    alone = policy_config(config.model_copy(update={"checkpoints_kept": 1}), "a")
+    assert own.checkpoint_every_s is None and alone.checkpoints_kept == 2, "policies save in the same iterations"
     wrong = RunConfig(policies={"a": section("*", learner={"gama": 0.5})})
     with pytest.raises(UsageError, match="gama"):
         policy_config(wrong, "a")

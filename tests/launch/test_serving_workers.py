@@ -19,12 +19,12 @@ SPEC, STEPS, NUM_ENV = TASK_SPECS["ball_balance"], 120, 6
 ASKS, ACTS, SERVES = ("simulator",), ("simulator", "agent"), ("agent",)
 
 
-def layout_of(*roles, **more):
+def layout_of(*roles, streams=None, **more):
     gmis = tuple(
         GMI(id=number, roles=some, cores=(0,), **({"num_env": NUM_ENV, **more} if "simulator" in some else more))
         for number, some in enumerate(roles)
     )
-    streams = Streams() if SERVES in roles else None
+    streams = streams or (Streams() if SERVES in roles else None)
     devices = (Device(kind="cpu", gmis=gmis),)
     return Layout(task="ball_balance", template="workers", share_cores=True, devices=devices, streams=streams)
 
@@ -54,11 +54,12 @@ def test_actors_play_what_play_does_whoever_acts(served_run, command_line, tmp_p
     ("layout", "message"),
     [
         (layout_of(SERVES), "needs an actor at least"),
+        (layout_of(ASKS, SERVES, streams=Streams(fewest_actors=1)), "leave streams.fewest_actors out"),
         (layout_of(ASKS, SERVES, ring=2), r"rings are for training: leave ring of GMIs \[0, 1\] out"),
         (layout_of(ASKS), "need `streams: {}`: see GMIs \\[0\\]"),
         (layout_of(ACTS, ("trainer",)), "is for training, not for serving"),
     ],
-    ids=["nobody acts", "rings", "nobody answers", "a trainer"],
+    ids=["nobody acts", "goes on", "rings", "nobody answers", "a trainer"],
 )
 def test_layouts_that_cannot_be_served_are_refused(layout, message):
     with pytest.raises(UsageError, match=message):

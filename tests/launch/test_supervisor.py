@@ -13,6 +13,7 @@ from conftest import tiny_config, tiny_layout
 from gmi_drl.errors import GmiDiedError, MissingNodeError
 from gmi_drl.launch import supervisor as module
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.leaders import Leaders
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_restarts import Restarts
 from gmi_drl.launch.signals import EndedAtOnce, Stage, stop_on_signals
@@ -187,5 +188,6 @@ def test_a_signal_is_passed_on_once(monkeypatch, sent, said):
     run, processes, nobody = Scripted(monkeypatch), Ticking(), SimpleNamespace(check=lambda: None)
     run.run()
     run.supervisor.presence, run.request.signal = nobody, sent
-    assert run.supervisor._supervise(processes, (0,), None, None, nobody) is (sent is not None)
+    leaders = Leaders((0,), processes.send, begun=0, every_s=None)
+    assert run.supervisor._supervise(processes, leaders, None, None, nobody) is (sent is not None)
     assert processes.said == said

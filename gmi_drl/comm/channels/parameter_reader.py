@@ -34,6 +34,9 @@ class ParameterReader:
         """Whether no more experience is needed, and so no further version comes."""
         return self._memory.is_closed
 
+    def finish(self) -> None:
+        """Do nothing: nobody else reads by this object."""
+
     def close(self) -> None:
         """Stop watching the trainers."""
         self.notifier.close()

@@ -91,15 +91,18 @@ class HostParameters:
             raise self.lost
         return self._words[_ALIVE]
 
-    def close(self) -> None:
-        """Stop watching the others. The receiver waits before until they have left, `hang_s` at most."""
-        readers, receiver = self.sizes.readers, self.sizes.receiver
-        if self.own == receiver:
+    def finish(self) -> None:
+        """Wait, as the receiver, until the others of this host have left, `hang_s` at most. Not after an error."""
+        readers = self.sizes.readers
+        if self.own == self.sizes.receiver and self.lost is None:
             has_left = {gmi: _LEFT + number for number, gmi in enumerate(readers)}
             self._notifier.wait_until_left(readers, self._notifier.hang_s, lambda gmi: bool(self._words[has_left[gmi]]))
-        else:
-            self._words[_LEFT + readers.index(self.own)] = 1
-            self._notifier.notify(receiver)
+
+    def close(self) -> None:
+        """Leave: stop watching the others."""
+        if self.own != self.sizes.receiver:
+            self._words[_LEFT + self.sizes.readers.index(self.own)] = 1
+            self._notifier.notify(self.sizes.receiver)
         self._notifier.close()
 
     def wake_all(self) -> None:

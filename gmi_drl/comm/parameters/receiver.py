@@ -76,14 +76,17 @@ class ParameterReceiver:
         """See `HostParameters`."""
         return self._host.keepalives
 
+    def finish(self) -> None:
+        """See `HostParameters`."""
+        self._host.finish()
+
     def close(self) -> None:
-        """Wait until the others of this host have left, tell the proxy that no more is needed, and end the thread."""
-        if self._thread.ident is not None:
-            self._host.close()
+        """Tell the proxy that no more is needed, and end the thread."""
         self._is_closed = True
         os.eventfd_write(self._eventfd, 1)
         if self._thread.ident is not None:
             self._thread.join(self._hang_s)
+            self._host.close()
         self._connection.close()
         os.close(self._eventfd)
 

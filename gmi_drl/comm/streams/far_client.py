@@ -11,7 +11,7 @@ from gmi_drl.comm.streams.client import StreamClient
 from gmi_drl.comm.streams.sizes import StreamSizes
 from gmi_drl.comm.streams.slot_link import SlotLink
 from gmi_drl.comm.streams.slots import own_slots
-from gmi_drl.errors import PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 
 _NAP_S = 0.5
 
@@ -72,7 +72,7 @@ class ServerLink:
 
     def close(self) -> None:
         """Send what is left, `hang_s` at most, and close the connection."""
-        with suppress(PeerDiedError, PeerSilentError):
+        with suppress(GmiError):
             self.wait(lambda: not self._link.connection.is_sending, 0, "received")
         self._link.connection.close()
 
@@ -102,7 +102,7 @@ def far_client(
     """
     server = sizes.server_of(own)
     memory = own_slots(replace(sizes, servers=(server,), clients=((own,),)))
-    link = SlotLink(connection, memory, range(sizes.members), is_client=True)
+    link = SlotLink(connection, memory, range(sizes.members), server, is_client=True)
     waker = ServerLink(link, own, hang_s)
     try:
         waker.wait(lambda: bool(link.ready), server, "opened its inference stream", max(hang_s, loading_s))

@@ -21,7 +21,7 @@ class FarClients:
     def __init__(self, connections: Mapping[int, FramedConnection], memory: StreamMemory, notifier: Notifier) -> None:
         self._memory, self._notifier = memory, notifier
         self._links = {
-            client: SlotLink(connection, memory, memory.sizes.slots_of(client), is_client=False)
+            client: SlotLink(connection, memory, memory.sizes.slots_of(client), client, is_client=False)
             for client, connection in connections.items()
         }
         self._clients = {link.connection.fileno(): client for client, link in self._links.items()}

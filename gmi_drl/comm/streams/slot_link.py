@@ -44,14 +44,17 @@ class SlotLink:
         connection: To the other end.
         memory: Of the slots on this host.
         slots: Those of the client, by member.
+        other: The GMI at the other end.
         is_client: Whether this end writes requests; else answers.
 
     Attributes:
         ready: The sizes that the server has sent; empty before.
     """
 
-    def __init__(self, connection: FramedConnection, memory: Slots, slots: range, *, is_client: bool) -> None:
-        self.connection, self.ready = connection, ""
+    def __init__(
+        self, connection: FramedConnection, memory: Slots, slots: range, other: int, *, is_client: bool
+    ) -> None:
+        self.connection, self.other, self.ready = connection, other, ""
         self._memory, self._slots, self._is_client = memory, slots, is_client
         self._own = [_half(memory, slot, of_request=is_client) for slot in slots]
         self._theirs = [_half(memory, slot, of_request=not is_client) for slot in slots]
@@ -80,6 +83,12 @@ class SlotLink:
         Raises:
             GmiError: If something else has arrived.
         """
+        try:
+            self._receive()
+        except GmiError as error:
+            raise GmiError(f"GMI {self.other} on another host: {error}") from error
+
+    def _receive(self) -> None:
         for kind, payload in self.connection.read():
             self._take_over()
             if kind == READY and self._is_client:

@@ -24,7 +24,20 @@ class Start:
 
 @dataclass(frozen=True)
 class Stop:
-    """End this iteration, save, and return."""
+    """End this iteration, save, and return.
+
+    Args:
+        after: The first iteration at whose end this is done.
+    """
+
+    after: int = 0
+
+
+@dataclass(frozen=True)
+class Save:
+    """Save a checkpoint at the end of iteration `after`, or of this one if it is later."""
+
+    after: int
 
 
 @dataclass(frozen=True)
@@ -137,7 +150,7 @@ class Closed:
     complaint: str = ""
 
 
-MessageToGMI = Proved | Stored | Start | Stop | Measure | Reduce
+MessageToGMI = Proved | Stored | Start | Stop | Save | Measure | Reduce
 MessageToLauncher = (
     Attached | OnDevice | StoreFile | StoreCommand | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
 )

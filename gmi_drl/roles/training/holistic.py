@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from gmi_drl.algo.rollout import sample_share_of
 from gmi_drl.layout.layout import GMI
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.launcher.protocol import Stop
+from gmi_drl.roles.launcher.protocol import Save, Stop
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
@@ -51,7 +52,7 @@ class Holistic(DRL_role):
             rate = self.config.learner.rate_at(iteration, self.config.iterations)
             if rate is not None:
                 self.replica.set_learning_rate(rate)
-            stats = self.replica.iterate(self._decide)
+            stats = self.replica.iterate(partial(self._decide, iteration))
             evaluated = self._evaluate(iteration)
             self._report(iteration, stats, evaluated)
             decision = stats.decision
@@ -72,6 +73,7 @@ class Holistic(DRL_role):
             export=self.export,
         )
         self._nan_guard = NanGuard(self.config.learner)
+        self._asked: list[Stop | Save] = []  # for later iterations
         self.set_up_replica(start)
 
     def set_up_replica(self, start: int) -> None:
@@ -130,11 +132,14 @@ class Holistic(DRL_role):
         """How many units `num_env` environments give that mini-batches divide among them."""
         return self.config.learner.units_of(num_env)
 
-    def _decide(self) -> Decision:
-        """Stop if the launcher has sent `Stop`, because of a signal or a time limit; save if a checkpoint is late."""
-        if Stop() in self.mgr.launcher.messages():
+    def _decide(self, iteration: int) -> Decision:
+        """Stop or save after this iteration if the launcher asks for that; save if a checkpoint is late."""
+        self._asked += [word for word in self.mgr.launcher.messages() if isinstance(word, Stop | Save)]
+        due = [word for word in self._asked if word.after <= iteration]
+        self._asked = [word for word in self._asked if word.after > iteration]
+        if any(isinstance(word, Stop) for word in due):
             return Decision.STOP
-        return Decision.SAVE if self.checkpointer.is_late() else Decision.GO_ON
+        return Decision.SAVE if due or self.checkpointer.is_late() else Decision.GO_ON
 
     def _set_up_evaluation(self, start: int, best: float | None) -> None:
         """Open this GMI's environments for evaluations, if the run has any."""

@@ -25,6 +25,9 @@ class Reader(Protocol):
     def keepalives(self) -> object:
         """A value that changes whenever a keepalive of a trainer arrives."""
 
+    def finish(self) -> None:
+        """Wait until nobody needs this one to pass parameters on, unless something has failed."""
+
     def close(self) -> None:
         """Read no more."""
 

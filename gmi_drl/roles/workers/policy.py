@@ -32,7 +32,9 @@ class PolicyWorker(DRL_role):
             closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives, far=far)) as server,
             closing(NewestPolicy(copies, reader)) as policy,
         ):
-            return serve(server, policy, Forward(device))
+            counted = serve(server, policy, Forward(device))
+            reader.finish()  # not after an error, which would be told late
+            return counted
 
 
 class Versions(Protocol):

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import struct
 import threading
 from contextlib import closing, contextmanager
 
@@ -63,9 +64,11 @@ class Hosts:
         assert self.receiver.info(HANG_S) == "task"
         self.receiver.start(self.sizes, self.read_here(RECEIVER))
 
-    def leave(self):
-        """The receiver needs no more. Returns the error of the proxy."""
+    def leave(self, is_done=False):
+        """The receiver needs no more, and is done or has failed. Returns the error of the proxy."""
         self.has_left = True
+        if is_done:
+            self.receiver.finish()
         self.receiver.close()
         self.thread.join()
         return self.error
@@ -99,7 +102,20 @@ def test_all_policy_workers_of_a_host_read_what_is_received_once():
                     read = weights()
                     assert end.parameters.read_into(read) == version
                     assert all(bool((one == version + 0.5).all()) for one in read)
-        assert made.leave() is None
+        assert made.leave(is_done=True) is None
+
+
+def test_only_a_receiver_that_is_done_waits_until_the_others_have_left():
+    """One that has failed ends at once, and so tells why: nobody leaves here."""
+    asked = []
+    with hosts(hang_s=1e6) as made:
+        made.start()
+        made.receiver._host._notifier.wait_until_left = lambda readers, *_: asked.append(readers)
+        made.receiver.finish()
+        assert asked == [(READER,)]
+        made.receiver._host.lost = PeerDiedError("the proxy ended")
+        made.receiver.finish()
+        assert made.leave() is None and asked == [(READER,)]
 
 
 def test_a_lost_connection_is_told_to_whom_waits_for_a_version():
@@ -113,7 +129,8 @@ def test_a_lost_connection_is_told_to_whom_waits_for_a_version():
 def test_an_error_of_the_proxy_reaches_whom_waits_for_a_version():
     with hosts() as made:
         made.start()
-        made.there.send_frame(FIRST_OTHER_KIND + 9)
+        frame = struct.pack("<QQ", FIRST_OTHER_KIND + 9, 0)
+        made.there._socket.sendall(frame)  # not by `made.there`, which the receiver's thread uses at the same time
         with pytest.raises(GmiError, match="GMI 5 sent a frame of unknown kind"):
             made.receiver.parameters.await_version(3)
         assert "unknown kind" in str(made.leave())

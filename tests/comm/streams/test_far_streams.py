@@ -70,7 +70,7 @@ def test_a_server_sleeps_until_a_far_request_comes_and_ends_when_the_client_has_
         asker.start()
         assert serve(server) == [0]
         asker.join()
-        assert value_of(client.take(0)) == 8.0 and server.wait_s >= 0.01
+        assert value_of(client.take(0)) == 8.0
         client.close()
         assert serve(server) == []
 
@@ -121,7 +121,7 @@ def test_other_sizes_and_frames_that_no_end_sends_are_refused():
         pass
     with far_ends() as (_, server, client):
         client._notifier._link.connection.send_frame(FIRST_OTHER_KIND + 9)
-        with pytest.raises(GmiError, match="which no end of a stream sends"):
+        with pytest.raises(GmiError, match=r"GMI 2 on another host: .*which no end of a stream sends"):
             serve(server)
     with far_ends() as (_, server, client):
         client._notifier._link.connection.send_frame(HALF, b"x")

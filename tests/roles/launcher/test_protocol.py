@@ -10,6 +10,7 @@ from gmi_drl.roles.launcher.protocol import (
     Ready,
     Reduce,
     Report,
+    Save,
     Start,
     Stop,
     Wrote,
@@ -18,7 +19,7 @@ from gmi_drl.roles.launcher.protocol import (
     to_json,
 )
 
-TO_GMI = [Start(), Stop(), Measure(256, 1.5), Measure(256, 2), Reduce("MPR-shm")]
+TO_GMI = [Start(), Stop(), Stop(7), Save(7), Measure(256, 1.5), Measure(256, 2), Reduce("MPR-shm")]
 TO_LAUNCHER = [
     Attached(),
     Ready(),

@@ -20,7 +20,7 @@ from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.launcher.connection import LauncherConnection, encode, socket_pair
-from gmi_drl.roles.launcher.protocol import Reduce, Stop
+from gmi_drl.roles.launcher.protocol import Reduce, Save, Stop
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.training.holistic import Holistic
@@ -170,6 +170,11 @@ def test_a_gmi_weighs_as_much_as_the_samples_that_it_learns_from(make_role, mini
         ([], False, Decision.GO_ON),
         ([], True, Decision.SAVE),
         ([Stop()], True, Decision.STOP),
+        ([Stop(7)], False, Decision.STOP),
+        ([Stop(8)], True, Decision.SAVE),
+        ([Save(7)], False, Decision.SAVE),
+        ([Save(8)], False, Decision.GO_ON),
+        ([Save(7), Stop(7)], False, Decision.STOP),
         ([Reduce("none")], False, Decision.GO_ON),
     ],
 )
@@ -178,7 +183,12 @@ def test_a_run_stops_at_stop_and_saves_when_a_checkpoint_is_late(make_role, laun
     role.checkpointer = SimpleNamespace(is_late=lambda: is_late)
     for word in words:
         launcher.send(encode(word))
-    assert role._decide() is expected
+    role._asked = []
+    assert role._decide(7) is expected
+    role.checkpointer = SimpleNamespace(is_late=lambda: False)
+    is_later = any(getattr(word, "after", 0) == 8 for word in words)  # what concerns later iterations is not forgotten
+    kinds = {Stop: Decision.STOP, Save: Decision.SAVE}
+    assert role._decide(8) is (kinds[type(words[0])] if is_later else Decision.GO_ON)
 
 
 def rsl_rl(network, minibatches):
