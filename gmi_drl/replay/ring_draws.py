@@ -188,7 +188,7 @@ class PrioritizedDraws:
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""
         if isinstance(self._tree, HostSumTree):
-            self._updated_on_host(ring, keys.numpy(), priorities.numpy().astype(np.float64))
+            self._updated_on_host(ring, keys.numpy(), priorities.to(torch.float64).numpy())
             return
         rows, priorities = keys % ring.total, priorities.to(torch.float64)
         is_there = (keys >= ring.first * self._num_env) & (keys < ring.end * self._num_env) & self._is_drawn[rows]

@@ -119,7 +119,7 @@ class Table:
         except UsageError as error:
             raise UsageError(f"table {self.name}: {error}") from None
         count = len(stretches)
-        priorities = torch.from_numpy(_checked(priority, count))
+        priorities = torch.from_numpy(checked_priorities(priority, count))
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
@@ -198,7 +198,7 @@ class Table:
             UsageError: if a priority is negative or no finite number; then nothing has changed.
         """
         wanted = keys.to(torch.int64).numpy() if isinstance(keys, Tensor) else keys
-        checked = _checked(priorities, wanted.size)
+        checked = checked_priorities(priorities, wanted.size)
         with self.lock:
             return self.contents.update(wanted, checked)
 
@@ -288,10 +288,14 @@ class Table:
             self.storage.blocks.release_runs(blocks)
 
 
-def _checked(priority: Priorities, count: int) -> NDArray[np.float64]:
-    """Priorities as float64 `[count]`."""
+def checked_priorities(priority: Priorities, count: int) -> NDArray[np.float64]:
+    """Priorities as float64 `[count]`.
+
+    Raises:
+        UsageError: if there are as many as neither items nor 1, or one is negative or no finite number.
+    """
     if isinstance(priority, Tensor):
-        priority = priority.numpy(force=True)
+        priority = priority.detach().to("cpu", torch.float64).numpy()
     values = np.asarray(priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")

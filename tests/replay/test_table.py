@@ -193,7 +193,7 @@ def test_weights_are_those_of_the_paper():
 
 
 def test_one_priority_is_that_of_all_items():
-    for priority in (0.5, torch.tensor(0.5), torch.tensor([0.5])):
+    for priority in (0.5, torch.tensor(0.5), torch.tensor([0.5]), torch.full((3,), 0.5, dtype=torch.bfloat16)):
         table = numbered_table(sampler=Fifo())
         keys = add(table, [0, 1, 2], priority)
         assert table.sample(3, distinct=True).priorities.tolist() == [0.5] * 3

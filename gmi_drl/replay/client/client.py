@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -18,9 +17,9 @@ from gmi_drl.replay.client.pool import Pool
 from gmi_drl.replay.client.sampler import Sampler
 from gmi_drl.replay.client.samples import ServerBatch, Wish
 from gmi_drl.replay.client.writer import Writer
-from gmi_drl.replay.indices import Integers
+from gmi_drl.replay.indices import Integers, as_integers
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
-from gmi_drl.replay.table import Priorities
+from gmi_drl.replay.table import Priorities, checked_priorities
 from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, write
 
 RETRY_S = 10.0
@@ -114,12 +113,11 @@ class Client:
             keys: Of a batch.
             priorities: Of all, or `[n]`.
             server: Of the batch.
+
+        Raises:
+            UsageError: if a priority is negative or no finite number, or there are as many as neither keys nor 1.
         """
-        if isinstance(priorities, Tensor):
-            priorities = priorities.to("cpu", torch.float64).numpy()
-        values = np.asarray(priorities, dtype=np.float64)
-        if values.shape != keys.shape:
-            values = np.broadcast_to(values, tuple(keys.shape))
+        values = checked_priorities(priorities, len(keys))
         return self._keys(UPDATE, table, server, keys, values)
 
     def delete(self, table: str, keys: Tensor | Integers, server: int = 0) -> int:
@@ -248,7 +246,7 @@ class Client:
     def _keys(self, kind: int, table: str, server: int, keys: Tensor | Integers, *values: NDArray[np.float64]) -> int:
         if not 0 <= server < len(self._pools):
             raise UsageError(f"there is no server {server}, only {len(self._pools)}")
-        wanted = keys.numpy() if isinstance(keys, Tensor) else keys
+        wanted = as_integers(keys)
         if not wanted.size:
             return 0
         with self._pools[server].call() as call:

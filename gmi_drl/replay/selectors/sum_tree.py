@@ -40,7 +40,7 @@ class SumTree:
         return self.running_sums()[-1]
 
     def set(self, leaves: Tensor, weights: Tensor) -> None:
-        """Give leaves `[n]` other weights `[n]`; none is there twice."""
+        """Give leaves `[n]` other weights `[n]`. Of a leaf that is there twice one of the weights counts."""
         self.leaves[leaves] = weights
         nodes = leaves
         for below, level in zip(self.levels, self.levels[1:], strict=False):

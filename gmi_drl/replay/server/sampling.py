@@ -8,7 +8,6 @@ import torch
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.batch import Selection
-from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.items import LENGTH_BITS, LONGEST, STRETCHES
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
@@ -54,6 +53,7 @@ class SampleRequest:
         self._columns = tuple(name for bit, name in enumerate(names) if word.columns >> bit & 1)
         if not self._columns or word.columns >> len(names):
             raise WordError(f"columns {word.columns:b} of {len(names)}")
+        self._of_columns = [STRETCHES + names.index(name) for name in self._columns]  # where records have them
         row_bytes = [table.signature.row_bytes(name) for name in self._columns]
         self._row_bytes, self._smallest = max(row_bytes), min(row_bytes)
         self._of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
@@ -117,15 +117,17 @@ class SampleRequest:
     def _data(self, records: torch.Tensor) -> tuple[list[list[memoryview]], int, bool]:
         """The rows of the items, for each column in pieces, the longest item's steps, and whether it is no copy."""
         table, count = self._table, len(records)
-        storage, stretches = table.storage, records.numpy()[:, STRETCHES:]
+        storage, stretches = table.storage, records.numpy()[:, self._of_columns]
         longest, is_even = 1, True
         if storage.longest > 1:
             steps = stretches & LONGEST
             longest = int(steps.max())
-            is_even = count == 1 or int(steps.min()) == longest
+            is_even = steps.size == 1 or int(steps.min()) == longest
         if storage.is_direct and is_even and (count <= FEW or self._smallest * longest >= UNCOPIED_BYTES):
-            first = stretches >> LENGTH_BITS
-            return [_pieces(storage, name, first, longest) for name in self._columns], longest, True
+            places = (stretches >> LENGTH_BITS).T.tolist()
+            named = zip(self._columns, places, strict=True)
+            pieces = [_pieces(storage, name, at, longest) for name, at in named]
+            return pieces, longest, True
         key = (id(table), count, longest, self._columns)
         out = self._connection.buffer(key, _rows_of(table, count, longest, self._columns))
         table.gather(records, self._columns, out)
@@ -136,8 +138,7 @@ def _rows_of(table: Table, count: int, longest: int, columns: tuple[str, ...]) -
     return lambda: Rows.empty(table.signature, (count, longest), columns=columns)
 
 
-def _pieces(storage: Storage, column: str, first: Integers, longest: int) -> list[memoryview]:
+def _pieces(storage: Storage, column: str, places: list[int], longest: int) -> list[memoryview]:
     """The bytes of stretches where they lie."""
     size, whole = storage.signature.row_bytes(column), bytes_of(storage.rows.words[column])
-    places = first[:, storage.signature.columns.index(column)].tolist()
     return [whole[place * size : (place + longest) * size] for place in places]

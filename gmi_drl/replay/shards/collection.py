@@ -284,7 +284,7 @@ def _check_window(request: Request, steps: int) -> None:
         text = f"a window has starts int64 or float64 [{len(request.indices)}] and a length of 1 to {steps}"
         raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
     if are_points and not bool(((starts >= 0) & (starts < 1)).all()):
-        raise UsageError("starts of windows as float64 are parts of the way, from 0 to below 1")
+        raise UsageError("starts of windows are steps (int64) or fractions from 0 to below 1 (float64)")
     if len(starts) and not are_points and int(starts.min()) < 0:
         raise UsageError(f"a window begins at step 0 at least, not {int(starts.min())}")
 

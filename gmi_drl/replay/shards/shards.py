@@ -207,8 +207,8 @@ class Shards:
             columns: Of the storage; None for all.
             out: What an earlier call returned; written over if it has these sizes and columns.
             window: `(starts, length)`: of each trajectory `length` steps from `starts [n]` on; T is `length` then.
-                Starts are steps, int64, or parts of the way over all places where a window may start, float64 from 0
-                to below 1: a trajectory of L steps has max(1, L - length + 1) of them.
+                Starts are steps (int64), or fractions (float64, from 0 to below 1) of the steps at which a window can
+                begin: a trajectory of L steps has max(1, L - length + 1) of them.
             split: Whether the heads share the list: head number i of h gets its places from i n / h on.
 
         Returns:

@@ -53,7 +53,7 @@ RANDOM = (Uniform, Weighted)
 def problem_of(count: object, way: object, by_steps: bool) -> str | None:
     """What is wrong with a request; None if nothing is."""
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        return f"1 trajectory at least is selected, not {count}"
+        return f"the number of selected trajectories is an integer of 1 or more, not {count!r}"
     if not isinstance(way, Way):
         return f"trajectories are selected by {', '.join(kind.__name__ for kind in get_args(Way))}, not {way!r}"
     if by_steps and not isinstance(way, RANDOM):

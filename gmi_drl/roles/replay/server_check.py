@@ -15,7 +15,7 @@ TOKEN_VARIABLE = "GMI_DRL_REPLAY_TOKEN"
 FIELDS = ("obs", "action", "reward", "terminated")
 """That a table must have to be learnt from."""
 
-REACH_S = 2.0
+REACH_S = 10.0
 """Seconds for a server to answer before a training starts."""
 
 

@@ -106,8 +106,8 @@ class ServerRing:
     def sample(self, count: int, *, out: RingBatch | None = None) -> RingBatch:
         """Draw `count` items; see `Ring.sample`.
 
-        If another batch of this iteration follows, it is asked for here, while this one is learnt from: it is drawn by
-        priorities from before this one's. Nothing is asked for beyond an iteration.
+        If another batch of this iteration follows, it is asked for here, and comes while this one is learnt from. So
+        it is drawn before this one's new priorities are there. Nothing is asked for beyond an iteration.
 
         Raises:
             ReplayTimeoutError: if the limiter of the table does not allow it for a minute, with what is missing.
@@ -119,8 +119,9 @@ class ServerRing:
         if self._left > 0:
             self._sampler_of(count).ask()
         fields = {**windows_of(drawn, self._gamma), CHANCES: drawn.probabilities}
-        moved = {name: torch.empty_like(value, device=self.device) for name, value in fields.items()}
-        if out is not None:
+        if out is None:
+            moved = {name: torch.empty_like(value, device=self.device) for name, value in fields.items()}
+        else:
             moved = {**out.fields, CHANCES: out.probabilities}
         self._upload.start(fields, moved)
         chances = moved.pop(CHANCES)
@@ -167,8 +168,9 @@ class ServerRing:
 
     def _next(self, count: int) -> ServerBatch:
         """The next batch, which may have been asked for already."""
-        found = next(self._sampler_of(count), None)
+        found = next(sampler := self._sampler_of(count), None)
         if found is None:  # the limiter has not allowed it in time: a sampler just ends then
+            sampler.close()
             self._sampler = None
             return self._client.sample(self._table, count, timeout_s=0.0)
         return found

@@ -44,3 +44,16 @@ def test_an_answer_to_another_request_is_refused():
             with pytest.raises(WordError, match="an answer to request 99 came where 1 was expected"):
                 call(connection)
             connection.close()
+
+
+def test_keys_and_priorities_that_do_not_go_together_are_told_and_the_connection_stays():
+    with served(long_table()) as (_, client):
+        for number in (1, 2):
+            client.insert(steps(number), {"numbers": 1.0})
+        keys = client.sample("numbers", 2, distinct=True).keys
+        with pytest.raises(UsageError, match=r"priorities are \[3\], the items \[2\]"):
+            client.update("numbers", keys, torch.ones(3))
+        with pytest.raises(UsageError, match="0 or more, not nan"):
+            client.update("numbers", keys, float("nan"))
+        assert client.update("numbers", keys.to(torch.int32), 1.0) == 0  # the high bits of a key are lost
+        assert client.update("numbers", keys, torch.tensor([2.0])) == 2 == client.delete("numbers", keys)

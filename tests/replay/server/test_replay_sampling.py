@@ -8,7 +8,7 @@ import torch
 
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.errors import GmiWarning, UsageError
-from gmi_drl.replay import Client, Fifo, Queue
+from gmi_drl.replay import Client, Fifo, Lifo, MinSize, Queue, Table
 from gmi_drl.replay.client import shared
 from gmi_drl.replay.client.connection import ServerConnection, ServerLostError
 from gmi_drl.replay.client.samples import Wish
@@ -16,8 +16,8 @@ from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.words import INFO, SAMPLES_AT_ONCE
-from tests.replay.servers import long_table, served, servers_of, steps
-from tests.replay.signatures import NUMBERED
+from tests.replay.servers import LONGEST, long_table, served, servers_of, steps
+from tests.replay.signatures import MIXED, NUMBERED, mixed_steps
 from tests.replay.tables import numbered_table
 
 needs_shared = pytest.mark.skipif(not shared.is_possible(), reason="needs Linux on x86-64")
@@ -134,3 +134,25 @@ def test_samples_that_are_asked_for_again_count_as_asked():
         with client.sampler("numbers", 2) as sampler:
             next(sampler)
             assert sampler.asked == 4 == server.info()["tables"]["numbers"]["samples"] and sampler.unused == 2
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """A served table of one item: three steps in the column `step`, one in the column `image`."""
+    storage = make_storage(MIXED, 64, longest=LONGEST)
+    kinds = {"sampler": Fifo(), "remover": Lifo(), "limiter": MinSize(1)}
+    table = Table("mixed", MIXED, max_size=8, storage=storage, **kinds)
+    with served(table) as (_, client):
+        with client.writer("mixed") as writer:
+            first = writer.append(mixed_steps(6))
+            writer.create_items("mixed", torch.tensor([[first, first + 3]]), torch.tensor([[3, 1]]))
+        yield table, client
+
+
+@pytest.mark.parametrize("columns", [None, ("image",), ("step",)], ids=str)
+@pytest.mark.parametrize("count", [1, 20])
+def test_columns_of_other_lengths_come_as_the_table_itself_gives_them(uneven, count, columns):
+    table, client = uneven
+    came, own = client.sample("mixed", count, columns=columns).fields, table.sample(count, columns=columns).fields
+    assert came.keys() == own.keys()
+    assert {name: came[name].tolist() for name in came} == {name: own[name].tolist() for name in own}

@@ -96,10 +96,10 @@ def test_one_call_more_is_refused_on_all():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda shards: shards.select(0), "1 trajectory at least is selected, not 0"),
-        (lambda shards: shards.select(-3, TopK()), "1 trajectory at least is selected, not -3"),
-        (lambda shards: shards.select(2.5), "1 trajectory at least is selected, not 2.5"),
-        (lambda shards: shards.select(0, central=True), "1 trajectory at least is selected, not 0"),
+        (lambda shards: shards.select(0), "trajectories is an integer of 1 or more, not 0"),
+        (lambda shards: shards.select(-3, TopK()), "trajectories is an integer of 1 or more, not -3"),
+        (lambda shards: shards.select(2.5), "trajectories is an integer of 1 or more, not 2.5"),
+        (lambda shards: shards.select(0, central=True), "trajectories is an integer of 1 or more, not 0"),
         (lambda shards: shards.select(2, TopK(), central=True), "central selection is by Uniform() or Weighted()"),
         (lambda shards: shards.select(5, distinct=True), "5 distinct trajectories are wanted, but only 4 can"),
         (lambda shards: shards.select(5, TopK()), "5 distinct trajectories are wanted, but only 4 can be selected"),
@@ -126,7 +126,7 @@ def test_one_call_more_is_refused_on_all():
         ),
         (
             lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([1.0]).double(), 1)),
-            "starts of windows as float64 are parts of the way, from 0 to below 1",
+            "starts of windows are steps (int64) or fractions from 0 to below 1 (float64)",
         ),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor([-1]), 1)), "begins at step 0"),
         (lambda shards: shards.collect(torch.tensor([0]), window=(torch.tensor(9), 1)), "not torch.int64 [] and 1"),

@@ -16,11 +16,13 @@ from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.replay import Field, MinSize, Prioritized, Signature
 from gmi_drl.replay.batch import Batch, gather_items
+from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.selectors import Fifo
 from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
+from gmi_drl.roles.replay import server_ring
 from gmi_drl.roles.replay.replica import ReplayReplica
 from gmi_drl.roles.replay.ring_state import deal_anew
 from gmi_drl.roles.replay.server_ring import windows_of
@@ -166,4 +168,15 @@ def test_the_next_batch_is_asked_for_while_one_is_learnt_from_and_none_beyond_an
         assert ring.can_sample(8) and counters.samples == before + 8 * 3
         ring.update(batches[2].keys, torch.full((8,), 5.0))
         assert all(len(batch.keys) == 8 and torch.isfinite(batch.fields["obs"]).all() for batch in batches)
+        replica.detach_task()
+
+
+def test_a_batch_that_is_not_allowed_in_time_leaves_no_connection_open(monkeypatch):
+    monkeypatch.setattr(server_ring, "WAIT_S", 0.01)
+    with Server([table_of(2, 1)]) as server:
+        replica = replica_of(server, saved=False)
+        sampler = replica.ring._sampler_of(8)
+        with pytest.raises(ReplayTimeoutError, match="were not allowed"):
+            replica.ring.sample(8)
+        assert not any(line.connection.framed.is_open for line in sampler._lines)
         replica.detach_task()
