@@ -24,7 +24,7 @@ class Pairs:
     def step(self, action):
         self.actions.append(action.clone())
         ended = torch.tensor([False, False, True, True])
-        return self.obs, torch.arange(4.0), ended, torch.zeros(4, dtype=torch.bool), {}
+        return self.obs, torch.arange(4.0), ended, torch.zeros(4, dtype=torch.bool), {"valid": torch.tensor([False, True, False, True])}
 
 
 class Agent:
@@ -39,8 +39,8 @@ class Agent:
         assert len(obs) == len(noise) == len(state) == 2
         return obs.expand(2, ACTION.size) * 10
 
-    def receive(self, reward, state):
-        state[:, 0] += reward
+    def receive(self, reward, valid, state):
+        state[valid, 0] += reward[valid]
 
 
 class Others:
