@@ -130,10 +130,9 @@ class RunFolder:
             UsageError: if there is a run with a checkpoint, or files that are not of a run.
             MachineError: if it cannot be written.
         """
-        if list_checkpoints(self.checkpoints) or any(self.path.glob("policies/*/checkpoints/*")):
-            raise UsageError(
-                f"{self.path} holds a run already: continue it with `--resume` or choose another --run-dir"
-            )
+        if any(list_checkpoints(folder.checkpoints) for folder in (self, *self.learning)):
+            remedy = "continue it with `--resume` or choose another" if self.resumable() else "choose another"
+            raise UsageError(f"{self.path} holds a run already: {remedy} --run-dir")
         try:
             if foreign := self._foreign():
                 found = ", ".join(foreign[:LISTED]) + (f" and {len(foreign) - LISTED} more" if foreign[LISTED:] else "")

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import environment, tiny_layout, two_cores
+from conftest import environment, tiny_config, tiny_layout, two_cores
 
 from gmi_drl.cli.train.checks import warn_physics
 from gmi_drl.config import physics
@@ -275,3 +275,18 @@ def test_a_backend_is_named_where_no_layout_names_it(command_line, tmp_path):
     assert code == 2 and "did you mean 'auto'?" in err
     code, _, err = command_line(*small, "--backend", "auto", "--run-dir", tmp_path / "auto")
     assert code == 0 and "backend: auto" in (tmp_path / "auto" / "layout.yaml").read_text(), err
+
+
+def test_policies_that_have_saved_no_iteration_in_common_are_not_begun_anew(command_line, tmp_path):
+    """Whoever is told to do that would be told then to resume."""
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
+    for name, iteration in {"a": 4, "b": 5}.items():
+        saved = folder.policy(name).checkpoints / f"{iteration:06d}"
+        saved.mkdir(parents=True)
+        (saved / "checkpoint.json").write_text("{}")
+    code, _, err = command_line("train", "--resume", str(folder.path))
+    assert code == 2 and "no iteration that all of its policies have saved: begin a new run" in err
+    code, _, err = command_line("train", "--run-dir", str(folder.path), "--num-env", "4", "--iterations", "1")
+    assert code == 2 and "holds a run already: choose another --run-dir" in err

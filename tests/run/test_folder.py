@@ -167,8 +167,13 @@ def test_several_policies_go_on_from_the_newest_iteration_that_all_have_saved(tm
     first, second = folder.learning
     assert (first, second) == (folder.policy("a"), folder.policy("b"))
     assert folder.resumable() == [first.checkpoints / "000004"]
+    with pytest.raises(UsageError, match="holds a run already: continue it with `--resume` or"):
+        folder.create()
     for one in folder.learning:
         drop_later(one.checkpoints, 4)
     assert [path.name for path in list_checkpoints(second.checkpoints)] == ["000000", "000004"]
+    drop_later(first.checkpoints, 2)
+    with pytest.raises(UsageError, match="holds a run already: choose another --run-dir"):
+        folder.create()  # not `--resume`, which would say that nothing can be resumed
     save(alone := RunFolder(tmp_path / "alone"), 3, 5)
     assert alone.resumable() == [alone.checkpoints / "000003", alone.checkpoints / "000005"]

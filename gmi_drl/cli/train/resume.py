@@ -51,7 +51,7 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     from gmi_drl.config.settings import places_of, refused_changes
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.launchers import layout_for
-    from gmi_drl.run.checkpoint import read_index
+    from gmi_drl.run.checkpoint import list_checkpoints, read_index
     from gmi_drl.run.folder import RunFolder
     from gmi_drl.run.metrics import read_metrics
 
@@ -71,6 +71,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     config = apply_options(before, options)
     check_early(name, learner, config, options)
     saved = folder.resumable()
+    if not saved and any(list_checkpoints(one.checkpoints) for one in folder.learning):
+        raise UsageError(f"{run} has no iteration that all of its policies have saved: begin a new run")
     if not saved:
         raise UsageError(f"{run} has no complete checkpoint: start it anew with --run-dir {run}")
     index = read_index(saved[-1])
