@@ -17,8 +17,8 @@ import worker
 reverb = importlib.import_module({"gmi_drl": "gmi_drl.replay.reverb", "reverb": "reverb"}[sys.argv[1]])
 
 EXPONENT = 0.6
-ITEMS = 1000
-"""That "fill" inserts."""
+ITEMS, MOST_KEYS = 2000, 1000
+"""That "fill" inserts, and of which a call updates at most."""
 
 AHEAD = 64
 """Items that a writer has not flushed, and samples of one iteration."""
@@ -46,7 +46,10 @@ def fill(client: "reverb.Client", table: str, data: np.ndarray, batch: int) -> I
         for number in range(ITEMS):
             writer.append([data[number % len(data)]])
             writer.create_item(table, 1, 1.0 + number % 7)
-    KEYS[:] = [one[0].info.key for one in client.sample(table, ITEMS)]
+    keys: dict[int, None] = {}  # in the order of the draws
+    while len(keys) < MOST_KEYS:
+        keys |= dict.fromkeys(one[0].info.key for one in client.sample(table, MOST_KEYS))
+    KEYS[:] = keys
     while True:
         yield 1
 
@@ -112,7 +115,8 @@ def update(client: "reverb.Client", table: str, data: np.ndarray, batch: int) ->
     """Give `batch` items other priorities a call."""
     yield 0
     while True:
-        chosen = [KEYS[place] for place in np.random.randint(len(KEYS), size=batch).tolist()]
+        first = np.random.randint(len(KEYS) - batch + 1)
+        chosen = KEYS[first : first + batch]  # none twice
         client.mutate_priorities(table, updates={key: 1.0 + place % 7 for place, key in enumerate(chosen)})
         yield batch
 
