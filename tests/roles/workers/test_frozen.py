@@ -24,7 +24,13 @@ class Pairs:
     def step(self, action):
         self.actions.append(action.clone())
         ended = torch.tensor([False, False, True, True])
-        return self.obs, torch.arange(4.0), ended, torch.zeros(4, dtype=torch.bool), {"valid": torch.tensor([False, True, False, True])}
+        return (
+            self.obs,
+            torch.arange(4.0),
+            ended,
+            torch.zeros(4, dtype=torch.bool),
+            {"valid": torch.tensor([False, True, False, True])},
+        )
 
 
 class Agent:
