@@ -35,9 +35,12 @@ SIGNATURE = Signature((Field("x", (ITEM_BYTES // 4,)),))
 
 
 def make_table(gigabytes: float) -> Table:
-    """A table whose steps have so many gigabytes."""
+    """A table whose steps have so many gigabytes, and room for half as many more.
+
+    A checkpoint holds the blocks of what is in it until they are written, so what comes meanwhile needs room of its own.
+    """
     items = int(gigabytes * 1e9 / ITEM_BYTES)
-    storage = make_storage(SIGNATURE, items + 2000, placement="shared")
+    storage = make_storage(SIGNATURE, items + items // 2, placement="shared")
     made = {"sampler": Uniform(), "remover": Fifo(), "limiter": MinSize(1), "storage": storage}
     return Table("large", SIGNATURE, max_size=items, **made)
 
