@@ -37,7 +37,7 @@ SIGNATURE = Signature((Field("x", (ITEM_BYTES // 4,)),))
 def make_table(gigabytes: float) -> Table:
     """A table whose steps have so many gigabytes, and room for half as many more.
 
-    A checkpoint holds the blocks of what is in it until they are written, so what comes meanwhile needs room of its own.
+    A checkpoint holds the blocks of what is in it until they are written, so what comes meanwhile needs other room.
     """
     items = int(gigabytes * 1e9 / ITEM_BYTES)
     storage = make_storage(SIGNATURE, items + items // 2, placement="shared")

@@ -69,7 +69,7 @@ def open_clients(quick: bool) -> Iterator[Sides]:
 
 def by_count(one: Served, clients: LightClients, do: str, counts: Sequence[int], seconds: float) -> Sample:
     """The rate of the most clients, and of each number: rate, the least of a client over the mean, times of a frame."""
-    curves: dict[str, list[float]] = {"items/s": [], "clients": []}
+    curves: dict[str, list[float]] = {"clients": [], "items/s": []}  # the rate against the clients, as Figures 5 and 6
     details: dict[str, Any] = {CURVES: curves}
     for count in counts:
         if curves["items/s"]:  # a slow machine gets longer windows
