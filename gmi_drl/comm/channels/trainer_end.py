@@ -184,8 +184,14 @@ class TrainerEnd:
         self._notifier.poll_ended(self._living)  # watches them: each end wakes this process
         owner = agent_of(self._leases.owner(self._rank, missing[0]))  # the agent that leased first is due first
         due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
+
+        def has_come() -> bool:
+            concerned = self._process_events()
+            # a place that nobody has may be leased by a successor, which comes only now
+            return self._memory.is_closed or bool(concerned if owner < 0 else concerned.intersection(due))
+
         self._notifier.wait_for(
-            lambda: not self._process_events().isdisjoint(due) or self._memory.is_closed,
+            has_come,
             due,
             "sent experience",
             FIRST_HAND + bool(self._sizes.readers),  # an agent may wait for one of these

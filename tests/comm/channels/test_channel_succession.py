@@ -138,6 +138,24 @@ def test_the_death_of_a_successor_is_seen_and_the_next_one_has_numbers_of_its_ow
     assert came == [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]
 
 
+def test_a_successor_that_comes_while_a_trainer_waits_is_waited_for_beside_the_others(start):
+    """The place is nobody's when the wait begins, and the agent that lives has no room: only the successor fills it."""
+    run = start(max_lag=0, hang_s=0.5, agents=(AGENT, OTHER))
+    begin_to_send(run.agent())
+    send(run.agent(OTHER).lease(), OTHER)
+    run.kill(0)
+    run.see()
+    waiting, wait_for = run.trainers[0], run.trainers[0]._notifier.wait_for
+
+    def come_then_wait(*arguments):
+        waiting._notifier.wait_for = wait_for
+        send(run.agent(predecessors=1).lease(), AGENT)
+        wait_for(*arguments)
+
+    waiting._notifier.wait_for = come_then_wait
+    assert rollouts_in(waiting.take()) == [(AGENT, ROLLOUTS_OF_ONE)]
+
+
 def test_a_successor_that_comes_when_experience_has_ended_has_nothing_to_do(start):
     run = start()
     begin_to_send(run.agent())
