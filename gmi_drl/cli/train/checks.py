@@ -47,15 +47,13 @@ def check(job: "TrainingJob", launcher: str, *, apply_mig: bool, has_run_here: b
     from gmi_drl.launch.launchers import LOCAL
 
     layout = job.layout
-    if launcher == LOCAL:
-        _check_replay_server(job.config)
     if job.config.tf32 and all(device.kind == "cpu" for device in layout.devices):
         say("tf32 has no effect here: cores compute in float32")
     if launcher == LOCAL:
+        _check_replay_server(job.config)
         _check_bf16(job)
-    if launcher == LOCAL and not has_run_here:
-        _check_room(job)
-    if launcher == LOCAL:
+        if not has_run_here:
+            _check_room(job)
         require_possible(layout, apply_mig=apply_mig)
     if not has_run_here:
         warn_untried(layout)

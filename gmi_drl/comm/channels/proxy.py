@@ -96,7 +96,7 @@ class AgentProxy:
         """
         try:
             while self._sizes is None and not self._is_ended:
-                self._sleep()
+                sleep_until_ready(self._connection)
                 self._read_all()
             if self._sizes is not None and not self._is_ended:
                 self._open(self._sizes)
@@ -138,7 +138,7 @@ class AgentProxy:
                 is_answered, progress = partial(self._is_answered, end), partial(self._progress, end)
                 self._notifier.wait_for(is_answered, end.sizes.trainers, MADE_ROOM, end.patience, progress)
             elif not self._is_ended:
-                self._sleep()
+                sleep_until_ready(self._connection)
 
     def _is_answered(self, end: LocalAgentEnd) -> bool:
         self._advance(end)
@@ -150,12 +150,6 @@ class AgentProxy:
         if before != self._keepalives and not self._connection.is_sending:
             self._connection.send_frame(TRAINERS_ALIVE)
         return self._keepalives
-
-    def _sleep(self) -> None:
-        """Sleep until the agent has sent something, or takes more of what is sent to it."""
-        polling = poll()
-        polling.register(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-        polling.poll()
 
     def _advance(self, end: LocalAgentEnd) -> None:
         """Do what can be done without waiting."""
@@ -250,3 +244,10 @@ def give_up(connection: FramedConnection, error: GmiError) -> None:
         with suppress(GmiError):  # what the GMI still sends is of no use
             for _ in connection.read():
                 pass
+
+
+def sleep_until_ready(connection: FramedConnection) -> None:
+    """Sleep until the GMI that a proxy acts for has sent something, or takes more of what is sent to it."""
+    polling = poll()
+    polling.register(connection, POLLIN | POLLOUT * connection.is_sending)
+    polling.poll()

@@ -8,12 +8,11 @@ no more is needed.
 import math
 import struct
 from collections.abc import Callable
-from select import POLLIN, POLLOUT, poll
 
 import torch
 
 from gmi_drl.comm.channels import ParameterReader, join_as_reader
-from gmi_drl.comm.channels.proxy import give_up
+from gmi_drl.comm.channels.proxy import give_up, sleep_until_ready
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes
@@ -67,7 +66,7 @@ class ParameterProxy:
         try:
             self._connection.send_frame(INFO, self._info().encode())
             while self._sizes is None and not self._is_over:
-                self._sleep()
+                sleep_until_ready(self._connection)
                 self._read()
             if self._sizes is not None:
                 self._reader = join_as_reader(*self._arguments, self._sizes, self._hang_s, self._waits)
@@ -100,7 +99,7 @@ class ParameterProxy:
             if not reader.is_closed:
                 raise
         while not is_over():  # the trainers are done: the policy worker still answers what is open
-            self._sleep()
+            sleep_until_ready(self._connection)
 
     def _answer(self, reader: ParameterReader) -> None:
         """Send the newest parameters if something older was asked about. One version is under way at a time."""
@@ -131,8 +130,3 @@ class ParameterProxy:
             else:
                 raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
         self._is_over |= not self._connection.is_open
-
-    def _sleep(self) -> None:
-        polling = poll()
-        polling.register(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-        polling.poll()
