@@ -7,7 +7,7 @@ each is divided in the same way; the time of sums between them is predicted by t
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
@@ -98,7 +98,7 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
     Raises:
         NoFeasiblePlanError: if none fits, with the numbers of the fastest.
     """
-    learner = a3c_of(machines.config)
+    learner = machines.config.learner
     ways = divisions(machines.node, rates.acting, rates.learning, learner, machines.waits)
     points = {point.cut: point for point in rates.acting}
 

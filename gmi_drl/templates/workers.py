@@ -112,8 +112,9 @@ class Workers(Template):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         trainer = learner.trainer
-        if trainer is None:
-            raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
+        if trainer is None or learner.actor is not None:
+            where = "learns where it acts" if trainer is None else "has no workers"
+            raise UsageError(f"{learner.name} {where}: take --algo ppo, or a layout by {TCG_EX.name}")
         by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
@@ -208,7 +209,7 @@ class ServedWorkers(Workers):
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners whose policies answer no requests."""
-        if learner.trainer is None:
+        if learner.trainer is None or learner.actor is not None:
             raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
         by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
         return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}
