@@ -1,7 +1,6 @@
 """DQN and SAC as a trainer with channels uses them: rollouts go into its ring, and it learns from that."""
 
 from collections.abc import Mapping
-from math import nan
 
 import torch
 from torch import Tensor
@@ -90,7 +89,7 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         of_ring = (seed + 1) % SEEDS  # other numbers than those of the updates' noise
         everyone = num_env * self._group.size
         self.ring = make_ring(spec, self._config, num_env, everyone, device, of_ring, more=(VERSION,))
-        self._stored = nan
+        self._stored = 0.0
         self.learner.updater.explore(0)
 
     @property
