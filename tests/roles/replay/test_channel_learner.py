@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,8 +17,10 @@ from gmi_drl.comm.reductions.single import NoReduction
 from gmi_drl.config.learners import DQNConfig, SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import UsageError
 from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import FACTS
+from gmi_drl.roles.decoupled.agent import PolicyFollower
 from gmi_drl.roles.decoupled.channel_replica import ChannelReplica
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.replay.actor import ReplayActor
@@ -142,6 +145,37 @@ def test_from_the_same_rollouts_a_resumed_learner_learns_the_same(kind, replay):
         ] == []
 
 
+def test_a_rollout_is_what_the_environments_did():
+    pair = Pair(settings("dqn", {"next_obs": "twice"}, horizon=2 * STEPS))
+    same = Line(N)
+    same.episode_length.copy_(pair.task.episode_length)  # staggered
+    batch = pair.play()
+    for t in range(pair.form.horizon):
+        assert torch.equal(batch.obs[0, t], same.obs)
+        _, reward, terminated, truncated, info = same.step(batch.action[0, t])
+        assert torch.equal(batch.reward[0, t], reward) and torch.equal(batch.next_obs[0, t], info["final_obs"])
+        assert torch.equal(batch.terminated[0, t], terminated.float())
+        assert torch.equal(batch.done[0, t], (terminated | truncated).float())
+    assert torch.equal(batch.last_obs[0], same.obs) and 0 < batch.terminated.sum() < batch.done.sum()
+    assert batch.sums[0, :2].tolist() == pytest.approx([float(batch.reward.sum()), float(batch.done.sum())])
+
+
+def test_each_of_two_trainers_draws_its_part_and_counts_the_steps_of_both():
+    two = SimpleNamespace(group=SimpleNamespace(size=2, rank=1), reduce=lambda bucket: None, bucket=torch.zeros)
+    pair = Pair(settings("sac", {"min_size": 80}))
+    sizes = {"num_env": N, "version": 0, "device": CPU, "seed": 3}
+    learner = ReplayChannelLearner(pair.task.spec, RunConfig(learner=settings("sac", {"min_size": 80})), two, **sizes)
+    done = []
+    for _ in range(2):
+        told = learner.take(batch := pair.play())
+        stats = pair.exchange.exchange(Decision.GO_ON, batch, 0, {}, told=told)
+        learner.learn(replace(stats, told=torch.stack((told * torch.tensor([1, 3, 3, 1]), told))))
+        done.append(learner.learner.updater.updates)
+    assert learner.learner.batch == 4 and done == [0, 5], "of 80 steps each trainer needs 40"
+    assert learner.learner.updater.share == 0.25 and learner.learner.updater.steps == 2 * 2 * 5 * N
+    assert learner.metrics()["replay_steps"] == 4 * learner.ring.windows
+
+
 def copied(state):
     return {name: tensor.clone() for name, tensor in state.items()}
 
@@ -185,9 +219,14 @@ def test_agents_get_the_room_of_a_batch_before_it_is_learnt_from_unless_they_wai
         learn(stats)
 
     pair.learner.learn = noted
+    with pytest.raises(UsageError, match="take one first"):
+        end.give_back(is_learnt=False)
     for _ in range(max_lag + 1):
         send(agent, pair.play())
     replica.iterate(lambda: Decision.GO_ON)
+    follower = PolicyFollower(pair.agent.normaliser, [pair.vector, pair.agent.policy.exploration])
+    follower.update(agent)
+    assert follower.version == 1 and all(map(torch.equal, follower.parameters, pair.learner.published))
     assert free == [max_lag > 0] and replica.version == 1
     for one in (agent, end, mailboxes):
         one.close()
