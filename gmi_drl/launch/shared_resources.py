@@ -1,8 +1,9 @@
 """Creates what the GMIs of a layout share, before they start: memory, connections and mailboxes."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 
 from gmi_drl.comm.host_links import HostLinks
 from gmi_drl.comm.links.handshake import RankAddresses
@@ -12,12 +13,16 @@ from gmi_drl.comm.rendezvous import RendezvousPoints, link_name
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import TRAINERS, policy_names
+from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
 
 PROXY_BYTES = 192 * 2**20
-"""More memory than the process of a proxy takes. The tests measure it."""
+"""More memory than a process of proxies takes, without what each proxy adds. The tests measure it."""
+
+EACH_PROXY_BYTES = 2**20
+"""More memory than each proxy adds to its process."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
 """The addresses at which ranks listen, by the name of their group."""
@@ -90,7 +95,7 @@ class HostResources:
                     self._ranks[meant] = ranks
             if host is not None:
                 self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
-                _check_room(len(self._links.proxied))
+                self._check_room(layout)
             self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
             self._life = undone.pop_all()
 
@@ -107,6 +112,14 @@ class HostResources:
                 rendezvous.set_addresses(addresses[name])
         if self._links:
             self._links.set_addresses(addresses)
+
+    def of_proxies(self, gmis: Sequence[int]) -> Resources:
+        """The resources of a process of proxies, of these GMIs."""
+        first, *others = [self[gmi_id] for gmi_id in gmis]
+        rendezvous = dict(first.rendezvous)
+        for one in others:
+            rendezvous |= one.rendezvous
+        return replace(first, rendezvous=rendezvous)
 
     def __getitem__(self, gmi_id: int) -> Resources:
         """The resources of a GMI on this host, or of a proxy here, by the GMI's id."""
@@ -131,9 +144,10 @@ class HostResources:
         """Close our descriptors. Processes that have inherited them keep theirs."""
         self._life.close()
 
-
-def _check_room(guests: int) -> None:
-    """Raise `MachineError` if this host has no memory for this number of proxies."""
-    if guests:
-        who = f"{counted(guests, 'stand-in')} for agents of other hosts"
-        check_available(guests * PROXY_BYTES, who, "use fewer agents, or put trainers where memory is")
+    def _check_room(self, layout: Layout) -> None:
+        """Raise `MachineError` if this host has no memory for the proxies of GMIs of other hosts."""
+        if guests := self.guests:
+            processes = sum(first in guests for first in proxy_processes(layout))
+            who = f"proxies of {counted(len(guests), 'agent')} of other hosts"
+            needed = processes * PROXY_BYTES + len(guests) * EACH_PROXY_BYTES
+            check_available(needed, who, "use fewer agents, or put trainers where memory is")

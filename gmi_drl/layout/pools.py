@@ -91,6 +91,14 @@ def proxied(layout: Layout) -> dict[int, Pool]:
     return dict(sorted((far_agents(layout) | far_readers(layout)).items()))
 
 
+def proxy_processes(layout: Layout) -> dict[int, tuple[int, ...]]:
+    """The processes of proxies, one for each pair of hosts: the GMIs that have their proxy there, by the first one."""
+    pairs: dict[tuple[str | None, str | None], list[int]] = {}
+    for gmi_id, pool in proxied(layout).items():
+        pairs.setdefault((pool.node, layout.device_of(gmi_id).node), []).append(gmi_id)
+    return {first: (first, *others) for first, *others in pairs.values()}
+
+
 def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
     """Whether a run goes on without these actors: `streams.fewest_actors` are left, and nobody has lost all of its own.
 

@@ -118,6 +118,11 @@ class Notifier:
         """Note that a peer on another host has ended."""
         self._ended.add(peer)
 
+    def leave(self) -> None:
+        """End as this GMI, though this process goes on; the peers are woken."""
+        self._memory.leave(self.own)
+        self.notify_here(self._eventfds)
+
     def poll_ended(self, peers: Sequence[int]) -> list[int]:
         """The peers among these whose processes have ended by now."""
         return self._sleep(peers, 0.0)
@@ -178,12 +183,15 @@ class Notifier:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
                 self._ended.add(self._pidfds.pop(descriptor))
+        self._ended.update(self._watched.intersection(self._memory.left()))
         return self.seen_ended(peers)
 
     def _watch(self, peer: int) -> None:
         """Watch the process of a peer, if it has come: its end then wakes this process."""
         if not self._memory.pid(peer):
             return
+        if peer in self._memory.left():
+            self._ended.add(peer)
         try:
             pidfd = os.pidfd_open(self._memory.pid(peer))
         except ProcessLookupError:

@@ -19,7 +19,7 @@ from gmi_drl.launch.nodes.remote_node import RemoteNode, Tell
 from gmi_drl.launch.nodes.supervisor_starters import END_S, SupervisorHandle, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.pools import proxied
+from gmi_drl.layout.pools import proxied, proxy_processes
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
 
@@ -79,7 +79,7 @@ class RemoteHosts:
             for node in self._nodes.values():
                 node.connection.send({"type": "set_addresses", "addresses": addresses})
             try:
-                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxied(layout))])
+                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxy_processes(layout))])
             finally:
                 for node in self._nodes.values():
                     node.connection.send({"type": "settle"})

@@ -16,7 +16,7 @@ from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
 from gmi_drl.launch.processes.stopped import Stopped
-from gmi_drl.layout.pools import proxied
+from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
     Attached,
@@ -34,7 +34,7 @@ from gmi_drl.roles.launcher.protocol import (
     parse_message_to_launcher,
 )
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.process_names import gmi_of, is_proxy, name_of, proxy_of
+from gmi_drl.run.process_names import gmi_of, is_proxy, name_in, proxy_of
 
 TICK_S = 0.2  # the longest wait until signals and deadlines are checked
 START_S = 120.0  # deadline for a process to import torch and send its first message
@@ -66,9 +66,9 @@ RESTARTED = "started again alone"
 
 
 class GMIProcesses:
-    """One process per GMI, and one per proxy of an agent whose trainers are on another host.
+    """One process per GMI, and one of proxies per pair of hosts with agents and their trainers.
 
-    Proxies are supervised as GMIs are. The number of a process is the id of a GMI, or a proxy's (`process_names`).
+    Proxies are supervised as GMIs are. The number of a process is the id of a GMI, or one of proxies (`process_names`).
 
     The processes run for the time of a `with` block. However it ends, none of them is left, nor of their children.
 
@@ -114,7 +114,7 @@ class GMIProcesses:
         try:
             for gmi in self.layout.gmis:
                 self._add(gmi.id)
-            for gmi_id in proxied(self.layout):
+            for gmi_id in proxy_processes(self.layout):
                 self._add(proxy_of(gmi_id))
         except BaseException:
             self.end()
@@ -170,7 +170,7 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            text = f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}"
+            text = f"{self._name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}"
             raise self._with_stacks(GmiError(text))
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
@@ -180,7 +180,7 @@ class GMIProcesses:
         """Raise if a GMI is stopped for so long: those that need nothing of it would go on without it."""
         pids = {number: child.pid for number, child in self._children.items() if number not in self._results}
         if (number := self._stopped.longer_than(silence_s, pids)) is not None:
-            text = f"{name_of(number)} was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s"
+            text = f"{self._name_of(number)} was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s"
             raise GmiError(f"{text}{self._log_of(number)}")
 
     def end(self) -> None:
@@ -310,19 +310,19 @@ class GMIProcesses:
         try:
             return parse_message_to_launcher(decode(data))
         except ValueError as error:
-            text = f"{name_of(number)} has sent a malformed message, {error}: {data[:SHOWN]!r}"
+            text = f"{self._name_of(number)} has sent a malformed message, {error}: {data[:SHOWN]!r}"
             raise GmiError(f"{text}{self._log_of(number)}") from None
 
     def _failure(self, number: int, word: Failed) -> GmiError:
         """The error that a GMI has reported, with its exit code."""
-        error = GmiError(f"{name_of(number)}: {word.message}{self._log_of(number, word.message)}")
+        error = GmiError(f"{self._name_of(number)}: {word.message}{self._log_of(number, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 
     def _death(self, number: int) -> GmiError:
         child = self._children[number]
         code = child.exit_code(GRACE_S)
-        text = f"{name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
+        text = f"{self._name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
         return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
 
     def _with_stacks(self, error: GmiError) -> GmiError:
@@ -335,9 +335,12 @@ class GMIProcesses:
             for number in running:
                 self._children[number].show_stacks()
             time.sleep(STACKS_S)
-            where = f"the logs in {self.folder.log_file(0).parent}: {', '.join(map(name_of, running))}"
+            where = f"the logs in {self.folder.log_file(0).parent}: {', '.join(map(self._name_of, running))}"
             error.add_note(f"Stacks of all threads of the GMIs that still ran are at the end of {where}")
         return error
+
+    def _name_of(self, number: int) -> str:
+        return name_in(self.layout, number)
 
     def _log_of(self, number: int, message: str = "") -> str:
         return log_of(self._children[number], message, stays=self.folder.stays)
