@@ -7,7 +7,7 @@ from conftest import open_descriptors
 
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
-from gmi_drl.launch.nodes.remote_hosts import joined
+from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
@@ -64,7 +64,7 @@ def test_groups_whose_gmis_have_shards_are_linked_once_more_on_all_hosts():
         closing(HostResources(layout, 1024, "a", "127.0.0.1", links=True)) as first,
         closing(HostResources(layout, 1024, "b", "127.0.0.1", links=True)) as second,
     ):
-        everyone = joined([first.addresses, second.addresses])
+        everyone = Meeting(layout).joined([first.addresses, second.addresses])
         assert sorted(everyone) == ["link of trainers", "trainers"]
         first.set_addresses({name: RankAddresses(*one) for name, one in everyone.items()})
         points = first[0].rendezvous

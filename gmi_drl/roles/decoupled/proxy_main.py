@@ -8,6 +8,7 @@ supervisor only, and watched as a GMI is. For the arguments see `roles.main`.
 """
 
 import json
+import math
 import queue
 import sys
 import threading
@@ -98,14 +99,14 @@ def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resourc
     from gmi_drl.comm.host_links import PROXY, connect, proxy_group_name, proxy_membership
     from gmi_drl.comm.messages.messages import Messages
     from gmi_drl.comm.parameters.proxy import ParameterProxy
+    from gmi_drl.layout.late_nodes import late_actors
     from gmi_drl.layout.pools import far_readers, pool_of
     from gmi_drl.layout.waits import LOADING_S
 
     # trainers can see this proxy end from now on
     messages = Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
-    connection = connect(
-        proxy_membership(gmi_id, PROXY, home, host.hang_s), resources.rendezvous[proxy_group_name(gmi_id)]
-    )
+    most_s = math.inf if gmi_id in late_actors(layout) else host.hang_s
+    connection = connect(proxy_membership(gmi_id, PROXY, home, most_s), resources.rendezvous[proxy_group_name(gmi_id)])
     proxy: AgentProxy | ParameterProxy
     if gmi_id in far_readers(layout):
         asked = pool_of(layout, gmi_id).trainers[0], torch.device("cpu"), LOADING_S / host.hang_s
