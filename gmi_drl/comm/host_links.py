@@ -17,6 +17,7 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.policies import layouts_of
 from gmi_drl.layout.pools import far_readers, proxied
 from gmi_drl.layout.servers import far_clients
 
@@ -46,14 +47,14 @@ def links_of(layout: Layout) -> tuple[Link, ...]:
     def end(gmi_id: int) -> tuple[int, str | None]:
         return gmi_id, layout.device_of(gmi_id).node
 
-    to_proxies = [
-        Link(proxy_group_name(gmi_id), ((gmi_id, pool.node), end(gmi_id))) for gmi_id, pool in proxied(layout).items()
-    ]
-    of_streams = [
-        Link(stream_link_name(client), (end(service.server_of(client)), end(client)))
-        for client, service in far_clients(layout).items()
-    ]
-    return (*to_proxies, *of_streams)
+    links = []
+    for policy, seen in layouts_of(layout).items():
+        for gmi_id, pool in proxied(seen).items():
+            links.append(Link(name_for(policy, proxy_group_name(gmi_id)), ((gmi_id, pool.node), end(gmi_id))))
+        for client, service in far_clients(seen).items():
+            server = service.server_of(client)
+            links.append(Link(name_for(policy, stream_link_name(client)), (end(server), end(client))))
+    return tuple(links)
 
 
 def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
@@ -79,6 +80,11 @@ def can_send_to(layout: Layout, gmi_id: int, other: int) -> bool:
 def proxy_group_name(gmi_id: int) -> str:
     """The name of the connection of a GMI and its proxy among the names of groups, which have no spaces."""
     return f"channels of GMI {gmi_id}"
+
+
+def name_for(policy: str | None, name: str) -> str:
+    """The name of a connection among those of several policies. See `Resources.of_policy`."""
+    return name if policy is None else f"{name} for {policy}"
 
 
 def stream_link_name(client: int) -> str:

@@ -97,6 +97,7 @@ class HostResources:
                 self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
                 self._check_room(layout)
             self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
+            self._guests = {name: self._eventfds(undone) for name in policy_names(layout) if self.guests}
             self._life = undone.pop_all()
 
     @property
@@ -131,9 +132,10 @@ class HostResources:
             rendezvous = dict(zip([TRAINERS], rendezvous.values(), strict=False))  # as its process calls the group
         if policy in self._memories:
             own = self._memories[policy]
-            return Resources(rendezvous | link, self._mailboxes, own["channels"], own["streams"])
+            made = Resources(rendezvous | link, self._mailboxes, own["channels"], own["streams"], guests=self._guests)
+            return made if policy is None else made.of_policy(policy)
         of_policies = {str(name): memories for name, memories in self._memories.items()}
-        return Resources(rendezvous | link, self._mailboxes, policies=of_policies)
+        return Resources(rendezvous | link, self._mailboxes, policies=of_policies, guests=self._guests)
 
     @property
     def guests(self) -> tuple[int, ...]:
@@ -143,6 +145,13 @@ class HostResources:
     def close(self) -> None:
         """Close our descriptors. Processes that have inherited them keep theirs."""
         self._life.close()
+
+    def _eventfds(self, undone: ExitStack) -> dict[int, int]:
+        """An eventfd of each guest for one policy: its proxies for several policies must not wake each other only."""
+        made = {gmi_id: os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for gmi_id in self.guests}
+        for descriptor in made.values():
+            undone.callback(os.close, descriptor)
+        return made
 
     def _check_room(self, layout: Layout) -> None:
         """Raise `MachineError` if this host has no memory for the proxies of GMIs of other hosts."""

@@ -3,7 +3,7 @@
 from collections.abc import Set
 
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.policies import layouts_of
 from gmi_drl.layout.pools import goes_on_without, pools_of
 
 
@@ -12,8 +12,7 @@ def late_nodes(layout: Layout) -> frozenset[str]:
 
     The first actor of each pool is not on them: it tells the trainers what the task is like.
     """
-    seen = [layout_of(layout, name) for name in policy_names(layout)] or [layout]
-    first = {pool.agents[0] for one in seen for pool in pools_of(one) if pool.agents}
+    first = {pool.agents[0] for one in layouts_of(layout).values() for pool in pools_of(one) if pool.agents}
     return frozenset(
         node
         for node in layout.nodes

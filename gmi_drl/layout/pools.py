@@ -4,7 +4,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.policies import layouts_of
 from gmi_drl.layout.servers import policy_workers, services_of
 
 
@@ -107,7 +107,7 @@ def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
     actors = {gmi.id for gmi in layout.with_role("simulator")}
     if layout.streams is None or layout.streams.fewest_actors is None or not lost <= actors:
         return False
-    seen = [layout_of(layout, name) for name in policy_names(layout)] or [layout]
+    seen = layouts_of(layout).values()
     needs = [set(pool.agents) for one in seen for pool in pools_of(one)]
     needs += [set(clients) for one in seen for service in services_of(one) for clients in service.clients]
     return len(actors - lost) >= layout.streams.fewest_actors and all(need - lost for need in needs)

@@ -113,6 +113,7 @@ class GMIProcesses:
         self._errors = GMIErrors(job.layout, job.folder, self._children)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
         self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
+        self._joined = set[int]()  # GMIs that were started later: the run goes on without one that fails
 
     def __enter__(self) -> Self:
         self._children.open()
@@ -182,6 +183,7 @@ class GMIProcesses:
         if self._late and (gmis := self._late.come()):
             for gmi_id in gmis:
                 self._add(gmi_id)
+            self._joined.update(gmis)
             if self._losses:
                 self._losses.join(gmis)
 
@@ -225,7 +227,7 @@ class GMIProcesses:
         """
         received, deadline = list[tuple[int, MessageToLauncher]](), time.monotonic() + wait_s
         error, complaint = None, None
-        deaths = dict[int, GmiDiedError]()
+        deaths = dict[int, GmiError]()
         while True:
             ready = self._children.wait(0.0 if error else max(0.0, deadline - time.monotonic()))
             for number, has_ended in ready:
@@ -238,6 +240,8 @@ class GMIProcesses:
                     error = error or failure
                     continue
                 match word:
+                    case Failed() if number in self._joined:
+                        deaths[number] = self._errors.failure(number, word)
                     case Failed(blames_peer=True):
                         complaint = complaint or self._errors.failure(number, word)
                         deadline = time.monotonic() + BLAME_S
@@ -256,7 +260,7 @@ class GMIProcesses:
             if not error and (is_late or (received and complaint is None)):
                 return received, complaint and self._with_stacks(complaint)
 
-    def _restart(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
+    def _restart(self, deaths: Mapping[int, GmiError], complaint: GmiError | None) -> GmiError | None:
         """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
         first, *_ = deaths.values()
         others_are_done = any(not self._may_end(number) for number in self.results)

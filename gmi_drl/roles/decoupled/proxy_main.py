@@ -46,49 +46,60 @@ def main() -> int:
 
     launcher = LauncherConnection(order["launcher"])
     launcher.deliver(Attached())
-    ends = _serve_all(order)
-    for count in range(len(order["gmis"])):
+    ends, proxies = _serve_all(order)
+    for count in range(proxies):
         if (error := ends.get()) is not None:
             if not isinstance(error, GmiError):
                 traceback.print_exception(error)
             launcher.deliver(describe(error))
             with suppress(queue.Empty):
-                for _ in range(count + 1, len(order["gmis"])):
+                for _ in range(count + 1, proxies):
                     ends.get(timeout=FAREWELL_S)
             return 1
     launcher.deliver(Done(None))
     return 0
 
 
-def _serve_all(order: dict[str, Any]) -> "queue.SimpleQueue[Exception | None]":
-    """Start the proxies. Returns what gets the outcome of each: None, or its error. All that imports torch is here."""
+def _serve_all(order: dict[str, Any]) -> "tuple[queue.SimpleQueue[Exception | None], int]":
+    """Start the proxies, of each GMI one for each policy. All that imports torch is here.
+
+    Returns:
+        What gets the outcome of each, None or its error; and how many they are.
+    """
     import torch
 
     from gmi_drl.comm.channels.proxy_host import ProxyHost
+    from gmi_drl.comm.host_links import name_for
     from gmi_drl.files import load_yaml
     from gmi_drl.layout.layout import Layout
+    from gmi_drl.layout.policies import layouts_of
     from gmi_drl.layout.waits import waits_of
     from gmi_drl.roles.launcher.resources import Resources
 
     torch.set_num_threads(1)
     layout = load_yaml(Layout, Path(order["layout"]))
     resources = Resources.from_order(order["resources"])
-    assert resources.mailboxes is not None and resources.channels is not None
-    host = ProxyHost(resources.channels, resources.mailboxes, order["hang_s"], waits_of(layout))
     ends = queue.SimpleQueue[Exception | None]()
 
-    def serve(gmi_id: int) -> None:
+    def serve(gmi_id: int, host: ProxyHost, seen: Layout, own: Resources) -> None:
         try:
-            _serve(gmi_id, host, layout, resources, order["home"])
+            _serve(gmi_id, host, seen, own, order["home"])
         except Exception as error:
             ends.put(error)
         else:
             ends.put(None)
 
     threading.stack_size(STACK_BYTES)
-    for gmi_id in order["gmis"]:
-        threading.Thread(target=serve, args=(gmi_id,), name=f"proxy of GMI {gmi_id}", daemon=True).start()
-    return ends
+    count = 0
+    for policy, seen in layouts_of(layout).items():
+        own = resources if policy is None else resources.of_policy(policy)
+        assert own.mailboxes is not None and own.channels is not None
+        host = ProxyHost(own.channels, own.mailboxes, order["hang_s"], waits_of(seen))
+        for gmi_id in order["gmis"]:
+            name = name_for(policy, f"proxy of GMI {gmi_id}")
+            threading.Thread(target=serve, args=(gmi_id, host, seen, own), name=name, daemon=True).start()
+            count += 1
+    return ends, count
 
 
 def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resources", home: str) -> None:
