@@ -92,8 +92,7 @@ class Fault:
 
 def drawn(chance: random.Random) -> Fault:
     """A fault by chance."""
-    several = chance.random() < 0.25
-    far, remote = not several and chance.random() < 0.5, chance.random() < 0.6
+    several, far, remote = chance.random() < 0.25, chance.random() < 0.5, chance.random() < 0.6
     victims = ["actor", "actor", "trainer", *["policy worker"] * remote, *["proxies"] * far]
     is_stopped = chance.random() < 0.4
     restarts = int(not far and not is_stopped and chance.random() < 0.5)

@@ -120,7 +120,7 @@ class StreamServer:
                 began = time.perf_counter()
                 self._await_request()
                 self.wait_s += time.perf_counter() - began
-            elif self._ended and (self._awaits_successors or not self._left):
+            elif self._ended and not self._left:  # once one has left, no more is needed of the others either
                 self._await_successor()
             else:
                 return ()

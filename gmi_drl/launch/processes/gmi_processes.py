@@ -190,7 +190,10 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            raise self._with_stacks(self._errors.of(late[0], f"has not started within {START_S:.0f} s"))
+            error = self._errors.of(late[0], f"has not started within {START_S:.0f} s")
+            if late[0] not in self._joined or not self._losses or not self._losses.take(late[0], error):
+                raise self._with_stacks(error)
+            self._drop(late[0])
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))

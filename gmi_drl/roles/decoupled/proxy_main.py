@@ -114,10 +114,12 @@ def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resourc
     from gmi_drl.layout.pools import far_readers, pool_of
     from gmi_drl.layout.waits import LOADING_S
 
-    # trainers can see this proxy end from now on
+    is_late, rendezvous = gmi_id in late_actors(layout), resources.rendezvous[proxy_group_name(gmi_id)]
+    member = proxy_membership(gmi_id, PROXY, home, math.inf if is_late else host.hang_s)
+    if not is_late:
+        host.notifier(gmi_id).close()  # trainers can see this process end from now on
+    connection = connect(member, rendezvous)
     messages = Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
-    most_s = math.inf if gmi_id in late_actors(layout) else host.hang_s
-    connection = connect(proxy_membership(gmi_id, PROXY, home, most_s), resources.rendezvous[proxy_group_name(gmi_id)])
     proxy: AgentProxy | ParameterProxy
     if gmi_id in far_readers(layout):
         asked = pool_of(layout, gmi_id).trainers[0], torch.device("cpu"), LOADING_S / host.hang_s

@@ -10,12 +10,13 @@ from select import POLLIN, poll
 
 import pytest
 
-from gmi_drl.comm.channels import create_memory, join_as_trainer
+from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer
 from gmi_drl.comm.channels.proxy import AgentProxy
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN, READY
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
+from gmi_drl.errors import PeerSilentError
 from gmi_drl.launch.shared_resources import EACH_PROXY_BYTES
 from tests.comm.channels.proxy_pair import ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, write
@@ -94,6 +95,18 @@ def test_a_trainer_that_waits_for_the_one_that_dies_is_woken_though_the_process_
     send(run.agents[2].lease(), 2)
     waiting.join(HANG_S)
     assert came == [[(2, 0)]]
+
+
+def test_an_agent_that_has_not_come_yet_is_not_blamed():
+    sizes, mailboxes, memory = sizes_of(agents=(1, 2)), create_mailboxes(range(3)), create_memory()
+    trainer = join_as_trainer(memory, mailboxes, 0, sizes, hang_s=0.2)
+    agent = join_as_agent(memory, mailboxes, 1, sizes, hang_s=0.2)
+    with pytest.raises(PeerSilentError, match=r"^GMI 1 \(process \d+\) lives but has not sent experience"):
+        trainer.take()
+    for end in (agent, trainer):
+        end.close()
+    os.close(memory)
+    mailboxes.close()
 
 
 def test_all_send_the_same_copy_of_the_newest_parameters(two):
