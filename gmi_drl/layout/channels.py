@@ -41,5 +41,5 @@ class Streams(FileModel):
     the peer needs the core."""
 
     fewest_actors: Annotated[int, Field(ge=1)] | None = None
-    """A run goes on without actors that die while so many are left, and one for each policy worker and each node with
-    trainers; None: all are needed. An update takes as many rollouts as before: the others act more."""
+    """A run starts and goes on with so many actors, and one for each policy worker and each node with trainers; others
+    may come later, or die; None: all are needed. An update takes as many rollouts in any case: fewer act more."""

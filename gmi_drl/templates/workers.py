@@ -142,8 +142,12 @@ class Workers(Template):
         if nameless:
             names = ", ".join(policy_names(layout))
             mistakes.append(f"give trainers and policy workers a `policy`, one of {names}: GMIs {nameless} have none")
-        if len(layout.nodes) > 1:
-            mistakes.append(f"several policies train on one machine, this layout has {len(layout.nodes)}")
+        others = [gmi for gmi in layout.gmis if "simulator" not in gmi.roles]
+        if len(nodes := sorted({str(layout.device_of(gmi.id).node) for gmi in others})) > 1:
+            remedy = "put them on one, and actors on any"
+            mistakes.append(
+                f"trainers and policy workers of several policies are on nodes {', '.join(nodes)}: {remedy}"
+            )
         groups = sorted(map(group_of, policy_names(layout)))
         if sorted(layout.groups) != groups:
             there = ", ".join(sorted(layout.groups)) or "none"

@@ -188,7 +188,8 @@ class TrainerEnd:
             return
         self._notifier.poll_ended(self._living)  # watches them: each end wakes this process
         owner = agent_of(self._leases.owner(self._rank, missing[0]))  # the agent that leased first is due first
-        due = list(self._living) if owner < 0 else [self._sizes.agents[owner]]
+        here = [gmi for gmi in self._living if self._notifier.has_come(gmi)] or list(self._living)
+        due = here if owner < 0 else [self._sizes.agents[owner]]
 
         def has_come() -> bool:
             concerned = self._process_events()
