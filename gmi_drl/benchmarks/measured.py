@@ -130,6 +130,18 @@ DECOUPLED: Paths = (
     "gmi_drl/roles/decoupled/trainer.py",
 )
 
+WORKERS: Paths = (
+    *ADAPTERS,
+    *ACTING,
+    *PPO,
+    *CHANNELS,
+    *STREAMS,
+    "gmi_drl/algo/judged.py",
+    "gmi_drl/roles/decoupled/channel_replica.py",
+    "gmi_drl/roles/decoupled/rollout_writer.py",
+    "gmi_drl/roles/workers/",
+)
+
 DEDICATED: Paths = (*TRAINING, *SERVING, "gmi_drl/comm/messages/", "gmi_drl/roles/dedicated/")
 
 PLANNING: Paths = ("gmi_drl/scheduler/", "gmi_drl/templates/", "gmi_drl/layout/layout.py")

@@ -40,6 +40,7 @@ class Workers(Template):
     what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
     purpose: Purpose = "training"
     planner: str | None = "gmi_drl.profiler.worker_plan:plan_here"
+    profile_planner: str | None = "gmi_drl.scheduler.worker_cluster_plan:plan_by_files"
     channels: Channels | None = Channels()
     has_streams = True
 
@@ -191,7 +192,7 @@ class ServedWorkers(Workers):
     """See `Template`: the layouts of `Workers` without trainers. Actors report, also for their policy workers."""
 
     purpose: Purpose = "serving"
-    planner = None
+    planner = profile_planner = None
     channels = None
 
     def role_mistakes(self, layout: Layout) -> list[str]:

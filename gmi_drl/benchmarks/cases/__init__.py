@@ -25,6 +25,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_server,
     replay_shards,
     streams,
+    workers_inline_remote,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -48,6 +49,7 @@ from gmi_drl.benchmarks.cases.peers import (
     ray_overhead,
     returns_v5,
     rllib_cluster,
+    srl_table_1,
 )
 from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, resizing, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
@@ -71,6 +73,7 @@ from gmi_drl.benchmarks.measured import (
     SUMS,
     TRAINING,
     V5_TASKS,
+    WORKERS,
     Paths,
     drivers,
 )
@@ -82,6 +85,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
     (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
+    (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
@@ -148,6 +152,16 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
             *ITERATION,
             *drivers("discrete_cleanrl", "discrete_sb3", "train_rllib", "train_sample_factory"),
             *drivers("atari_cleanrl", "atari_sb3", "atari_rllib", "atari_sample_factory"),
+        ),
+    ),
+    (
+        srl_table_1,
+        srl_table_1.CASES,
+        (
+            *WORKERS,
+            *ITERATION,
+            *drivers("train_rllib", "train_sample_factory"),
+            *drivers("atari_rllib", "atari_sample_factory"),
         ),
     ),
     (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib"))),
