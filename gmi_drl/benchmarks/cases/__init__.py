@@ -23,6 +23,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_rings,
     replay_server,
     replay_shards,
+    sequence_prefetch,
     streams,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
@@ -65,6 +66,7 @@ from gmi_drl.benchmarks.measured import (
     REPLAY,
     RSL_RL,
     SEARCH,
+    SEQUENCE,
     SERVING,
     STREAMS,
     SUMS,
@@ -105,6 +107,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_shards.CASES,
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
+    (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (ppo_update, (ppo_update.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
