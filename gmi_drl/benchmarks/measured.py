@@ -85,6 +85,16 @@ REPLAY: Paths = ("gmi_drl/replay/",)
 
 LINKS: Paths = ("gmi_drl/comm/links/framing.py", "gmi_drl/comm/links/token_listener.py")
 
+SEQUENCE: Paths = (
+    "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/flat_parameters.py",
+    "gmi_drl/algo/sequence.py",
+    "gmi_drl/algo/sequence_agent.py",
+    "gmi_drl/algo/sequence_policy.py",
+    "gmi_drl/comm/links/",
+    "gmi_drl/roles/sequence/draws.py",
+)
+
 FROM_REPLAY: Paths = (
     "gmi_drl/algo/adam.py",
     "gmi_drl/algo/backprop.py",

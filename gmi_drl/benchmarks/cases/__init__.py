@@ -24,6 +24,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_rings,
     replay_server,
     replay_shards,
+    sequence_prefetch,
     streams,
     workers_inline_remote,
 )
@@ -68,6 +69,7 @@ from gmi_drl.benchmarks.measured import (
     REPLAY,
     RSL_RL,
     SEARCH,
+    SEQUENCE,
     SERVING,
     STREAMS,
     SUMS,
@@ -110,6 +112,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_shards.CASES,
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
+    (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
