@@ -20,6 +20,15 @@ def test_help_imports_nothing_heavy(arguments):
     assert run.returncode == 0 and run.stderr.strip() == "[]", run.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["status", "--help"]])
+def test_only_the_command_that_is_called_is_imported(arguments):
+    code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]\nfrom gmi_drl.cli import main\ntry: main()\nfinally: "
+    code += "print([name for name in sys.modules if name.startswith('gmi_drl')], file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "gmi_drl.cli.output" in run.stderr and "gmi_drl.cli.train.command" not in run.stderr
+    assert ("gmi_drl.cli.status" in run.stderr) == ("status" in arguments)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
