@@ -192,5 +192,5 @@ def find_case(name: str) -> Case:
         UsageError: if there is none; it suggests the nearest name.
     """
     if name not in CASES:
-        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)}")
+        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)} (gmi-drl bench list)")
     return CASES[name]
