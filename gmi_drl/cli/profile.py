@@ -121,7 +121,8 @@ def profile(
     spec, config = usual_config(named, algo or OUR_PPO.name, played_as(named, set))
     node = this_node()
     if template:
-        points = {"--gmis-per-gpu": gmis_per_gpu, "--noise": noise or None, "--fresh": fresh or None}
+        points: dict[str, object] = {"--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
+        points |= {"--noise": noise or None, "--fresh": fresh or None}
         refuse(f"--template {template} measures one core", points)
         _profile_workers(spec, config, num_env, budget, output, format)
         return
