@@ -85,6 +85,16 @@ REPLAY: Paths = ("gmi_drl/replay/",)
 
 LINKS: Paths = ("gmi_drl/comm/links/framing.py", "gmi_drl/comm/links/token_listener.py")
 
+SEQUENCE: Paths = (
+    "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/flat_parameters.py",
+    "gmi_drl/algo/sequence.py",
+    "gmi_drl/algo/sequence_agent.py",
+    "gmi_drl/algo/sequence_policy.py",
+    "gmi_drl/comm/links/",
+    "gmi_drl/roles/sequence/draws.py",
+)
+
 FROM_REPLAY: Paths = (
     "gmi_drl/algo/adam.py",
     "gmi_drl/algo/backprop.py",
@@ -128,6 +138,18 @@ DECOUPLED: Paths = (
     "gmi_drl/roles/decoupled/channel_replica.py",
     "gmi_drl/roles/decoupled/rollout_writer.py",
     "gmi_drl/roles/decoupled/trainer.py",
+)
+
+WORKERS: Paths = (
+    *ADAPTERS,
+    *ACTING,
+    *PPO,
+    *CHANNELS,
+    *STREAMS,
+    "gmi_drl/algo/judged.py",
+    "gmi_drl/roles/decoupled/channel_replica.py",
+    "gmi_drl/roles/decoupled/rollout_writer.py",
+    "gmi_drl/roles/workers/",
 )
 
 DEDICATED: Paths = (*TRAINING, *SERVING, "gmi_drl/comm/messages/", "gmi_drl/roles/dedicated/")

@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "profile": {
         "What is measured": (
+            "--template",
             "--task",
             "--env-arg",
             "--set",

@@ -111,10 +111,14 @@ IDLE = {
         ],
         "--cluster": [
             ((*WHAT_IF, "--cluster", "cluster.yaml"), "--cluster: --what-if names every machine"),
-            ("--cluster cluster.yaml --format env", "--cluster: --format env is one layout for another tool"),
+            ("--cluster cluster.yaml --format env", "--format env tells the environment of each GMI of one machine"),
         ],
         "--what-if": [("--what-if node.yaml --format env", "--what-if: --format env is one layout for another tool")],
         "--price-per-gpu-hour": [
+            (
+                ("--template", "workers", *POINTS, "--price-per-gpu-hour", 2),
+                "--price-per-gpu-hour: prices are of plans",
+            ),
             ((*EVENLY, "--price-per-gpu-hour", 2), "--price-per-gpu-hour: nothing is measured"),
             ("--price-per-gpu-hour 2 --format env", "--price-per-gpu-hour: --format env is one layout"),
         ],
@@ -197,7 +201,7 @@ ALWAYS = {
     "plan": {"--task", "--backend"},
     "profile": {
         *("--task", "--algo", "--gmis-per-gpu", "--num-env", "--backend", "--budget", "--noise", "--fresh"),
-        *("--output", "--format"),
+        *("--output", "--format", "--template"),
     },
     "play": {"--output", "--num-env", "--seed", "--stochastic", "--untrained", "--format"},
     "sweep": {"--resume", "--format"},

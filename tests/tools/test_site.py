@@ -17,6 +17,7 @@ from gmi_drl.run.metrics import NUMBERS
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.writers.tags import LEARNING_TIME, RSL_RL_TAGS
 from gmi_drl.scheduler.profile import Profile
+from gmi_drl.scheduler.worker_rates import WorkerProfile
 from tools.site.commands import all_commands, commands_page
 from tools.site.errors import CODES, error_classes, errors_page
 from tools.site.fields import field_docs
@@ -28,7 +29,8 @@ from tools.site.results import FOLDER, results_pages, theme_of
 
 ROOT = Path(__file__).parents[2]
 FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile} | {
-    "replay_tables": ReplayTables
+    "replay_tables": ReplayTables,
+    "worker_profile": WorkerProfile,
 }
 MODELS = [(name, model) for name, whole in FOUND.items() for model in models_of(whole)]
 MODELS += [("config", entry.model) for entry in LEARNERS.own]

@@ -24,7 +24,9 @@ from gmi_drl.benchmarks.cases.components import (
     replay_rings,
     replay_server,
     replay_shards,
+    sequence_prefetch,
     streams,
+    workers_inline_remote,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -48,6 +50,7 @@ from gmi_drl.benchmarks.cases.peers import (
     ray_overhead,
     returns_v5,
     rllib_cluster,
+    srl_table_1,
 )
 from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, resizing, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
@@ -66,11 +69,13 @@ from gmi_drl.benchmarks.measured import (
     REPLAY,
     RSL_RL,
     SEARCH,
+    SEQUENCE,
     SERVING,
     STREAMS,
     SUMS,
     TRAINING,
     V5_TASKS,
+    WORKERS,
     Paths,
     drivers,
 )
@@ -82,6 +87,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
     (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
+    (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
@@ -106,6 +112,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_shards.CASES,
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
+    (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
@@ -148,6 +155,16 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
             *ITERATION,
             *drivers("discrete_cleanrl", "discrete_sb3", "train_rllib", "train_sample_factory"),
             *drivers("atari_cleanrl", "atari_sb3", "atari_rllib", "atari_sample_factory"),
+        ),
+    ),
+    (
+        srl_table_1,
+        srl_table_1.CASES,
+        (
+            *WORKERS,
+            *ITERATION,
+            *drivers("train_rllib", "train_sample_factory"),
+            *drivers("atari_rllib", "atari_sample_factory"),
         ),
     ),
     (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib"))),
