@@ -7,10 +7,7 @@ from typing import Self
 
 import torch
 from torch import Tensor
-from torch.nn import Sequential
 
-from gmi_drl.algo.backprop import Backprop
-from gmi_drl.algo.distributions import Gaussian
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.flat_learner import LEARNING_RATE_FACTOR, FlatLearner
 from gmi_drl.algo.networks import ActorCritic
@@ -162,9 +159,6 @@ class A3C(FlatLearner[A3CConfig]):
             cuda_graphs=cuda_graphs,
         )
         self.normaliser = normaliser
-        if policy.is_plain:
-            assert isinstance(policy.actor, Sequential) and isinstance(policy.critic, Sequential)
-            self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
 
     @property
     def learning_rate_factor(self) -> float:
@@ -280,25 +274,16 @@ class A3C(FlatLearner[A3CConfig]):
 
     @torch.no_grad()
     def _differentiate(self, part: Samples) -> None:
-        """The same without autograd, for two MLPs and a Gaussian.
-
-        With z
-        the distance of an action from the mean in standard deviations, the log density changes by z / std with the mean
-        and by z^2 - 1 with the logarithm of std, the entropy by 1 with the latter.
-        """
-        config, policy, share = self.config, self.policy, self.sample_share / len(part.obs)
-        actor, critic = self._actor.forward(part.obs), self._critic.forward(part.obs)
-        precision = (-policy.log_std).exp()
-        gap = part.action - actor[-1]
-        distance = gap * precision
-        log_prob = Gaussian.log_density(distance, policy.log_std)
+        """The same without autograd, for two MLPs and a Gaussian."""
+        config, share = self.config, self.sample_share / len(part.obs)
+        log_prob, value = self._plain.forward(part.obs, part.action)
         change = log_prob - part.log_prob
         ratio = change.exp()
         rho = ratio.clamp(max=config.rho_clip).mul_(part.valid)
         weight = rho if config.vtrace else part.valid
         if config.clip is not None:
             weight = weight * (ratio.sub_(1).mul_(part.advantage.sign()) <= config.clip)
-        error = (critic[-1].squeeze(-1) - part.target).mul_(part.valid)
+        error = (value - part.target).mul_(part.valid)
         measured = (
             log_prob.mul_(weight).mul_(part.advantage).neg_(),
             error.square(),
@@ -306,11 +291,6 @@ class A3C(FlatLearner[A3CConfig]):
             rho,
         )
         torch.mul(torch.stack(measured).sum(1), share, out=self.flat.tail)
-
         by_log_prob = (part.advantage * -share).mul_(weight)
-        by_distance = distance.mul_(by_log_prob[:, None])
-        by_log_std = torch.sum(gap.mul_(by_distance), 0).mul_(precision).sub_(by_log_prob.sum())
-        assert policy.log_std.grad is not None  # a view of the bucket
-        torch.sub(by_log_std, config.entropy_coef * self.sample_share, out=policy.log_std.grad)
-        self._actor.backward(actor, by_distance.mul_(precision))
-        self._critic.backward(critic, error.mul_(2 * config.value_loss_coef * share)[:, None])
+        by_value = error.mul_(2 * config.value_loss_coef * share)
+        self._plain.backward(by_log_prob, by_value, -config.entropy_coef * self.sample_share)

@@ -1,11 +1,12 @@
 """Backpropagation without autograd: gradients are written directly into the bucket."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gmi_drl.algo.elu import Elu, elu_
+from gmi_drl.algo.elu import Elu, elu_, elu_with_slope_, is_large
 
 _FORWARD: dict[type[nn.Module], Callable[[Tensor], Tensor]] = {Elu: elu_, nn.ReLU: torch.relu_, nn.Tanh: torch.tanh_}
 _BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
@@ -16,11 +17,25 @@ _BACKWARD: dict[type[nn.Module], Callable[[Tensor, Tensor], Tensor]] = {
 """The gradient of an activation's input, from the gradient of its result and the result."""
 
 
-class Backprop:
-    """Forward and backward pass of a network of `networks.mlp`, with the same bits as autograd's.
+class _Memory(NamedTuple):
+    """Of a layer, each `[B, out]`; None where each call allocates its own.
 
-    Autograd allocates each gradient, adds it to a bucket that was zeroed before, and searches its graph: with small
-    slices that is a quarter of an update.
+    Args:
+        result: Of the layer.
+        gradient: With respect to the result.
+        slope: Of its ELU, where that is computed by several passes anyway.
+    """
+
+    result: Tensor | None = None
+    gradient: Tensor | None = None
+    slope: Tensor | None = None
+
+
+class Backprop:
+    """Forward and backward pass of a network of `networks.mlp`. Gradients are autograd's to rounding.
+
+    Autograd allocates each gradient, adds it to a bucket that was zeroed before, and searches its graph. Here a CPU
+    uses the same memory again, since new memory is in no cache, and keeps the slope of ELU, which forward has anyway.
 
     Args:
         network: With parameters and gradients that are views made by `FlatParameters`.
@@ -29,21 +44,26 @@ class Backprop:
     def __init__(self, network: nn.Sequential) -> None:
         self._linear = [layer for layer in network if isinstance(layer, nn.Linear)]
         activation = next((type(layer) for layer in network if not isinstance(layer, nn.Linear)), Elu)
+        self._has_elu = activation is Elu
         self._activate_, self._activate_back = _FORWARD[activation], _BACKWARD[activation]
+        self._memory = [_Memory() for _ in self._linear]
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """The input `[B, in]` and the outputs of all layers; the last is `[B, out]`."""
+        """The input `[B, in]` and the outputs of all layers; the last is `[B, out]`. The next call writes over them."""
+        self._make_memory(x)
         outputs = [x]
-        for layer in self._linear:
-            x = nn.functional.linear(x, layer.weight, layer.bias)
-            outputs.append(x if layer is self._linear[-1] else self._activate_(x))
+        for layer, memory in zip(self._linear, self._memory, strict=True):
+            x = torch.addmm(layer.bias, x, layer.weight.t(), out=memory.result)
+            if layer is not self._linear[-1]:
+                self._activate(x, memory)
+            outputs.append(x)
         return outputs
 
     def backward(self, outputs: list[Tensor], gradient: Tensor) -> None:
         """Overwrite the gradients of the parameters.
 
         Args:
-            outputs: Of `forward`, for the same parameters.
+            outputs: Of the last `forward`, for the same parameters; all rows, or the first ones.
             gradient: Of the loss with respect to the last of them, `[B, out]`.
         """
         for number in reversed(range(len(self._linear))):
@@ -52,4 +72,26 @@ class Backprop:
             torch.mm(x.t(), gradient, out=layer.weight.grad.t())
             torch.sum(gradient, 0, out=layer.bias.grad)
             if number:
-                gradient = self._activate_back(gradient.mm(layer.weight), x)
+                memory, rows = self._memory[number - 1], len(gradient)
+                out = None if memory.gradient is None else memory.gradient[:rows]
+                gradient = torch.mm(gradient, layer.weight, out=out)
+                if memory.slope is None:
+                    gradient = self._activate_back(gradient, x)
+                else:
+                    gradient.mul_(memory.slope[:rows])
+
+    def _activate(self, x: Tensor, memory: _Memory) -> None:
+        if memory.slope is None or memory.gradient is None:
+            self._activate_(x)
+        else:
+            elu_with_slope_(x, memory.slope, memory.gradient)
+
+    def _make_memory(self, x: Tensor) -> None:
+        """Keep memory for a batch `[B, in]` on a CPU. On a GPU graphs keep what they allocate."""
+        had = self._memory[0].result
+        if x.device.type != "cpu" or (had is not None and len(had) == len(x)):
+            return
+        self._memory = []
+        for layer in self._linear:
+            result, gradient, slope = x.new_empty(3, len(x), layer.out_features).unbind()
+            self._memory.append(_Memory(result, gradient, slope if self._has_elu and is_large(result) else None))

@@ -18,7 +18,7 @@ class Elu(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """ELU of `x`, of any shape; `x` is overwritten."""
-        if not (x.requires_grad and torch.is_grad_enabled() and _is_large(x)):
+        if not (x.requires_grad and torch.is_grad_enabled() and is_large(x)):
             return elu_(x)
         result: Tensor = _LargeElu.apply(x)  # type: ignore[no-untyped-call]
         return result
@@ -26,13 +26,20 @@ class Elu(nn.Module):
 
 def elu_(x: Tensor) -> Tensor:
     """ELU in place of numbers without gradients."""
-    if not _is_large(x):
+    if not is_large(x):
         return nn.functional.elu(x, inplace=True)
     negative = x.clamp(max=0).exp_().sub_(1)
     return torch.maximum(x, negative, out=x)  # exp(x) - 1 >= x, so where x <= 0 this is the exponential
 
 
-def _is_large(x: Tensor) -> bool:
+def elu_with_slope_(x: Tensor, slope: Tensor, scratch: Tensor) -> None:
+    """ELU in place, and its slope: the exponential, which is 1 where `x` is positive. All have one shape."""
+    torch.clamp(x, max=0, out=slope).exp_()
+    torch.maximum(x, torch.sub(slope, 1, out=scratch), out=x)
+
+
+def is_large(x: Tensor) -> bool:
+    """Whether ELU of `x` is computed by several passes."""
     return x.device.type == "cpu" and x.numel() >= LARGE
 
 

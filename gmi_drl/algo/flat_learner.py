@@ -10,6 +10,7 @@ from torch import Tensor
 from gmi_drl.algo.adam import Adam
 from gmi_drl.algo.flat_parameters import FlatParameters
 from gmi_drl.algo.networks import ActorCritic
+from gmi_drl.algo.plain_gradient import PlainGradient
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.cuda_graph import Captured
 
@@ -67,6 +68,8 @@ class FlatLearner(Generic[Config]):
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
         self.totals = torch.zeros(len(self.measured), device=device)
+        if policy.is_plain:
+            self._plain = PlainGradient(policy)
         self.release()
 
     @property

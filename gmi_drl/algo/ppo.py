@@ -68,6 +68,12 @@ class PPO(FlatLearner[PPOConfig]):
 
     def _compute_gradient(self, batch: MiniBatch) -> None:
         """Fill the bucket: gradients of this GMI's share of the loss, and the metrics."""
+        if self.policy.is_plain:
+            self._differentiate(batch)
+        else:
+            self._by_autograd(batch)
+
+    def _by_autograd(self, batch: MiniBatch) -> None:
         self.flat.bucket.zero_()
         policy, distribution = self.policy, self.policy.distribution
         params, value = policy.params_and_value(batch.obs, batch.past)
@@ -92,3 +98,27 @@ class PPO(FlatLearner[PPOConfig]):
             near = batch.value + (value - batch.value).clamp(-self.config.clip, self.config.clip)
             loss = torch.max(loss, (near - batch.returns).square())
         return (loss * batch.valid).mean()
+
+    @torch.no_grad()
+    def _differentiate(self, batch: MiniBatch) -> None:
+        """The same without autograd, for two MLPs and a Gaussian.
+
+        Of a maximum the larger of both changes it; what `clamp` holds does not change.
+        """
+        config, share = self.config, self.sample_share / len(batch.obs)
+        log_prob, value = self._plain.forward(batch.obs, batch.action)
+        kl = self.policy.distribution.kl(batch.params, self.old_log_std, self._plain.mean, self.policy.log_std)
+        ratio = (log_prob - batch.log_prob).exp()
+        free, held = (-batch.advantage * one for one in (ratio, ratio.clamp(1 - config.clip, 1 + config.clip)))
+        error = value - batch.returns
+        loss, by_value = error.square(), error * batch.valid
+        if config.clip_value_loss:
+            change = value - batch.value
+            near_loss = (batch.value + change.clamp(-config.clip, config.clip) - batch.returns).square()
+            by_value.mul_((loss >= near_loss) | (change.abs() <= config.clip))
+            loss = torch.max(loss, near_loss)
+        measured = torch.stack((torch.max(free, held), loss, kl)).mul_(batch.valid)
+        torch.mul(measured.sum(1), share, out=self.flat.tail)
+        by_log_prob = (free * (free >= held)).mul_(batch.valid)
+        by_value = by_value.mul_(2 * config.value_loss_coef * share)
+        self._plain.backward(by_log_prob.mul_(share), by_value, -config.entropy_coef * self.sample_share)

@@ -86,7 +86,7 @@ class ActorCritic(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is two MLPs in float32 and a Gaussian, whose gradients `Backprop` computes."""
+        """Whether it is two MLPs in float32 and a Gaussian, whose gradients `PlainGradient` computes."""
         networks = (self.actor, self.critic)
         are_linear = all(isinstance(one, nn.Sequential) and isinstance(one[0], nn.Linear) for one in networks)
         return not self.bf16 and self.trunk is None and self.distribution.entropy_is_constant and are_linear
