@@ -17,14 +17,15 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.policies import layouts_of
 from gmi_drl.layout.pools import far_readers, proxied
 from gmi_drl.layout.servers import far_clients
 
-AGENT, PROXY = 0, 1
-"""The ranks of this connection. A rank connects to those below it, so a proxy sees at once if its agent died."""
+PROXY, AGENT = 0, 1
+"""The ranks of this connection. A rank connects to those below it, so an agent may come when it likes."""
 
-CLIENT, SERVER = 0, 1
-"""The ranks of the connection of an actor and its policy worker."""
+SERVER, CLIENT = 0, 1
+"""The ranks of the connection of an actor and its policy worker: also here the actor may come later."""
 
 
 @dataclass(frozen=True)
@@ -46,14 +47,14 @@ def links_of(layout: Layout) -> tuple[Link, ...]:
     def end(gmi_id: int) -> tuple[int, str | None]:
         return gmi_id, layout.device_of(gmi_id).node
 
-    to_proxies = [
-        Link(proxy_group_name(gmi_id), (end(gmi_id), (gmi_id, pool.node))) for gmi_id, pool in proxied(layout).items()
-    ]
-    of_streams = [
-        Link(stream_link_name(client), (end(client), end(service.server_of(client))))
-        for client, service in far_clients(layout).items()
-    ]
-    return (*to_proxies, *of_streams)
+    links = []
+    for policy, seen in layouts_of(layout).items():
+        for gmi_id, pool in proxied(seen).items():
+            links.append(Link(name_for(policy, proxy_group_name(gmi_id)), ((gmi_id, pool.node), end(gmi_id))))
+        for client, service in far_clients(seen).items():
+            server = service.server_of(client)
+            links.append(Link(name_for(policy, stream_link_name(client)), (end(server), end(client))))
+    return tuple(links)
 
 
 def are_on_one_node(layout: Layout, gmi_id: int, other: int) -> bool:
@@ -81,6 +82,11 @@ def proxy_group_name(gmi_id: int) -> str:
     return f"channels of GMI {gmi_id}"
 
 
+def name_for(policy: str | None, name: str) -> str:
+    """The name of a connection among those of several policies. See `Resources.of_policy`."""
+    return name if policy is None else f"{name} for {policy}"
+
+
 def stream_link_name(client: int) -> str:
     """The name of the connection of an actor and its policy worker."""
     return f"stream of GMI {client}"
@@ -88,13 +94,13 @@ def stream_link_name(client: int) -> str:
 
 def proxy_membership(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
     """One end of the connection of a GMI and its proxy; it has the names of both for errors."""
-    names = f"GMI {gmi_id}", f"the proxy of GMI {gmi_id} with its trainers on node {home}"
-    return Membership(rank, [[AGENT], [PROXY]], names, hang_s)
+    names = f"the proxy of GMI {gmi_id} with its trainers on node {home}", f"GMI {gmi_id}"
+    return Membership(rank, [[PROXY], [AGENT]], names, hang_s)
 
 
 def stream_membership(client: int, server: int, rank: int, hang_s: float) -> Membership:
     """One end of the connection of an actor and its policy worker."""
-    return Membership(rank, [[CLIENT], [SERVER]], (f"GMI {client}", f"GMI {server}"), hang_s)
+    return Membership(rank, [[SERVER], [CLIENT]], (f"GMI {server}", f"GMI {client}"), hang_s)
 
 
 def connect(member: Membership, rendezvous: Rendezvous, message_bytes: int | None = None) -> FramedConnection:

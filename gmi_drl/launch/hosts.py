@@ -1,6 +1,6 @@
 """The devices that are held for a layout, on this host or on others: how they are cut."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
@@ -13,13 +13,28 @@ from gmi_drl.launch.shared_resources import shared_resources
 from gmi_drl.roles.launcher.resources import Resources
 
 
+class LateGMIs(Protocol):
+    """Tells which GMIs can be started later than the others, as their nodes join the run."""
+
+    @property
+    def absent(self) -> Collection[int]:
+        """Those that cannot be started yet."""
+
+    def come(self) -> Sequence[int]:
+        """Those that can be started since the last call."""
+
+
 @dataclass(frozen=True)
 class OpenedDevices:
-    """Devices that are cut, a function that starts a GMI on them, and one that makes what the GMIs share."""
+    """Devices that are cut, a function that starts a GMI on them, and one that makes what the GMIs share.
+
+    `late` is None where all GMIs can be started at once.
+    """
 
     instances: Instances
     start: Starter
     shared: Callable[[], AbstractContextManager[Mapping[int, Resources]]]
+    late: LateGMIs | None = None
 
 
 class DeviceOpener(Protocol):

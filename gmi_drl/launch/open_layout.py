@@ -82,7 +82,7 @@ def opened(
         job.write_policies()
         with cut.shared() as shared:
             resources = {**shared, **life.enter_context(kept_open(shared, restarts.gmis))} if restarts else shared
-            gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts, losses)
+            gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts, losses, cut.late)
             processes = life.enter_context(gmis)
         yield processes
 

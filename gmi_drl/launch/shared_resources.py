@@ -1,8 +1,9 @@
 """Creates what the GMIs of a layout share, before they start: memory, connections and mailboxes."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 
 from gmi_drl.comm.host_links import HostLinks
 from gmi_drl.comm.links.handshake import RankAddresses
@@ -12,12 +13,16 @@ from gmi_drl.comm.rendezvous import RendezvousPoints, link_name
 from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import TRAINERS, policy_names
+from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.units import counted
 
 PROXY_BYTES = 192 * 2**20
-"""More memory than the process of a proxy takes. The tests measure it."""
+"""More memory than a process of proxies takes, without what each proxy adds. The tests measure it."""
+
+EACH_PROXY_BYTES = 2**20
+"""More memory than each proxy adds to its process."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
 """The addresses at which ranks listen, by the name of their group."""
@@ -90,8 +95,9 @@ class HostResources:
                     self._ranks[meant] = ranks
             if host is not None:
                 self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
-                _check_room(len(self._links.proxied))
+                self._check_room(layout)
             self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
+            self._guests = {name: self._eventfds(undone) for name in policy_names(layout) if self.guests}
             self._life = undone.pop_all()
 
     @property
@@ -108,6 +114,14 @@ class HostResources:
         if self._links:
             self._links.set_addresses(addresses)
 
+    def of_proxies(self, gmis: Sequence[int]) -> Resources:
+        """The resources of a process of proxies, of these GMIs."""
+        first, *others = [self[gmi_id] for gmi_id in gmis]
+        rendezvous = dict(first.rendezvous)
+        for one in others:
+            rendezvous |= one.rendezvous
+        return replace(first, rendezvous=rendezvous)
+
     def __getitem__(self, gmi_id: int) -> Resources:
         """The resources of a GMI on this host, or of a proxy here, by the GMI's id."""
         ranks = {name: ranks[gmi_id] for name, ranks in self._ranks.items() if gmi_id in ranks}
@@ -118,9 +132,10 @@ class HostResources:
             rendezvous = dict(zip([TRAINERS], rendezvous.values(), strict=False))  # as its process calls the group
         if policy in self._memories:
             own = self._memories[policy]
-            return Resources(rendezvous | link, self._mailboxes, own["channels"], own["streams"])
+            made = Resources(rendezvous | link, self._mailboxes, own["channels"], own["streams"], guests=self._guests)
+            return made if policy is None else made.of_policy(policy)
         of_policies = {str(name): memories for name, memories in self._memories.items()}
-        return Resources(rendezvous | link, self._mailboxes, policies=of_policies)
+        return Resources(rendezvous | link, self._mailboxes, policies=of_policies, guests=self._guests)
 
     @property
     def guests(self) -> tuple[int, ...]:
@@ -131,9 +146,17 @@ class HostResources:
         """Close our descriptors. Processes that have inherited them keep theirs."""
         self._life.close()
 
+    def _eventfds(self, undone: ExitStack) -> dict[int, int]:
+        """An eventfd of each guest for one policy: its proxies for several policies must not wake each other only."""
+        made = {gmi_id: os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK) for gmi_id in self.guests}
+        for descriptor in made.values():
+            undone.callback(os.close, descriptor)
+        return made
 
-def _check_room(guests: int) -> None:
-    """Raise `MachineError` if this host has no memory for this number of proxies."""
-    if guests:
-        who = f"{counted(guests, 'stand-in')} for agents of other hosts"
-        check_available(guests * PROXY_BYTES, who, "use fewer agents, or put trainers where memory is")
+    def _check_room(self, layout: Layout) -> None:
+        """Raise `MachineError` if this host has no memory for the proxies of GMIs of other hosts."""
+        if guests := self.guests:
+            processes = sum(first in guests for first in proxy_processes(layout))
+            who = f"proxies of {counted(len(guests), 'agent')} of other hosts"
+            needed = processes * PROXY_BYTES + len(guests) * EACH_PROXY_BYTES
+            check_available(needed, who, "use fewer agents, or put trainers where memory is")

@@ -16,7 +16,8 @@ class Channels(FileModel):
 
     max_lag: Annotated[int, Field(ge=0)] = 2
     """How many versions the acting policy may be behind the learning one. It sets the number of rollouts that channels
-    hold; an agent waits if there is no room."""
+    hold; an agent waits if there is no room. Learners from replay free that room before they learn, if this is not 0:
+    so one version more."""
 
     transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
     """Bytes of one kind of experience that are sent at once."""
@@ -40,5 +41,5 @@ class Streams(FileModel):
     the peer needs the core."""
 
     fewest_actors: Annotated[int, Field(ge=1)] | None = None
-    """A run goes on without actors that die while so many are left, and one for each policy worker and each node with
-    trainers; None: all are needed. An update takes as many rollouts as before: the others act more."""
+    """A run starts and goes on with so many actors, and one for each policy worker and each node with trainers; others
+    may come later, or die; None: all are needed. An update takes as many rollouts in any case: fewer act more."""

@@ -18,6 +18,11 @@ def group_of(policy: str | None) -> str:
     return TRAINERS if policy is None else f"{TRAINERS}-{policy}"
 
 
+def layouts_of(layout: Layout) -> dict[str | None, Layout]:
+    """The layout as each policy sees it, by name; of one policy of all agents the layout itself, by None."""
+    return {name: layout_of(layout, name) for name in policy_names(layout)} or {None: layout}
+
+
 def layout_of(layout: Layout, policy: str, rows: tuple[int, int] = (1, 1)) -> Layout:
     """The layout as one policy sees it: ids stay, and GMIs of other policies have no roles.
 

@@ -4,7 +4,7 @@ from collections.abc import Set
 from dataclasses import dataclass
 
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.policies import layouts_of
 from gmi_drl.layout.servers import policy_workers, services_of
 
 
@@ -91,6 +91,14 @@ def proxied(layout: Layout) -> dict[int, Pool]:
     return dict(sorted((far_agents(layout) | far_readers(layout)).items()))
 
 
+def proxy_processes(layout: Layout) -> dict[int, tuple[int, ...]]:
+    """The processes of proxies, one for each pair of hosts: the GMIs that have their proxy there, by the first one."""
+    pairs: dict[tuple[str | None, str | None], list[int]] = {}
+    for gmi_id, pool in proxied(layout).items():
+        pairs.setdefault((pool.node, layout.device_of(gmi_id).node), []).append(gmi_id)
+    return {first: (first, *others) for first, *others in pairs.values()}
+
+
 def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
     """Whether a run goes on without these actors: `streams.fewest_actors` are left, and nobody has lost all of its own.
 
@@ -99,7 +107,7 @@ def goes_on_without(layout: Layout, lost: Set[int]) -> bool:
     actors = {gmi.id for gmi in layout.with_role("simulator")}
     if layout.streams is None or layout.streams.fewest_actors is None or not lost <= actors:
         return False
-    seen = [layout_of(layout, name) for name in policy_names(layout)] or [layout]
+    seen = layouts_of(layout).values()
     needs = [set(pool.agents) for one in seen for pool in pools_of(one)]
     needs += [set(clients) for one in seen for service in services_of(one) for clients in service.clients]
     return len(actors - lost) >= layout.streams.fewest_actors and all(need - lost for need in needs)

@@ -125,7 +125,7 @@ class GMI_manager:
         if device.index != gpu_id:
             raise UsageError(f"the layout has GMI {GMI_id} on {device.kind} {device.index}, not on {gpu_id}")
 
-    def of_policy(self, name: str, rows: tuple[int, int]) -> Self:
+    def of_policy(self, name: str, rows: tuple[int, int] = (1, 1)) -> Self:
         """This GMI as one of several policies sees it, for an actor: the layout, the folder and the memories of it.
 
         Args:

@@ -113,8 +113,9 @@ class Workers(Template):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         trainer = learner.trainer
-        if trainer is None:
-            raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
+        if trainer is None or learner.actor is not None:
+            where = "learns where it acts" if trainer is None else "has no workers"
+            raise UsageError(f"{learner.name} {where}: take --algo ppo, or a layout by {TCG_EX.name}")
         by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
@@ -142,8 +143,12 @@ class Workers(Template):
         if nameless:
             names = ", ".join(policy_names(layout))
             mistakes.append(f"give trainers and policy workers a `policy`, one of {names}: GMIs {nameless} have none")
-        if len(layout.nodes) > 1:
-            mistakes.append(f"several policies train on one machine, this layout has {len(layout.nodes)}")
+        others = [gmi for gmi in layout.gmis if "simulator" not in gmi.roles]
+        if len(nodes := sorted({str(layout.device_of(gmi.id).node) for gmi in others})) > 1:
+            remedy = "put them on one, and actors on any"
+            mistakes.append(
+                f"trainers and policy workers of several policies are on nodes {', '.join(nodes)}: {remedy}"
+            )
         groups = sorted(map(group_of, policy_names(layout)))
         if sorted(layout.groups) != groups:
             there = ", ".join(sorted(layout.groups)) or "none"
@@ -209,7 +214,7 @@ class ServedWorkers(Workers):
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners whose policies answer no requests."""
-        if learner.trainer is None:
+        if learner.trainer is None or learner.actor is not None:
             raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
         by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
         return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}

@@ -6,7 +6,7 @@ import pytest
 import rich_click as click
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.cli import COMMANDS
+from gmi_drl.cli.commands import ENTRIES, load
 from gmi_drl.files import dump_yaml
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -261,7 +261,7 @@ def leaves(commands, before=""):
             yield f"{before}{command.name}", command
 
 
-@pytest.mark.parametrize(("name", "command"), list(leaves(COMMANDS)))
+@pytest.mark.parametrize(("name", "command"), list(leaves(map(load, ENTRIES))))
 def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}

@@ -90,9 +90,9 @@ def test_actors_connect_to_policy_workers_and_these_to_the_proxy_that_sends_them
     layout = over(a=[("simulator",)], b=[("agent",)], c=[TRAINS]).model_copy(update={"streams": Streams()})
     links = {link.name: link.ends for link in links_of(layout)}
     assert links == {
-        proxy_group_name(0): ((0, "a"), (0, "c")),
-        proxy_group_name(1): ((1, "b"), (1, "c")),
-        stream_link_name(0): ((0, "a"), (1, "b")),
+        proxy_group_name(0): ((0, "c"), (0, "a")),
+        proxy_group_name(1): ((1, "c"), (1, "b")),
+        stream_link_name(0): ((1, "b"), (0, "a")),
     }
     assert [can_send_to(layout, 2, other) for other in range(3)] == [False, True, True]
     hosts = {node: HostLinks(layout, node, "127.0.0.1") for node in "abc"}
@@ -114,3 +114,19 @@ def test_nothing_is_left_where_descriptors_are_too_few(monkeypatch):
     with closing(HostLinks(over(a=[ACTS, TRAINS]), "a", "127.0.0.1")) as none:
         assert none.addresses == {}
     assert open_descriptors() == before
+
+
+def test_each_of_several_policies_has_connections_of_its_own():
+    gmis = [
+        GMI(id=0, roles=("trainer",), num_env=0, cores=(0,), policy="x"),
+        GMI(id=1, roles=("trainer",), num_env=0, cores=(0,), policy="y"),
+        GMI(id=2, roles=("agent",), num_env=0, cores=(0,), policy="y"),
+    ]
+    far = GMI(id=3, roles=("simulator",), num_env=1, cores=(0,))
+    devices = Device(node="a", kind="cpu", gmis=tuple(gmis)), Device(node="b", kind="cpu", gmis=(far,))
+    layout = Layout(share_cores=True, devices=devices, channels=Channels(), streams=Streams())
+    assert [(link.name, link.ends) for link in links_of(layout)] == [
+        ("channels of GMI 3 for x", ((3, "a"), (3, "b"))),
+        ("channels of GMI 3 for y", ((3, "a"), (3, "b"))),
+        ("stream of GMI 3 for y", ((2, "a"), (3, "b"))),
+    ]

@@ -7,7 +7,7 @@ from conftest import open_descriptors
 
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import MachineError
-from gmi_drl.launch.nodes.remote_hosts import joined
+from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
@@ -24,10 +24,8 @@ def over_two_nodes():
 
 def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(monkeypatch):
     before = open_descriptors()
-    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: 3 * PROXY_BYTES)
-    with pytest.raises(
-        MachineError, match=r"3 stand-ins for agents of other hosts need 576\.0 MiB .*: use fewer agents"
-    ):
+    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: PROXY_BYTES)
+    with pytest.raises(MachineError, match=r"proxies of 3 agents of other hosts need 195\.0 MiB .*: use fewer agents"):
         HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")
     with closing(HostResources(over_two_nodes(), 1024, "b", "127.0.0.1")) as other:
         assert other.guests == ()
@@ -40,6 +38,8 @@ def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_i
         assert set(mailboxes.eventfds) == {1, 2, 3} and set(mailboxes.descriptors) < agents[2].descriptors
     with closing(HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")) as trainers:
         assert trainers.guests == (1, 2, 3) and set(trainers[0].mailboxes.eventfds) == {0, 1, 2, 3}
+        names = {f"channels of GMI {gmi_id}" for gmi_id in (1, 2, 3)}
+        assert set(trainers.of_proxies((1, 2, 3)).rendezvous) == names, "one process has all of them"
 
 
 @pytest.mark.parametrize("count", [64, 256, 1000])
@@ -64,7 +64,7 @@ def test_groups_whose_gmis_have_shards_are_linked_once_more_on_all_hosts():
         closing(HostResources(layout, 1024, "a", "127.0.0.1", links=True)) as first,
         closing(HostResources(layout, 1024, "b", "127.0.0.1", links=True)) as second,
     ):
-        everyone = joined([first.addresses, second.addresses])
+        everyone = Meeting(layout).joined([first.addresses, second.addresses])
         assert sorted(everyone) == ["link of trainers", "trainers"]
         first.set_addresses({name: RankAddresses(*one) for name, one in everyone.items()})
         points = first[0].rendezvous

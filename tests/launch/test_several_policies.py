@@ -18,7 +18,9 @@ from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import sizes_of
+from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.roles.training.ppo_replica import PPOReplica
@@ -116,6 +118,24 @@ def test_the_example_of_the_page_trains_beside_a_frozen_policy(tmp_path, command
         assert (learner_of(folder, name, 3) - after[name]).abs().max() > 1e-6
     code, _, err = command_line("train", "--resume", str(folder.path), "--set", "policies.runners.agents=[agent_1]")
     assert code == 2 and "a run keeps its policies" in err
+
+
+@two_cores
+def test_what_several_policies_learn_is_the_same_where_their_actor_is_on_another_host(tmp_path):
+    """No lag, and a single client: nothing is left to chance."""
+    here = layout_of("chasers", "runners", channels=Channels(max_lag=0))
+    actor, *others = here.gmis
+    devices = [Device(node=node, kind="cpu", gmis=tuple(gmis)) for node, gmis in (("b", [actor]), ("a", others))]
+    folders, config = [], config_of({"chasers": CHASERS, "runners": RUNNERS}, iterations=2, checkpoint_every=2)
+    for name, layout in (("here", here), ("apart", here.model_copy(update={"devices": tuple(devices)}))):
+        folders.append(RunFolder(tmp_path / name))
+        folders[-1].create()
+        supervisors = SubprocessSupervisors() if name == "apart" else None
+        outcome = train(resolve(layout, config, folders[-1]), supervisors=supervisors)
+        assert outcome.state == "done" and outcome.iteration == 2
+    for policy in ("chasers", "runners"):
+        first, second = (learner_of(folder, policy, 2) for folder in folders)
+        assert torch.equal(first, second), policy
 
 
 def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):

@@ -6,7 +6,17 @@ import pytest
 
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, Layout
-from gmi_drl.layout.pools import Pool, far_agents, far_readers, goes_on_without, pool_of, pools_of, proxied, receivers
+from gmi_drl.layout.pools import (
+    Pool,
+    far_agents,
+    far_readers,
+    goes_on_without,
+    pool_of,
+    pools_of,
+    proxied,
+    proxy_processes,
+    receivers,
+)
 
 ACTS, TRAINS, SERVES, ASKS = ("simulator", "agent"), ("trainer",), ("agent",), ("simulator",)
 
@@ -59,6 +69,12 @@ def test_of_a_node_without_trainers_one_policy_worker_reads_from_the_first_pool(
     assert (b.node, b.policy_workers) == ("b", (1, 3, 5)) and (d.node, d.policy_workers) == ("d", ())
     assert receivers(layout) == {"a": (1,), "c": (5, 6)} and far_readers(layout) == {1: b, 5: b}
     assert proxied(layout) == {0: pool_of(layout, 0), 1: b, 5: b, 7: pool_of(layout, 7)}
+
+
+def test_each_pair_of_hosts_has_one_process_of_proxies():
+    layout = over(a=[TRAINS, ACTS, SERVES], b=[ACTS, ACTS, SERVES], c=[ACTS])
+    layout = layout.model_copy(update={"streams": Streams()})
+    assert proxy_processes(layout) == {3: (3, 4, 5), 6: (6,)}
 
 
 @pytest.mark.parametrize(

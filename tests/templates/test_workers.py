@@ -68,8 +68,9 @@ def test_roles_are_by_what_a_gmi_does_first():
     assert WORKERS.check(layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=1))) == []
     apart = over(a=[ASKS], b=[SERVES, TRAINS])
     assert WORKERS.check(apart) == [] and WORKERS.restartable(apart) == frozenset()
-    with pytest.raises(UsageError, match="dqn learns where it acts"):
-        WORKERS.roles(layout, LEARNERS.find("dqn"))
+    for kind, why in (("sequence", "learns where it acts"), ("dqn", "has no workers")):
+        with pytest.raises(UsageError, match=f"{kind} {why}: take --algo ppo"):
+            WORKERS.roles(layout, LEARNERS.find(kind))
 
 
 @pytest.mark.parametrize(
@@ -113,3 +114,20 @@ def test_who_waits_for_a_policy_worker_is_waited_for_longer():
     inline, served = waits_of(layout_of(ACTS, TRAINS, streams=None)), waits_of(layout_of(ASKS, SERVES, TRAINS))
     assert (inline.experience, inline.trainer) == (1, 2)
     assert (served.experience, served.trainer, served.behind) == (2, 3, 4)
+
+
+def test_trainers_and_policy_workers_of_several_policies_are_on_one_node_and_actors_on_any():
+    def layout(*nodes):
+        gmis = {node: [] for node in nodes}
+        kinds = [("trainer", "x"), ("trainer", "y"), ("simulator", None)]
+        for number, ((role, policy), node) in enumerate(zip(kinds, nodes, strict=True)):
+            roles = (role, "agent") if role == "simulator" else (role,)
+            num_env = int(role == "simulator")
+            gmis[node].append(GMI(id=number, roles=roles, num_env=num_env, cores=(number,), policy=policy))
+        devices = tuple(Device(node=node, kind="cpu", gmis=tuple(some)) for node, some in gmis.items())
+        groups = {"trainers-x": GmiGroup(members=(0,)), "trainers-y": GmiGroup(members=(1,))}
+        return Layout(task="ant", template="workers", devices=devices, groups=groups, channels=Channels())
+
+    assert WORKERS.check(layout("a", "a", "b")) == []
+    (mistake, *_) = WORKERS.check(layout("a", "b", "b"))
+    assert mistake.startswith("trainers and policy workers of several policies are on nodes a, b: put them on one")

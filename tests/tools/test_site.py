@@ -7,7 +7,6 @@ import pytest
 import rich_click as click
 
 from gmi_drl import errors
-from gmi_drl.cli import cli
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.hardware.cluster import Cluster
@@ -37,7 +36,7 @@ MODELS = [(name, model) for name, whole in FOUND.items() for model in models_of(
 MODELS += [("config", entry.model) for entry in LEARNERS.own]
 
 
-@pytest.mark.parametrize(("name", "command"), list(all_commands(cli)), ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(("name", "command"), list(all_commands()), ids=lambda value: getattr(value, "name", value))
 def test_every_option_is_shown_with_its_meaning(name, command):
     part = commands_page().split(f"\n## {name}\n")[1].split("\n## ")[0]
     for option in command.params:

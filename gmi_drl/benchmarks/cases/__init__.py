@@ -10,6 +10,7 @@ from gmi_drl.benchmarks.cases.components import (
     channels,
     costs,
     experience_on_gpu,
+    growth,
     nature_network,
     physics,
     planning,
@@ -23,6 +24,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_rings,
     replay_server,
     replay_shards,
+    sequence_prefetch,
     streams,
     workers_inline_remote,
 )
@@ -67,6 +69,7 @@ from gmi_drl.benchmarks.measured import (
     REPLAY,
     RSL_RL,
     SEARCH,
+    SEQUENCE,
     SERVING,
     STREAMS,
     SUMS,
@@ -109,7 +112,9 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_shards.CASES,
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
+    (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
+    (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
@@ -187,5 +192,5 @@ def find_case(name: str) -> Case:
         UsageError: if there is none; it suggests the nearest name.
     """
     if name not in CASES:
-        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)}")
+        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)} (gmi-drl bench list)")
     return CASES[name]

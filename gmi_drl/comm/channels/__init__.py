@@ -58,14 +58,15 @@ it, and its rollouts have numbers that none of them has used.
 
 **Between hosts.** The trainers of a pool (`gmi_drl.layout.pools`) share a host, which holds this memory; other hosts
 that train have pools and memory of their own. An agent on another host has an end with the same promises
-(`remote_agent.py`), and a proxy on the host of its trainers that uses the local end (`proxy.py`). The proxy leases a
-place and then reads the newest parameters, which go to the agent with it, so the lag has the same bound.
+(`remote_agent.py`), and a proxy on the host of its trainers that uses the local end (`proxy.py`). One process has the
+proxies of all agents of a host (`proxy_host.py`). The proxy leases a place and then reads the newest parameters, which
+go to the agent with it, so the lag has the same bound.
 """
 
 import torch
 
 from gmi_drl.comm.channels.agent_end import AgentEnd
-from gmi_drl.comm.channels.channel_memory import ChannelMemory, create_memory
+from gmi_drl.comm.channels.channel_memory import ChannelMemory, MappedOnce, create_memory
 from gmi_drl.comm.channels.dispenser import Place
 from gmi_drl.comm.channels.local_agent import LocalAgentEnd
 from gmi_drl.comm.channels.parameter_reader import ParameterReader
@@ -73,7 +74,7 @@ from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.channels.trainer_end import Batch, TrainerEnd
 from gmi_drl.comm.membership import Keepalives
 from gmi_drl.comm.memory import fence
-from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.comm.parameters.shared_memory import packed_bytes
@@ -110,6 +111,7 @@ def join_as_agent(
     device: torch.device | str = "cpu",
     predecessors: int = 0,
     waits: Waits | None = None,
+    mapped: MappedOnce | None = None,
 ) -> LocalAgentEnd:
     """Join the channels as an agent. Returns when the first trainer has made their memory.
 
@@ -122,6 +124,7 @@ def join_as_agent(
         device: Where the places of a direct agent are; those of other agents are in the shared memory.
         predecessors: How many processes were this agent before, and have ended.
         waits: Of the layout; None: as if the trainers of these sizes were all.
+        mapped: The same memories, if this process is several agents; None: they are mapped for this one.
 
     Raises:
         UsageError: If the GMI is no agent, or the memory was made for other sizes.
@@ -129,17 +132,23 @@ def join_as_agent(
         PeerDiedError: If the first trainer has ended.
         PeerSilentError: If it has not made the memory within `hang_s`.
     """
-    opened = _opened(memory, mailboxes, gmi_id, sizes, hang_s, "agents")
+    opened = _opened(memory, mailboxes, gmi_id, sizes, hang_s, "agents", mapped)
     patience = (waits or waits_by_channels(len(sizes.trainers))).trainer
     return LocalAgentEnd(*opened, torch.device(device), predecessors, patience)
 
 
 def join_as_reader(
-    memory: int, mailboxes: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, waits: Waits | None = None
+    memory: int,
+    mailboxes: Mailboxes,
+    gmi_id: int,
+    sizes: ChannelSizes,
+    hang_s: float,
+    waits: Waits | None = None,
+    mapped: MappedOnce | None = None,
 ) -> ParameterReader:
     """Join the channels as one of the readers. For arguments and errors see `join_as_agent`."""
     patience = (waits or waits_by_channels(len(sizes.trainers), are_served=True)).behind
-    return ParameterReader(*_opened(memory, mailboxes, gmi_id, sizes, hang_s, "readers"), patience)
+    return ParameterReader(*_opened(memory, mailboxes, gmi_id, sizes, hang_s, "readers", mapped), patience)
 
 
 def join_as_trainer(
@@ -180,7 +189,13 @@ def join_as_trainer(
 
 
 def _opened(
-    memory: int, mailboxes: Mailboxes, gmi_id: int, sizes: ChannelSizes, hang_s: float, part: str
+    memory: int,
+    mailboxes: Mailboxes,
+    gmi_id: int,
+    sizes: ChannelSizes,
+    hang_s: float,
+    part: str,
+    mapped: MappedOnce | None = None,
 ) -> tuple[ChannelMemory, SharedLock, Notifier]:
     if reason := obstacle():
         raise MachineError(reason)
@@ -189,9 +204,10 @@ def _opened(
         raise UsageError(f"GMI {gmi_id} is not among the {part} of these channels: {members}")
     if absent := [gmi for gmi in sizes.agents + sizes.trainers + sizes.readers if gmi not in mailboxes.eventfds]:
         raise UsageError(f"GMI {absent[0]} is not among the {len(mailboxes.eventfds)} GMIs that share mailboxes")
-    notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
+    mapped = mapped or MappedOnce(memory, mailboxes)
+    notifier = Notifier(mailboxes, mapped.mailboxes, gmi_id, hang_s)
     try:
-        opened = ChannelMemory(memory, sizes, notifier)
+        opened = mapped.channels(sizes, notifier)
     except BaseException:
         notifier.close()
         raise

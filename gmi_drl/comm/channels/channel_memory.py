@@ -5,12 +5,14 @@ each agent and trainer, two buffers of parameters, and for each trainer `max_lag
 """
 
 import mmap
+import threading
 
 import torch
 from torch import Tensor
 
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.memory.leases import GIVEN_BACK, OWNERS, Leases
+from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import ring_bytes
 from gmi_drl.comm.memory.sealed import Sealed
@@ -72,7 +74,8 @@ class ChannelMemory:
                 notifier.notify(peer)
         else:
             notifier.wait(lambda: is_made(descriptor), maker, "made the memory of the channels")
-            self._check(descriptor)
+        self._made_for = _SEALED.description(descriptor)
+        self.check(sizes)
         self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
@@ -143,8 +146,9 @@ class ChannelMemory:
         self.batch_stride = in_pages(sizes.batch_bytes)
         self.nbytes = self._batches_at + len(sizes.trainers) * sizes.batches * self.batch_stride
 
-    def _check(self, descriptor: int) -> None:
-        if difference := self.sizes.difference(_SEALED.description(descriptor)):
+    def check(self, sizes: ChannelSizes) -> None:
+        """Raise `UsageError` unless the memory was made for these sizes."""
+        if difference := sizes.difference(self._made_for):
             raise UsageError(f"the channels' memory was made for other sizes than this GMI's: {difference}")
 
     def _table(self, trainer: int) -> memoryview:
@@ -159,6 +163,31 @@ class ChannelMemory:
 
     def _bytes(self, start: int, count: int) -> Tensor:
         return torch.frombuffer(self.memory, dtype=torch.uint8, count=count, offset=start)
+
+
+class MappedOnce:
+    """The memories of a host, mapped once for all GMIs that a process is.
+
+    Args:
+        memory: Of `create_memory`; the caller closes it.
+        mailboxes: Of the GMIs of this host.
+
+    Attributes:
+        mailboxes: Their memory.
+    """
+
+    def __init__(self, memory: int, mailboxes: Mailboxes) -> None:
+        self.mailboxes = MailboxMemory(mailboxes.memory)
+        self._memory, self._lock = memory, threading.Lock()
+        self._channels: ChannelMemory | None = None
+
+    def channels(self, sizes: ChannelSizes, notifier: Notifier) -> ChannelMemory:
+        """The channels' memory. For arguments and errors see `ChannelMemory`; of several GMIs the first one waits."""
+        with self._lock:
+            if self._channels is None:
+                self._channels = ChannelMemory(self._memory, sizes, notifier)
+        self._channels.check(sizes)
+        return self._channels
 
 
 def kind_views(sizes: ChannelSizes, batch: Tensor) -> dict[str, Tensor]:

@@ -1,7 +1,7 @@
 """The proxy of an agent: it does on the host of the trainers what the agent would do there.
 
-There is one process for each agent of another host. To trainers its end is the agent's, and it ends as soon as the
-connection does.
+One process has the proxies of all agents of another host, each with a thread of its own (`proxy_host.py`). To trainers
+the end of a proxy is the agent's, and it ends as soon as the connection does; the others go on.
 """
 
 import math
@@ -10,11 +10,9 @@ from contextlib import suppress
 from functools import partial
 from select import POLLIN, POLLOUT, poll
 
-import torch
-
-from gmi_drl.comm.channels import join_as_agent
 from gmi_drl.comm.channels.channel_memory import is_made
 from gmi_drl.comm.channels.local_agent import MADE_ROOM, LocalAgentEnd
+from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.remote_protocol import (
     BYE,
@@ -33,11 +31,8 @@ from gmi_drl.comm.channels.remote_protocol import (
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FAILURE, FramedConnection
 from gmi_drl.comm.memory.leases import Lease
-from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
-from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
-from gmi_drl.layout.waits import Waits
 
 FINAL_READ_S = 5.0
 """Seconds for the agent to read why its proxy gives up."""
@@ -57,28 +52,20 @@ class AgentProxy:
 
     Args:
         connection: To the agent; this object owns it from now on.
-        memory: Of `create_memory`; the caller closes it.
-        mailboxes: Of the GMIs of this host; the caller closes them.
+        host: Of the trainers.
         gmi_id: Of the agent.
-        hang_s: Seconds after which a living trainer counts as silent.
         forward: Sends a message to a GMI, as from this agent.
-        waits: As of `join_as_agent`.
     """
 
     def __init__(
         self,
         connection: FramedConnection,
-        memory: int,
-        mailboxes: Mailboxes,
+        host: ProxyHost,
         gmi_id: int,
-        hang_s: float,
         forward: Callable[[str, int], object],
-        waits: Waits | None = None,
     ) -> None:
-        self._connection, self._memory, self._mailboxes = connection, memory, mailboxes
-        self._gmi_id, self._hang_s = gmi_id, hang_s
-        self._forward, self._waits = forward, waits
-        self._notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi_id, hang_s)
+        self._connection, self._host, self._gmi_id, self._forward = connection, host, gmi_id, forward
+        self._notifier = host.notifier(gmi_id)
         self._notifier.watch_descriptor(connection.fileno())
         self._sizes: ChannelSizes | None = None
         self._end: LocalAgentEnd | None = None
@@ -110,9 +97,10 @@ class AgentProxy:
             raise
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and end as this agent."""
         if self._end is not None:
             self._end.close()
+        self._notifier.leave()
         self._notifier.close()
         self._connection.close()
 
@@ -121,14 +109,11 @@ class AgentProxy:
 
         def is_there() -> bool:
             self._read_all()
-            return self._is_ended or is_made(self._memory)
+            return self._is_ended or is_made(self._host.memory)
 
         self._notifier.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
         if not self._is_ended:
-            self._end = join_as_agent(
-                self._memory, self._mailboxes, self._gmi_id, sizes, self._hang_s, waits=self._waits
-            )
-            self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
+            self._end = self._host.join_as_agent(self._gmi_id, sizes)
             self._connection.send_frame(READY)
 
     def _serve_leases(self, end: LocalAgentEnd) -> None:
@@ -224,12 +209,12 @@ class AgentProxy:
         self._is_lease_requested = False
         self._unfinished[lease, end.rollouts - 1] = [0] * len(end.sizes.form.kinds)
         version = end.parameters.newest_version()
-        is_newer = version is None or version != self._version
-        if is_newer:
-            self._version = end.parameters.read_into([self._raw])
-        self._connection.send_frame(GRANTED, GRANT.pack(*lease, self._version, is_newer))
-        if is_newer:
-            self._connection.send_data(self._raw.numpy().data)
+        if version is not None and version == self._version:
+            self._connection.send_frame(GRANTED, GRANT.pack(*lease, version, False))
+            return
+        self._version, copy = self._host.newest(end.parameters, end.sizes.parameter_bytes)
+        self._connection.send_frame(GRANTED, GRANT.pack(*lease, self._version, True))
+        self._connection.send_data(copy.numpy().data)
 
 
 def give_up(connection: FramedConnection, error: GmiError) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import numpy as np
+
+from gmi_drl.comm.memory.fence import fence, order_loads
 from gmi_drl.comm.memory.segment import LINE_BYTES, allocate, in_pages
 from gmi_drl.errors import MachineError, UsageError
 
@@ -118,16 +121,29 @@ class MailboxMemory:
             text = f"mailboxes of {self._size} GMIs cannot be mapped: {error.strerror} (ulimit -v)"
             raise MachineError(f"{text}: use fewer GMIs") from error
         words = memoryview(self.memory)[: _table_bytes(self._size)].cast("q")[_HEADER.size // _WORD_BYTES :]
-        self._index = {gmi: index for index, gmi in enumerate(words[: self._size])}
+        self._gmis = tuple(words[: self._size])
+        self._index = {gmi: index for index, gmi in enumerate(self._gmis)}
         self._pids, self._activity = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
+        self._all_pids = np.frombuffer(self._pids, dtype=np.int64)  # negative: of a GMI that has left its process
 
     def pid(self, gmi: int) -> int:
         """The process id of a GMI; 0 before it has opened the mailboxes."""
-        return int(self._pids[self._index[gmi]])
+        return abs(int(self._pids[self._index[gmi]]))
 
     def set_pid(self, gmi: int, pid: int) -> None:
         """Publish the process id of a GMI."""
         self._pids[self._index[gmi]] = pid
+
+    def leave(self, gmi: int) -> None:
+        """Publish that a GMI has ended, though its process goes on: a process of proxies carries several."""
+        fence()  # what it did before counts
+        self._pids[self._index[gmi]] = -self.pid(gmi)
+
+    def left(self) -> list[int]:
+        """The GMIs that have ended and whose process may go on."""
+        if len(left := np.flatnonzero(self._all_pids < 0)):
+            order_loads()
+        return [self._gmis[index] for index in left]
 
     def activity_ns(self, gmi: int) -> int:
         """The time (`time.monotonic_ns`) of the last message that a GMI knows of; 0 before any."""

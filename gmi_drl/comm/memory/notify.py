@@ -85,7 +85,7 @@ class Notifier:
             waiting.restart_on_change(progress())
             waiting.warn_if_slow(lambda: f"GMI {self.own} waits until {self._all_named(peers)} has {action}")
             if waiting.look() > most_s:
-                here = "lives but" if all(map(self._has_come, peers)) else "is not here yet and"
+                here = "lives but" if all(map(self.has_come, peers)) else "is not here yet and"
                 waited = f"{most_s:g} s ({'hang_s' if patience == 1 else f'{patience:g} x hang_s'})"
                 text = f"{self._all_named(peers)} {here} has not {action} for {waited} while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see what it does, or raise hang_s")
@@ -117,6 +117,15 @@ class Notifier:
     def set_ended(self, peer: int) -> None:
         """Note that a peer on another host has ended."""
         self._ended.add(peer)
+
+    def has_come(self, peer: int) -> bool:
+        """Whether a peer has ever been there."""
+        return peer in self._elsewhere or bool(self._memory.pid(peer))
+
+    def leave(self) -> None:
+        """End as this GMI, though this process goes on; the peers are woken."""
+        self._memory.leave(self.own)
+        self.notify_here(self._eventfds)
 
     def poll_ended(self, peers: Sequence[int]) -> list[int]:
         """The peers among these whose processes have ended by now."""
@@ -178,12 +187,15 @@ class Notifier:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
                 self._ended.add(self._pidfds.pop(descriptor))
+        self._ended.update(self._watched.intersection(self._memory.left()))
         return self.seen_ended(peers)
 
     def _watch(self, peer: int) -> None:
         """Watch the process of a peer, if it has come: its end then wakes this process."""
         if not self._memory.pid(peer):
             return
+        if peer in self._memory.left():
+            self._ended.add(peer)
         try:
             pidfd = os.pidfd_open(self._memory.pid(peer))
         except ProcessLookupError:
@@ -197,9 +209,6 @@ class Notifier:
 
     def _ended_error(self, peer: int, action: str) -> PeerDiedError:
         return PeerDiedError(f"{self._named(peer)} ended and has not {action} for GMI {self.own}: its log says why")
-
-    def _has_come(self, peer: int) -> bool:
-        return peer in self._elsewhere or bool(self._memory.pid(peer))
 
     def _all_named(self, peers: Sequence[int]) -> str:
         return ", ".join(map(self._named, peers))

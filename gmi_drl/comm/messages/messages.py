@@ -54,19 +54,27 @@ class Messages:
         gmi_id: This process, one of those that share the mailboxes.
         hang_s: Seconds after which a living peer counts as silent; only seconds in which this process ran count.
         keepalives: Of this process, sent when a message arrives (`recv_while_active`); None: nobody else waits.
+        memory: Of the mailboxes, if this process has mapped it already.
 
     Raises:
         UsageError: If the GMI has no mailbox, or the memory is something else.
         MachineError: If this processor does not store in order.
     """
 
-    def __init__(self, mailboxes: Mailboxes, gmi_id: int, hang_s: float, keepalives: Keepalives | None = None) -> None:
+    def __init__(
+        self,
+        mailboxes: Mailboxes,
+        gmi_id: int,
+        hang_s: float,
+        keepalives: Keepalives | None = None,
+        memory: MailboxMemory | None = None,
+    ) -> None:
         if obstacle := self.obstacle():
             raise MachineError(obstacle)
         if gmi_id not in mailboxes.eventfds:
             raise UsageError(f"GMI {gmi_id} is not among the {len(mailboxes.eventfds)} GMIs that share mailboxes")
         self._gmi_id, self._gmis = gmi_id, tuple(mailboxes.eventfds)
-        self._memory = MailboxMemory(mailboxes.memory)
+        self._memory = memory or MailboxMemory(mailboxes.memory)
         self._notifier = Notifier(mailboxes, self._memory, gmi_id, hang_s)
         self._outboxes: dict[int, Outbox] = {}
         self._inboxes: dict[int, Inbox] = {}

@@ -9,15 +9,12 @@ import math
 import struct
 from collections.abc import Callable
 
-import torch
-
-from gmi_drl.comm.channels import ParameterReader, join_as_reader
+from gmi_drl.comm.channels import ParameterReader
 from gmi_drl.comm.channels.proxy import give_up, sleep_until_ready
+from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
-from gmi_drl.comm.memory.mailbox_memory import Mailboxes
 from gmi_drl.errors import GmiError, PeerDiedError
-from gmi_drl.layout.waits import Waits
 
 INFO, SIZES, NEWER, VERSION, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 6)
 
@@ -30,27 +27,13 @@ class ParameterProxy:
 
     Args:
         connection: To the policy worker; this object owns it from now on.
-        memory: Of the channels; the caller closes it.
-        mailboxes: Of the GMIs of this host; the caller closes them.
+        host: Of the trainers.
         gmi_id: Of the policy worker.
-        hang_s: Seconds after which a living trainer counts as silent.
         info: Waits for the trainers' message with the sizes of the task.
-        waits: Of the layout.
     """
 
-    def __init__(
-        self,
-        connection: FramedConnection,
-        memory: int,
-        mailboxes: Mailboxes,
-        gmi_id: int,
-        hang_s: float,
-        info: Callable[[], str],
-        waits: Waits | None = None,
-    ) -> None:
-        self._connection, self._info, self._gmi_id = connection, info, gmi_id
-        self._arguments = memory, mailboxes, gmi_id
-        self._hang_s, self._waits = hang_s, waits
+    def __init__(self, connection: FramedConnection, host: ProxyHost, gmi_id: int, info: Callable[[], str]) -> None:
+        self._connection, self._host, self._gmi_id, self._info = connection, host, gmi_id, info
         self._sizes: ChannelSizes | None = None
         self._reader: ParameterReader | None = None
         self._asked: int | None = None
@@ -69,7 +52,7 @@ class ParameterProxy:
                 sleep_until_ready(self._connection)
                 self._read()
             if self._sizes is not None:
-                self._reader = join_as_reader(*self._arguments, self._sizes, self._hang_s, self._waits)
+                self._reader = self._host.join_as_reader(self._gmi_id, self._sizes)
                 self._send_versions(self._reader, self._sizes)
         except GmiError as error:
             give_up(self._connection, error)
@@ -82,11 +65,9 @@ class ParameterProxy:
         self._connection.close()
 
     def _send_versions(self, reader: ParameterReader, sizes: ChannelSizes) -> None:
-        self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
-
         def is_over() -> bool:
             self._read()
-            self._answer(reader)
+            self._answer(reader, sizes.parameter_bytes)
             if self._connection.is_open:
                 reader.notifier.watch_descriptor(self._connection.fileno(), is_sending=self._connection.is_sending)
             return self._is_over
@@ -101,15 +82,15 @@ class ParameterProxy:
         while not is_over():  # the trainers are done: the policy worker still answers what is open
             sleep_until_ready(self._connection)
 
-    def _answer(self, reader: ParameterReader) -> None:
+    def _answer(self, reader: ParameterReader, nbytes: int) -> None:
         """Send the newest parameters if something older was asked about. One version is under way at a time."""
         newest = reader.parameters.newest_version()
         if self._asked is None or newest is None or newest <= self._asked or self._connection.is_sending:
             return
         self._asked = None
-        version = reader.parameters.read_into([self._raw])
+        version, copy = self._host.newest(reader.parameters, nbytes)
         self._connection.send_frame(VERSION, NUMBER.pack(version))
-        self._connection.send_data(self._raw.numpy().data)
+        self._connection.send_data(copy.numpy().data)
 
     def _progress(self, reader: ParameterReader) -> object:
         """The trainers' keepalives. The policy worker gets one, too, when they have changed."""

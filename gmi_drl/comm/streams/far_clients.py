@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from select import EPOLLIN, EPOLLOUT, epoll
+from typing import Protocol
 
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.notify import Notifier
@@ -9,54 +10,77 @@ from gmi_drl.comm.streams.slot_link import READY, SlotLink
 from gmi_drl.comm.streams.slots import HAS_LEFT, SLOT_WORDS, StreamMemory
 
 
+class ClientChanges(Protocol):
+    """Tells which clients on other hosts have come late, and which are lost with their host."""
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `take` has something to tell."""
+
+    def take(self) -> Mapping[int, FramedConnection | None]:
+        """What is new: the connection of each client that has come, None of one that is lost."""
+
+
 class FarClients:
     """Writes what they post into their slots, and sends them what the server writes there. The server's thread uses it.
 
     Args:
-        connections: By the client's id; this object owns them from now on.
+        connections: By the client's id, None of one that comes later; this object owns them from now on.
         memory: Of the stream.
         notifier: Of the server. It wakes when something arrives, and is told who has ended.
+        changes: Of clients that come later, or are lost; None: there are none.
+
+    Attributes:
+        absent: The clients that have not come yet.
     """
 
-    def __init__(self, connections: Mapping[int, FramedConnection], memory: StreamMemory, notifier: Notifier) -> None:
-        self._memory, self._notifier = memory, notifier
-        self._links = {
-            client: SlotLink(connection, memory, memory.sizes.slots_of(client), client, is_client=False)
-            for client, connection in connections.items()
-        }
-        self._clients = {link.connection.fileno(): client for client, link in self._links.items()}
+    def __init__(
+        self,
+        connections: Mapping[int, FramedConnection | None],
+        memory: StreamMemory,
+        notifier: Notifier,
+        changes: ClientChanges | None = None,
+    ) -> None:
+        self._memory, self._notifier, self._changes = memory, notifier, changes
+        self._ids, self._links = frozenset(connections), dict[int, SlotLink]()
+        self._clients = dict[int, int]()  # by descriptor
         self._poll, self._sending = epoll(), set[int]()
+        self.absent = {client for client, connection in connections.items() if connection is None}
         notifier.watch_descriptor(self._poll.fileno())
-        for client, link in self._links.items():
+        if changes is not None:
+            self._poll.register(changes.fileno(), EPOLLIN)
+        for client, connection in connections.items():
             notifier.watch_elsewhere(client)
-            self._poll.register(link.connection.fileno(), EPOLLIN)
-            link.connection.send_frame(READY, memory.sizes.text.encode())
+            if connection is not None:
+                self._add(client, connection)
 
     def __contains__(self, client: int) -> bool:
         """Whether a client is on another host."""
-        return client in self._links
+        return client in self._ids
 
     def send(self, client: int) -> None:
         """Send a client what was written into its slots, as far as its connection takes it."""
-        link = self._links[client]
-        if link.connection.is_open:
+        link = self._links.get(client)
+        if link is not None and link.connection.is_open:
             link.send()
             self._watch(link.connection)
 
     def receive(self) -> None:
-        """Write what has arrived into slots, send what was left, and note whose connections have ended."""
+        """Write what has arrived into slots, send what was left, and note who has come and whose connection has ended.
+
+        Raises:
+            GmiError: If a client has sent something else.
+        """
         for descriptor, _ in self._poll.poll(0):
-            client = self._clients[descriptor]
-            link = self._links[client]
+            if descriptor not in self._clients:
+                self._take_changes()
+                continue
+            link = self._links[self._clients[descriptor]]
             link.connection.flush()
             link.receive()
             if link.connection.is_open:
                 self._watch(link.connection)
-                continue
-            self._poll.unregister(descriptor)
-            first = self._memory.sizes.slots_of(client)[0]
-            if not self._memory.words[first * SLOT_WORDS + HAS_LEFT]:
-                self._notifier.set_ended(client)
+            else:
+                self._end(descriptor)
 
     def close(self) -> None:
         """Close the connections."""
@@ -64,6 +88,30 @@ class FarClients:
         self._poll.close()
         for link in self._links.values():
             link.connection.close()
+
+    def _add(self, client: int, connection: FramedConnection) -> None:
+        slots = self._memory.sizes.slots_of(client)
+        self._links[client] = SlotLink(connection, self._memory, slots, client, is_client=False)
+        self._clients[connection.fileno()] = client
+        self._poll.register(connection.fileno(), EPOLLIN)
+        connection.send_frame(READY, self._memory.sizes.text.encode())
+
+    def _take_changes(self) -> None:
+        assert self._changes is not None
+        for client, connection in self._changes.take().items():
+            if connection is not None:
+                self._add(client, connection)
+                self.absent.discard(client)
+            elif client in self._links and (descriptor := self._links[client].connection.fileno()) in self._clients:
+                self._end(descriptor)
+
+    def _end(self, descriptor: int) -> None:
+        client = self._clients.pop(descriptor)
+        self._poll.unregister(descriptor)
+        self._links[client].connection.close()
+        first = self._memory.sizes.slots_of(client)[0]
+        if not self._memory.words[first * SLOT_WORDS + HAS_LEFT]:
+            self._notifier.set_ended(client)
 
     def _watch(self, connection: FramedConnection) -> None:
         """Also wake up when a connection takes more, while something is left to be sent."""

@@ -1,7 +1,7 @@
 """The server's end of an inference stream: a policy worker answers many clients in batches."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.fence import fence, order_loads
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.batching import requests_due
-from gmi_drl.comm.streams.far_clients import FarClients
+from gmi_drl.comm.streams.far_clients import ClientChanges, FarClients
 from gmi_drl.comm.streams.slots import (
     ANSWER_NS,
     ANSWER_ROWS,
@@ -50,7 +50,8 @@ class StreamServer:
         progress: A wait for requests starts again whenever this value changes.
         awaits_successors: Whether ended clients may be replaced: if none is left, it waits `hang_s` for a successor.
         predecessors: How many processes were this server before, and have ended.
-        far: The connections of clients on other hosts, by id; this object owns them from now on.
+        far: The connections of clients on other hosts, by id, None of one that comes later; this object owns them.
+        changes: See `FarClients`.
 
     Attributes:
         wait_s: Seconds waited so far for requests, without those that a batch waited for more of them.
@@ -68,7 +69,8 @@ class StreamServer:
         progress: Callable[[], object] = lambda: 0,
         awaits_successors: bool = False,
         predecessors: int = 0,
-        far: Mapping[int, FramedConnection] = MappingProxyType({}),
+        far: Mapping[int, FramedConnection | None] = MappingProxyType({}),
+        changes: ClientChanges | None = None,
     ) -> None:
         self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
@@ -88,11 +90,12 @@ class StreamServer:
         self.answers: list[dict[str, Tensor]] = [memory.answer(slot) for slot in slots]
         self._processes = [self._word(client, PROCESSES) for client in range(len(self._clients))]
         self._ended: set[int] = set()
-        self._living = list(self._clients)
+        self._left = 0
+        self._far = FarClients(far, memory, notifier, changes) if far else None
+        self._living = self._those_that_may_post(())
         """The clients, by id, that may still post."""
         for line in self._lines:
             self._words[line + SERVER_PROCESSES] = predecessors + 1
-        self._far = FarClients(far, memory, notifier) if far else None
         for client in self._clients:
             self._tell(client)  # it may wait for this process
 
@@ -100,10 +103,10 @@ class StreamServer:
         """Wait for requests. Returns the slots of the next batch, to be answered before the next call.
 
         Returns:
-            Nothing when all clients have left.
+            Nothing when clients have left, and none is there any more.
 
         Raises:
-            PeerDiedError: If a client has ended before it left, and none is left or awaited.
+            PeerDiedError: If all clients have ended before they left, and none is awaited.
             PeerSilentError: If none of them has posted a request for some times `hang_s`, or no successor has come.
         """
         while True:
@@ -113,11 +116,11 @@ class StreamServer:
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
                 order_loads()
                 return due
-            if self._living:
+            if self._living or (self._absent() and not self._left):
                 began = time.perf_counter()
                 self._await_request()
                 self.wait_s += time.perf_counter() - began
-            elif self._ended:
+            elif self._ended and not self._left:  # once one has left, no more is needed of the others either
                 self._await_successor()
             else:
                 return ()
@@ -209,7 +212,7 @@ class StreamServer:
                 return
         self._notifier.wait_for(
             lambda: bool(self._waiting()) or self._has_news(),
-            self._living,
+            self._living or sorted(self._absent()),
             "posted a request",
             self._patience,
             self._progress,
@@ -225,9 +228,17 @@ class StreamServer:
                 if processes > 1:
                     self._notifier.watch_successor(client)
                     self._ended.discard(client)
-        before = self._living
-        self._living = [client for client in self._clients if client not in self._ended and client not in left]
-        return self._living != before
+        before = self._living, self._left
+        self._living, self._left = self._those_that_may_post(left), len(left)
+        return (self._living, self._left) != before
+
+    def _those_that_may_post(self, left: Collection[int]) -> list[int]:
+        gone = {*self._ended, *left, *self._absent()}
+        return [client for client in self._clients if client not in gone]
+
+    def _absent(self) -> Collection[int]:
+        """The clients that come later."""
+        return self._far.absent if self._far else ()
 
     def _await_successor(self) -> None:
         lost = ", ".join(f"GMI {client}" for client in sorted(self._ended))

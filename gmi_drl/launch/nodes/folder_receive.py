@@ -30,7 +30,9 @@ class FolderReceiver:
 
     def files(self) -> Iterator[Path]:
         """Yield the files that a copy of the run folder needs at first: the setup and the newest checkpoint."""
-        for file in (self._folder.layout_file, self._folder.config_file, *self._newest()):
+        several = [one for one in self._folder.learning if one.path != self._folder.path]
+        setup = [file for one in (self._folder, *several) for file in (one.layout_file, one.config_file)]
+        for file in (*setup, *self._newest()):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:

@@ -20,6 +20,7 @@ from gmi_drl.launch.processes.gmi_processes import DRAIN_S
 from gmi_drl.launch.shared_resources import HostResources
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import Attached, Failed, OnDevice, Proved, StoreFile, parse_message_to_launcher
 from gmi_drl.run.process_names import gmi_of, is_proxy
@@ -27,7 +28,7 @@ from gmi_drl.run.process_names import gmi_of, is_proxy
 Send = Callable[..., None]
 
 PROXY_MODULE = "gmi_drl.roles.decoupled.proxy_main"
-"""The module of a proxy's process."""
+"""The module of a process of proxies."""
 
 
 class Host:
@@ -147,7 +148,7 @@ class Host:
         )
 
     def _start(self, order: dict[str, Any], log: str, environment: Mapping[str, str | None]) -> Message:
-        """Start a GMI or a proxy. `environment` overrides this host's variables and the backend's."""
+        """Start a GMI or a process of proxies. `environment` overrides this host's variables and the backend's."""
         number: int = order["gmi"]
         gmi_id = gmi_of(number)
         ours = {} if is_proxy(number) else self._instances.environment(self._ids.index(gmi_id))
@@ -156,11 +157,13 @@ class Host:
         for name in ("layout", "run_folder", "rendezvous_folder"):
             order[name] = str(self._here(order[name]))
         order["is_remote"] = self._copy is not None
-        module = CHILD
         if is_proxy(number):
-            order |= {"gmi": gmi_id, "home": self._node, "drains": False}  # it has no device
-            module = PROXY_MODULE
-        started = self._starter(order, complete, self._here(log), self._resources[gmi_id], module=module)
+            gmis = proxy_processes(self._layout)[gmi_id]
+            order |= {"gmi": gmi_id, "gmis": gmis, "home": self._node, "drains": False}  # it has no device
+            module, resources = PROXY_MODULE, self._resources.of_proxies(gmis)
+        else:
+            module, resources = CHILD, self._resources[gmi_id]
+        started = self._starter(order, complete, self._here(log), resources, module=module)
         if self._copy:
             self._copy.watch_log(number)
         self._gmis[number] = started

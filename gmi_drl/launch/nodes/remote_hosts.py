@@ -3,7 +3,8 @@
 import secrets
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,18 @@ from gmi_drl.comm.links.control import Message
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.hosts import OpenedDevices
 from gmi_drl.launch.job import Job
-from gmi_drl.launch.nodes.accept_supervisors import accept_supervisors
+from gmi_drl.launch.nodes.accept_supervisors import Arrival, SupervisorListener
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
+from gmi_drl.launch.nodes.joining import LateNodes
+from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.node_host import TOKEN
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI, RemoteInstances, nothing_shared
 from gmi_drl.launch.nodes.remote_node import RemoteNode, Tell
 from gmi_drl.launch.nodes.supervisor_starters import END_S, SupervisorHandle, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
+from gmi_drl.layout.late_nodes import late_nodes, starts_without
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.pools import proxied
+from gmi_drl.layout.pools import proxied, proxy_processes
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.process_names import gmi_of, is_proxy, proxy_of
 
@@ -36,50 +40,40 @@ class RemoteHosts:
     """The devices of all nodes of a layout, held by their supervisors. See `DeviceOpener`.
 
     Args:
-        nodes: The connected nodes, by name.
+        nodes: The connected nodes, by name. Those that come later are added.
         purpose: What other processes on the hosts read about the holder.
         apply_mig: Make the MIG instances that the layout wants.
+        arrivals: Returns the nodes that have come later.
+        tell: Called with a line about a node that cannot join.
     """
 
-    def __init__(self, nodes: Mapping[str, RemoteNode], purpose: str, *, apply_mig: bool) -> None:
+    def __init__(
+        self,
+        nodes: dict[str, RemoteNode],
+        purpose: str,
+        *,
+        apply_mig: bool,
+        arrivals: Callable[[], list[RemoteNode]] = list,
+        tell: Tell = lambda line: None,
+    ) -> None:
         self._nodes, self._purpose, self._apply_mig = nodes, purpose, apply_mig
+        self._arrivals, self._tell = arrivals, tell
 
     @contextmanager
     def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
         """See `DeviceOpener`."""
-        layout, folder = job.layout, job.folder
-        for name, node in self._nodes.items():
-            node.first_gmi = layout.devices_on(name)[0].gmis[0].id
-        secret, seen = secrets.token_hex(16), folder.path / TOKEN
-        seen.write_text(secret)
-        try:
-            opens = {
-                "layout": layout.model_dump(mode="json"),
-                "run_folder": str(folder.path.resolve()),
-                "token": secret,
-                "begins_with": FolderReceiver(folder).size(),
-            }
-            whole = {**opens, "purpose": self._purpose, "apply_mig": self._apply_mig}
-            shares = cpus_of(layout, self._nodes)
-            opened = self._request_all("opened", OPEN_S, lambda name: {"type": "open", **whole, **shares[name]})
-        finally:
-            seen.unlink()
-        without_folder = [node for name, node in self._nodes.items() if not opened[name]["sees_folder"]]
+        layout = job.layout
+        meeting = Meeting(layout)
+        opened = self._open(job, self._nodes)
         instances = RemoteInstances(any(answer["drains"] for answer in opened.values()), self._release)
+        absent = late_nodes(layout).difference(self._nodes)
+        late = LateNodes(layout, absent, self._arrivals, lambda node: self._admit(job, node, meeting), self._tell)
 
         @contextmanager
         def shared() -> Iterator[Mapping[int, Resources]]:
-            for node in without_folder:
-                node.receiver = FolderReceiver(folder)
-                for file, data in node.receiver.pieces():
-                    node.connection.send({"type": "take", "file": file}, data)
-            request = {"type": "share", "slot_bytes": job.slot_bytes, "links": job.config.learner.has_shards}
-            answers = self._request_all("shared", ANSWER_S, lambda name: request)
-            addresses = joined([answer["addresses"] for answer in answers.values()])
-            for node in self._nodes.values():
-                node.connection.send({"type": "set_addresses", "addresses": addresses})
+            self._share(job, self._nodes, meeting)
             try:
-                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxied(layout))])
+                yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxy_processes(layout))])
             finally:
                 for node in self._nodes.values():
                     node.connection.send({"type": "settle"})
@@ -93,7 +87,48 @@ class RemoteHosts:
             assert name is not None
             return self._start(self._nodes[name], dict(order), log.resolve(), overrides)
 
-        yield OpenedDevices(instances, start, shared)
+        yield OpenedDevices(instances, start, shared, late)
+
+    def _open(self, job: Job, nodes: Mapping[str, RemoteNode]) -> dict[str, Message]:
+        """Have nodes open their parts of the layout. Returns their responses."""
+        layout, folder = job.layout, job.folder
+        for name, node in nodes.items():
+            node.first_gmi = layout.devices_on(name)[0].gmis[0].id
+        secret, seen = secrets.token_hex(16), folder.path / TOKEN
+        seen.write_text(secret)
+        try:
+            whole = {
+                "layout": layout.model_dump(mode="json"),
+                "run_folder": str(folder.path.resolve()),
+                "token": secret,
+                "begins_with": FolderReceiver(folder).size(),
+                "purpose": self._purpose,
+                "apply_mig": self._apply_mig,
+            }
+            shares = cpus_of(layout, {**self._nodes, **nodes})
+            opened = request_all(nodes, "opened", OPEN_S, lambda name: {"type": "open", **whole, **shares[name]})
+        finally:
+            seen.unlink()
+        for name, node in nodes.items():
+            node.receiver = None if opened[name]["sees_folder"] else FolderReceiver(folder)
+        return opened
+
+    def _share(self, job: Job, nodes: Mapping[str, RemoteNode], meeting: Meeting) -> None:
+        """Have nodes make what their GMIs share, with the files of the run folder, and tell them all addresses."""
+        for node in nodes.values():
+            for file, data in node.receiver.pieces() if node.receiver else ():
+                node.connection.send({"type": "take", "file": file}, data)
+        request = {"type": "share", "slot_bytes": job.slot_bytes, "links": job.config.learner.has_shards}
+        answers = request_all(nodes, "shared", ANSWER_S, lambda name: request)
+        addresses = meeting.joined([answer["addresses"] for answer in answers.values()])
+        for node in nodes.values():
+            node.connection.send({"type": "set_addresses", "addresses": addresses})
+
+    def _admit(self, job: Job, node: RemoteNode, meeting: Meeting) -> None:
+        """Have a node that has come later open and share its part."""
+        self._open(job, {node.name: node})
+        self._share(job, {node.name: node}, meeting)
+        self._nodes[node.name] = node
 
     def _start(
         self, node: RemoteNode, order: dict[str, Any], log: Path, environment: Mapping[str, str | None]
@@ -111,11 +146,6 @@ class RemoteHosts:
             raise
         return gmi
 
-    def _request_all(self, wanted: str, wait_s: float, message: Callable[[str], Message]) -> dict[str, Message]:
-        for name, node in self._nodes.items():
-            node.request(message(name))
-        return {name: node.response(wanted, wait_s) for name, node in self._nodes.items()}
-
     def _release(self, groups: Sequence[int]) -> None:
         for node in self._nodes.values():
             if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
@@ -127,17 +157,13 @@ def node_of(layout: Layout, number: int) -> str | None:
     return proxied(layout)[gmi_of(number)].node if is_proxy(number) else layout.device_of(number).node
 
 
-def joined(of_nodes: Sequence[Mapping[str, Mapping[str, Any]]]) -> dict[str, Any]:
-    """The addresses of all ranks of each group, in rank order, with a new token; from the addresses of each node."""
-    where: dict[str, dict[int, Any]] = {}
-    for addresses in of_nodes:
-        for name, of_ranks in addresses.items():
-            where.setdefault(name, {}).update({int(rank): address for rank, address in of_ranks.items()})
-    return {
-        name: [[of_ranks[rank] for rank in sorted(of_ranks)], secrets.token_hex(16)]
-        for name, of_ranks in where.items()
-        if of_ranks
-    }
+def request_all(
+    nodes: Mapping[str, RemoteNode], wanted: str, wait_s: float, message: Callable[[str], Message]
+) -> dict[str, Message]:
+    """Send each node a message, and wait for the responses of all, by name. For errors see `RemoteNode.response`."""
+    for name, node in nodes.items():
+        node.request(message(name))
+    return {name: node.response(wanted, wait_s) for name, node in nodes.items()}
 
 
 def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[str, Any]]:
@@ -191,21 +217,42 @@ def on_nodes(
         token, (host, port) = secrets.token_hex(16), listener.getsockname()[:2]
         order = f'{{"launcher": ["{host}", {port}], "token": "{token}"}}\n'.encode()
         supervisors: dict[str, SupervisorHandle] = {}
-        connected: dict[str, RemoteNode] = {}
+        nodes: dict[str, RemoteNode] = {}
+        versions: dict[str, dict[str, str]] = {}
 
         def end(name: str) -> None:
-            is_lost = name not in connected or connected[name].is_lost
-            supervisors[name].end(LOST_END_S if is_lost else END_S)
+            supervisors[name].end(LOST_END_S if name not in nodes or nodes[name].is_lost else END_S)
 
         for name in names:
             supervisors[name] = starter.start(name, order)
             life.callback(end, name)
-        versions: dict[str, dict[str, str]] = {}
-        for arrival in accept_supervisors(listener, token, supervisors):
+        accepting = life.enter_context(closing(SupervisorListener(listener, token, supervisors)))
+
+        def connect(arrival: Arrival) -> RemoteNode:
             versions[arrival.node] = arrival.versions
-            connected[arrival.node] = RemoteNode(arrival, supervisors[arrival.node], tell)
-            life.callback(connected[arrival.node].close)  # all are closed before any end is waited for
-        if table := differing({name: versions[name] for name in names}):
+            node = RemoteNode(arrival, supervisors[arrival.node], tell)
+            life.callback(node.close)  # all are closed before any end is waited for
+            return node
+
+        def arrivals() -> list[RemoteNode]:
+            """Those that have come later; with other versions they stay outside."""
+            return [node for one in accepting.poll() if has_same_versions(node := connect(one), versions, tell)]
+
+        for arrival in accepting.await_all(partial(starts_without, layout)):
+            nodes[arrival.node] = connect(arrival)
+        if table := differing({name: versions[name] for name in names if name in versions}):
             raise MachineError(f"the nodes have different versions: install the same on all\n{table}")
-        nodes = {name: connected[name] for name in names}
-        yield RemoteHosts(nodes, purpose, apply_mig=apply_mig)
+        if not accepting.missing:
+            accepting.close()
+        for name in sorted(accepting.missing):
+            tell(f"node {name} is not here yet: the run begins without it, and it joins when it comes")
+        present = {name: nodes[name] for name in names if name in nodes}
+        yield RemoteHosts(present, purpose, apply_mig=apply_mig, arrivals=arrivals, tell=tell)
+
+
+def has_same_versions(node: RemoteNode, versions: Mapping[str, Mapping[str, str]], tell: Tell) -> bool:
+    """Whether a node that has come later has the versions of the others. If not, this tells so and closes it."""
+    if table := differing({name: dict(one) for name, one in versions.items()}):
+        tell(f"node {node.name} cannot join, it has other versions: install the same on all\n{table}")
+        node.close()
+    return not table

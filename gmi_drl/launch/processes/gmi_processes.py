@@ -11,18 +11,22 @@ from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi import Instances
 from gmi_drl.launch.close_environments import Closing
+from gmi_drl.launch.hosts import LateGMIs
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
-from gmi_drl.launch.processes.gmi_handle import UNKNOWN, Starter, how_it_ended, log_of
+from gmi_drl.launch.processes.gmi_errors import GRACE_S, GMIErrors
+from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
 from gmi_drl.launch.processes.stopped import Stopped
-from gmi_drl.layout.pools import proxied
+from gmi_drl.layout.pools import proxy_processes
+from gmi_drl.layout.servers import policy_workers
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
     Attached,
     Closed,
     Done,
     Failed,
+    Lost,
     MessageToGMI,
     MessageToLauncher,
     OnDevice,
@@ -34,14 +38,12 @@ from gmi_drl.roles.launcher.protocol import (
     parse_message_to_launcher,
 )
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.run.process_names import gmi_of, is_proxy, name_of, proxy_of
+from gmi_drl.run.process_names import is_proxy, proxy_of
 
 TICK_S = 0.2  # the longest wait until signals and deadlines are checked
 START_S = 120.0  # deadline for a process to import torch and send its first message
 FIRST_MESSAGE_S = 1200.0  # deadline for a first role to be ready or report: loading a simulator may take minutes
-GRACE_S = 3.0  # deadline for a process whose role is done to end, before its group is killed
 DRAIN_S = 10.0  # the same if killing one may harm others, see `Instances.drains`
-STACKS_S = 0.5  # how long GMIs have to write the stacks of their threads, when one of them hangs
 BLAME_S = 2.0  # how long to wait for the error of a peer that a GMI blames
 SHOWN = 200  # bytes of a malformed message in an error
 
@@ -66,9 +68,9 @@ RESTARTED = "started again alone"
 
 
 class GMIProcesses:
-    """One process per GMI, and one per proxy of an agent whose trainers are on another host.
+    """One process per GMI, and one of proxies per pair of hosts with agents and their trainers.
 
-    Proxies are supervised as GMIs are. The number of a process is the id of a GMI, or a proxy's (`process_names`).
+    Proxies are supervised as GMIs are. The number of a process is the id of a GMI, or one of proxies (`process_names`).
 
     The processes run for the time of a `with` block. However it ends, none of them is left, nor of their children.
 
@@ -82,6 +84,7 @@ class GMIProcesses:
         environment: Variables that differ from those of the backend; None removes one.
         restarts: The GMIs that are started again when they die, once a role has reported; None: no GMI is.
         losses: The actors that the run goes on without when they die, then too, if they are not started again.
+        late: The GMIs that are started later; None: all are started at once.
     """
 
     def __init__(
@@ -94,6 +97,7 @@ class GMIProcesses:
         environment: Mapping[str, str | None],
         restarts: GMIRestarts | None = None,
         losses: Losses | None = None,
+        late: LateGMIs | None = None,
     ) -> None:
         self.layout, self.folder, self.instances = job.layout, job.folder, instances
         self._results: dict[int, Any] = {}
@@ -104,17 +108,23 @@ class GMIProcesses:
             "drains": instances.drains,
             "agents_are_restarted": restarts is not None,
         }
-        self._restarts, self._losses = restarts, losses
+        self._restarts, self._losses, self._late = restarts, losses, late
         self._children = Children(order, job, instances, start, resources, environment)
+        self._errors = GMIErrors(job.layout, job.folder, self._children)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
         self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
+        self._joined = set[int]()  # GMIs that were started later: the run goes on without one that fails
 
     def __enter__(self) -> Self:
         self._children.open()
         try:
+            absent = self._late.absent if self._late else ()
+            if self._losses:
+                self._losses.lost.update(absent)
             for gmi in self.layout.gmis:
-                self._add(gmi.id)
-            for gmi_id in proxied(self.layout):
+                if gmi.id not in absent:
+                    self._add(gmi.id)
+            for gmi_id in proxy_processes(self.layout):
                 self._add(proxy_of(gmi_id))
         except BaseException:
             self.end()
@@ -160,6 +170,7 @@ class GMIProcesses:
                 raise error
             self._check_silence(silence.look(), silence_s)
             self._check_stopped(silence_s)
+            self._start_late()
             yield Tick()
 
     def _is_running(self) -> bool:
@@ -167,11 +178,22 @@ class GMIProcesses:
         first = [gmi.id for gmi in self.layout.gmis if not self._children.predecessors[gmi.id]]
         return any(gmi_id in self._children and gmi_id not in self._results for gmi_id in first)
 
+    def _start_late(self) -> None:
+        """Start the GMIs of a node that has joined the run."""
+        if self._late and (gmis := self._late.come()):
+            for gmi_id in gmis:
+                self._add(gmi_id)
+            self._joined.update(gmis)
+            if self._losses:
+                self._losses.join(gmis)
+
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            text = f"{name_of(late[0])} has not started within {START_S:.0f} s{self._log_of(late[0])}"
-            raise self._with_stacks(GmiError(text))
+            error = self._errors.of(late[0], f"has not started within {START_S:.0f} s")
+            if late[0] not in self._joined or not self._losses or not self._losses.take(late[0], error):
+                raise self._with_stacks(error)
+            self._drop(late[0])
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))
@@ -180,8 +202,7 @@ class GMIProcesses:
         """Raise if a GMI is stopped for so long: those that need nothing of it would go on without it."""
         pids = {number: child.pid for number, child in self._children.items() if number not in self._results}
         if (number := self._stopped.longer_than(silence_s, pids)) is not None:
-            text = f"{name_of(number)} was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s"
-            raise GmiError(f"{text}{self._log_of(number)}")
+            raise self._errors.of(number, f"was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s")
 
     def end(self) -> None:
         """End every process group. GMIs that are done or have failed close their environments before."""
@@ -209,7 +230,7 @@ class GMIProcesses:
         """
         received, deadline = list[tuple[int, MessageToLauncher]](), time.monotonic() + wait_s
         error, complaint = None, None
-        deaths = dict[int, GmiDiedError]()
+        deaths = dict[int, GmiError]()
         while True:
             ready = self._children.wait(0.0 if error else max(0.0, deadline - time.monotonic()))
             for number, has_ended in ready:
@@ -222,11 +243,13 @@ class GMIProcesses:
                     error = error or failure
                     continue
                 match word:
+                    case Failed() if number in self._joined:
+                        deaths[number] = self._errors.failure(number, word)
                     case Failed(blames_peer=True):
-                        complaint = complaint or self._failure(number, word)
+                        complaint = complaint or self._errors.failure(number, word)
                         deadline = time.monotonic() + BLAME_S
                     case Failed():
-                        error = error or self._failure(number, word)
+                        error = error or self._errors.failure(number, word)
                     case None:
                         pass
                     case _:
@@ -240,7 +263,7 @@ class GMIProcesses:
             if not error and (is_late or (received and complaint is None)):
                 return received, complaint and self._with_stacks(complaint)
 
-    def _restart(self, deaths: Mapping[int, GmiDiedError], complaint: GmiError | None) -> GmiError | None:
+    def _restart(self, deaths: Mapping[int, GmiError], complaint: GmiError | None) -> GmiError | None:
         """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
         first, *_ = deaths.values()
         others_are_done = any(not self._may_end(number) for number in self.results)
@@ -251,12 +274,21 @@ class GMIProcesses:
                 self._children.replace(number)
                 self._starting[number] = WaitClock()
             elif self._losses is not None and self._losses.take(number, death):
-                for lost in {number, proxy_of(number)} & self._children.keys():
-                    self._children.drop(lost)
-                    self._starting.pop(lost, None)
+                self._drop(number)
             else:
                 return death
         return None
+
+    def _drop(self, number: int) -> None:
+        """Forget an actor, and tell policy workers, which a lost node does not. Proxies of lost actors are ended."""
+        assert self._losses is not None
+        processes = proxy_processes(self.layout).items()
+        ended = [proxy_of(first) for first, gmis in processes if number in gmis and self._losses.lost >= {*gmis}]
+        for lost in {number, *ended} & self._children.keys():
+            self._children.drop(lost)
+            self._starting.pop(lost, None)
+        for worker in policy_workers(self.layout):
+            self.send(worker.id, Lost([number]))
 
     def _may_end(self, number: int) -> bool:
         """Whether the others can go on after the end of a process."""
@@ -280,7 +312,7 @@ class GMIProcesses:
                 return None
             self._children.ignore(child.exit_fd if has_ended else child.connection_fd)
             if number not in self._results:
-                raise self._death(number)
+                raise self._errors.death(number)
             if has_ended:
                 self.instances.release([child.pid])
                 child.end()
@@ -310,34 +342,7 @@ class GMIProcesses:
         try:
             return parse_message_to_launcher(decode(data))
         except ValueError as error:
-            text = f"{name_of(number)} has sent a malformed message, {error}: {data[:SHOWN]!r}"
-            raise GmiError(f"{text}{self._log_of(number)}") from None
-
-    def _failure(self, number: int, word: Failed) -> GmiError:
-        """The error that a GMI has reported, with its exit code."""
-        error = GmiError(f"{name_of(number)}: {word.message}{self._log_of(number, word.message)}")
-        error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
-        return error
-
-    def _death(self, number: int) -> GmiError:
-        child = self._children[number]
-        code = child.exit_code(GRACE_S)
-        text = f"{name_of(number)} (process {child.pid}{child.where}) {how_it_ended(code)}{self._log_of(number)}"
-        return GmiDiedError(text, gmi_of(number), None if code == UNKNOWN else code)
+            raise self._errors.of(number, f"has sent a malformed message, {error}: {data[:SHOWN]!r}") from None
 
     def _with_stacks(self, error: GmiError) -> GmiError:
-        """The error of a GMI that hangs, after all GMIs that still run have written their stacks into their logs.
-
-        Which of them hangs is known only from what others say, so all of them write.
-        """
-        running = [number for number in self._children if number not in self._results.keys() | self._failed]
-        if self.folder.stays and running:
-            for number in running:
-                self._children[number].show_stacks()
-            time.sleep(STACKS_S)
-            where = f"the logs in {self.folder.log_file(0).parent}: {', '.join(map(name_of, running))}"
-            error.add_note(f"Stacks of all threads of the GMIs that still ran are at the end of {where}")
-        return error
-
-    def _log_of(self, number: int, message: str = "") -> str:
-        return log_of(self._children[number], message, stays=self.folder.stays)
+        return self._errors.with_stacks(error, self._results.keys() | self._failed)

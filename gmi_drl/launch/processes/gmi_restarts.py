@@ -50,7 +50,7 @@ class GMIRestarts:
 
 @dataclass
 class Losses:
-    """Actors that have died, and that the run goes on without (`streams.fewest_actors`).
+    """Actors that have died or not come yet, and that the run goes on without (`streams.fewest_actors`).
 
     Args:
         layout: Of the run.
@@ -64,6 +64,10 @@ class Losses:
     def allow(self, number: int) -> bool:
         """Whether the run can go on without a GMI, too."""
         return goes_on_without(self.layout, {*self.lost, number})
+
+    def join(self, gmis: Iterable[int]) -> None:
+        """Note that actors have come to the run, which went on without them."""
+        self.lost.difference_update(gmis)
 
     def take(self, number: int, death: GmiError) -> bool:
         """Note that the run goes on without a GMI, and report it. Returns False if it cannot."""

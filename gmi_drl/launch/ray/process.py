@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from gmi_drl.errors import GmiError
+from gmi_drl.launch.ray.late_supervisor import LateRaySupervisor
 from gmi_drl.launch.ray.supervisors import RaySupervisor, RaySupervisors, ray_supervisors
 from gmi_drl.layout.layout import Layout
 from gmi_drl.processes.signals import leave_to_launcher
@@ -80,7 +81,7 @@ class Sender:
 
 def execute(messages: "queue.SimpleQueue[Message | None]", supervisors: RaySupervisors, sender: Sender) -> None:
     """Start and end supervisors as requested. Reports each that ends, by the number of the request that started it."""
-    started: dict[int, RaySupervisor] = {}
+    started: dict[int, RaySupervisor | LateRaySupervisor] = {}
     while (request := messages.get()) is not None:
         try:
             if request["type"] == "start":
@@ -94,12 +95,12 @@ def execute(messages: "queue.SimpleQueue[Message | None]", supervisors: RaySuper
             sender.refuse(request, error)
 
 
-def watch(number: int, supervisor: RaySupervisor, sender: Sender) -> None:
+def watch(number: int, supervisor: RaySupervisor | LateRaySupervisor, sender: Sender) -> None:
     """Wait for the end of a supervisor, and report how it ended, or why that is unknown."""
     try:
         why = supervisor.how_it_ended()
     except Exception as error:  # Ray raises others than its own
-        why = f"Ray cannot say how the supervisor on {supervisor.node.name} is: {type(error).__name__}: {error}"
+        why = f"Ray cannot say how the supervisor on {supervisor.name} is: {type(error).__name__}: {error}"
     sender.send({"type": "ended_by_itself", "supervisor": number, "why": why})
 
 

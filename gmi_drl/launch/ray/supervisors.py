@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from gmi_drl.launch.nodes.supervisor_starters import END_S
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
 from gmi_drl.launch.ray.actor import SupervisorActor
 from gmi_drl.launch.ray.cluster import RayNode, connected, nodes
+from gmi_drl.launch.ray.late_supervisor import FreeNodes, LateRaySupervisor
 from gmi_drl.launch.ray.placement import LayoutNode, Share, assigned_in_time, on_wanted, placed, shares_of
+from gmi_drl.layout.late_nodes import late_nodes
 from gmi_drl.layout.layout import Layout
 
 if TYPE_CHECKING:
@@ -27,7 +30,7 @@ class RaySupervisor:
     def __init__(
         self, node: RayNode, actor: "ActorHandle[SupervisorActor]", arguments: Sequence[str], order: bytes
     ) -> None:
-        self.node, self._actor = node, actor
+        self.node, self.name, self._actor = node, node.name, actor
         self._ready = actor.ready.remote()
         self._end = actor.run.remote(list(arguments), order)
 
@@ -67,6 +70,7 @@ class RaySupervisors:
         shares: The resources for each node of the layout.
         on: The node of the cluster for each node of the layout.
         arguments: The arguments of the interpreter for a node's supervisor.
+        late: The resources for nodes of the layout that the cluster may not have yet.
 
     Attributes:
         address: The launcher's address, as the nodes of the cluster see it.
@@ -78,26 +82,38 @@ class RaySupervisors:
         shares: Mapping[LayoutNode, Share],
         on: Mapping[LayoutNode, RayNode],
         arguments: Callable[[LayoutNode], Sequence[str]] = arguments_of,
+        late: Mapping[LayoutNode, Share] = MappingProxyType({}),
     ) -> None:
         import ray
 
-        self._group, self._shares, self._on, self._arguments = group, shares, on, arguments
+        self._group, self._shares, self._on, self._arguments, self._late = group, shares, on, arguments, late
+        self._free = FreeNodes({node.id for node in on.values()})
         self.address: str = ray.util.get_node_ip_address()
 
-    def start(self, node: LayoutNode, order: bytes) -> RaySupervisor:
+    def start(self, node: LayoutNode, order: bytes) -> RaySupervisor | LateRaySupervisor:
         """Start the supervisor of a node of the layout; see `SupervisorStarter`."""
+        if node in self._late:
+            share = self._late[node]
+            return LateRaySupervisor(
+                node, share, self._free, lambda found, group: self._start(node, order, found, share, group, 0)
+            )
+        at = list(self._shares).index(node)
+        return self._start(node, order, self._on[node], self._shares[node], self._group, at)
+
+    def _start(
+        self, node: LayoutNode, order: bytes, found: RayNode, share: Share, group: "PlacementGroup", bundle: int
+    ) -> RaySupervisor:
         import ray
         from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
-        share = self._shares[node]
         actors = ray.remote(SupervisorActor).options(
             num_cpus=share.cpus,
             num_gpus=share.gpus,
             max_restarts=0,
             max_concurrency=2,  # `run` waits while `close_input` is called
-            scheduling_strategy=PlacementGroupSchedulingStrategy(self._group, list(self._shares).index(node)),
+            scheduling_strategy=PlacementGroupSchedulingStrategy(group, bundle),
         )
-        return RaySupervisor(self._on[node], actors.remote(), self._arguments(node), order)
+        return RaySupervisor(found, actors.remote(), self._arguments(node), order)
 
 
 def last_line(error: Exception) -> str:
@@ -111,6 +127,8 @@ def ray_supervisors(
 ) -> Iterator[RaySupervisors]:
     """Reserve nodes of a cluster for a layout, for the time of a `with` block. Yields what starts supervisors there.
 
+    Nodes of the layout that may join a run later need not be there yet.
+
     Raises:
         MachineError: if Ray is not installed or cannot be reached.
         InUseError: if others use the resources of the layout.
@@ -118,6 +136,7 @@ def ray_supervisors(
     """
     with connected():
         shares = shares_of(layout)
+        late: dict[LayoutNode, Share] = {node: shares.pop(node) for node in late_nodes(layout)}
         on = assigned_in_time(shares, lambda: on_wanted(shares, nodes()))
         with placed(shares, on) as group:
-            yield RaySupervisors(group, shares, on, arguments)
+            yield RaySupervisors(group, shares, on, arguments, late)

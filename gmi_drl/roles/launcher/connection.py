@@ -107,6 +107,10 @@ class LauncherConnection:
                 self._exit()
             messages.append(parse_message_to_gmi(decode(data)))
 
+    def fileno(self) -> int:
+        """A descriptor that is readable when a message has arrived."""
+        return self._socket.fileno()
+
     def await_messages(self, wait_s: float) -> list[MessageToGMI]:
         """As `messages`, after waiting at most `wait_s` for one."""
         select([self._socket], [], [], 0 if self._unread else wait_s)

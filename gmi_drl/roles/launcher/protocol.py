@@ -41,6 +41,13 @@ class Save:
 
 
 @dataclass(frozen=True)
+class Lost:
+    """To policy workers: these actors are lost, perhaps with their node, and the run goes on without them."""
+
+    gmis: list[int]
+
+
+@dataclass(frozen=True)
 class Measure:
     """Iterate with `num_env` environments for about `seconds`, and report the speed.
 
@@ -150,7 +157,7 @@ class Closed:
     complaint: str = ""
 
 
-MessageToGMI = Proved | Stored | Start | Stop | Save | Measure | Reduce
+MessageToGMI = Proved | Stored | Start | Stop | Save | Lost | Measure | Reduce
 MessageToLauncher = (
     Attached | OnDevice | StoreFile | StoreCommand | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
 )

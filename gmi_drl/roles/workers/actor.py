@@ -15,7 +15,7 @@ from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.workers.ends import open_ends
 from gmi_drl.roles.workers.ring import Ring
-from gmi_drl.roles.workers.several import play_several
+from gmi_drl.roles.workers.several import connect_all, play_several
 from gmi_drl.roles.workers.stream_setup import connect_server
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
@@ -32,8 +32,9 @@ class ActorWorker(DRL_role):
         """
         config, start = self.mgr.configure(), start_of(resume)
         if config.policies:
+            connections = connect_all(self.mgr, config)  # at once, as below
             tasks = self._open_tasks(config, start)
-            return {"rollouts": play_several(self.mgr, config, tasks, partial(self._seed, config, start))}
+            return {"rollouts": play_several(self.mgr, config, connections, tasks, partial(self._seed, config, start))}
         return {"rollouts": self._play(config, start, self._seed(config, start, "agent"))}
 
     def _play(self, config: RunConfig, start: int, seed: int) -> int:

@@ -23,13 +23,15 @@ class PolicyWorker(DRL_role):
             resume: Not needed: the trainers publish the version that they go on from.
         """
         mgr, config, device = self.mgr, self.mgr.configure(), self.mgr.device
-        far, source = connect_clients(mgr), parameter_source(mgr)  # at once: simulators may load for long
+        (far, changes), source = connect_clients(mgr), parameter_source(mgr)  # at once: simulators may load for long
         info = source.receive()
         spec = info.spec
         copies = PolicyCopy(spec, config, device), PolicyCopy(spec, config, device)
         with (
             closing(source.open(config, info, copies[0].tensors)) as reader,
-            closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives, far=far)) as server,
+            closing(
+                open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives, far=far, changes=changes)
+            ) as server,
             closing(NewestPolicy(copies, reader)) as policy,
         ):
             counted = serve(server, policy, Forward(device))

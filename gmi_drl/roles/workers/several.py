@@ -1,13 +1,15 @@
 """An actor whose agents have several policies: each has channels, streams and rollouts of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.config.policies import agents_of
 from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.roles.decoupled.agent import RolloutSender
@@ -21,6 +23,7 @@ from gmi_drl.roles.training.episodes import stagger
 from gmi_drl.roles.workers.ends import open_ends
 from gmi_drl.roles.workers.ring import Part, play, sums_of
 from gmi_drl.roles.workers.share import Outcome, Share
+from gmi_drl.roles.workers.stream_setup import connect_server
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
@@ -86,12 +89,34 @@ class Frozen:
         acting.forget(outcome.terminated | outcome.truncated)
 
 
-def play_several(mgr: GMI_manager, config: RunConfig, tasks: Sequence[Task], seed: Callable[[str], int]) -> int:
+@dataclass(frozen=True)
+class Connections:
+    """An actor's connections for one policy: to its trainers, and to its policy worker if that is on another host."""
+
+    trainers: TrainerConnection
+    server: FramedConnection | None
+
+
+def connect_all(mgr: GMI_manager, config: RunConfig) -> dict[str, Connections]:
+    """The connections of an actor for each policy that learns, by name."""
+    names = [name for name, section in config.policies.items() if section.checkpoint is None]
+    seen = {name: mgr.of_policy(name) for name in names}
+    return {name: Connections(connect_to_trainers(one), connect_server(one)) for name, one in seen.items()}
+
+
+def play_several(
+    mgr: GMI_manager,
+    config: RunConfig,
+    connections: Mapping[str, Connections],
+    tasks: Sequence[Task],
+    seed: Callable[[str], int],
+) -> int:
     """Play rollouts of all policies, until the experience of each has ended. Returns how many were sent.
 
     Args:
         mgr: Of the actor.
         config: Of the run.
+        connections: Of `connect_all`.
         tasks: Of the ring's members.
         seed: Returns the seed for a purpose.
     """
@@ -101,20 +126,21 @@ def play_several(mgr: GMI_manager, config: RunConfig, tasks: Sequence[Task], see
     for task in tasks:
         stagger(task, _generator(seed("agent")))
     with ExitStack() as opened:
-        found = list[tuple[str, GMI_manager, TrainerConnection]]()
+        found = list[tuple[str, GMI_manager]]()
         for name, section in config.policies.items():
             if section.checkpoint is None:
                 seen = mgr.of_policy(name, (len(agents[name]), spec.agents))
-                found.append((name, seen, connect_to_trainers(seen)))
-                send_task_info(seen, first, found[-1][2], tells_terms=len(found) == 1)
+                found.append((name, seen))
+                send_task_info(seen, first, connections[name].trainers, tells_terms=len(found) == 1)
             else:
                 folder = RunFolder(Path(section.checkpoint))
                 agent = load_agent(folder, spec, folder.read_setup()[1])
                 parts.append(Frozen(tasks, rows_of(first, agents[name]), agent, _generator(seed(f"agent {name}"))))
-        for name, seen, trainers in found:
-            own = seen.configure()
+        for name, seen in found:
+            own, joined = seen.configure(), connections[name]
             terms = terms_of(first) if not learning else None
-            ends = open_ends(seen, own, spec, len(terms.names) if terms else 0, trainers, opened)
+            num_terms = len(terms.names) if terms else 0
+            ends = open_ends(seen, own, spec, num_terms, joined.trainers, opened, joined.server)
             share = Share(
                 tasks,
                 ends.inference,

@@ -1,6 +1,8 @@
 """The sizes of a layout's inference stream, and how its ends are opened."""
 
+import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from gmi_drl.comm.host_links import CLIENT, SERVER, connect, stream_link_name, stream_membership
@@ -9,11 +11,13 @@ from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_s
 from gmi_drl.comm.streams.far_client import far_client
 from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.layout.late_nodes import late_actors
 from gmi_drl.layout.servers import far_clients, service_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.workers.forward import kinds_of
+from gmi_drl.roles.workers.late_clients import LateClients
 from gmi_drl.workload import TaskSpec
 
 _US = 1e-6
@@ -38,14 +42,22 @@ def connect_server(mgr: GMI_manager) -> FramedConnection | None:
     return None if service is None else _connected(mgr, mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT)
 
 
-def connect_clients(mgr: GMI_manager) -> dict[int, FramedConnection]:
-    """The connections of a policy worker to its actors on other hosts, by id. For errors see `connect_server`."""
-    own = mgr.gmi.id
-    return {
-        client: _connected(mgr, client, own, SERVER)
-        for client, service in far_clients(mgr.layout).items()
-        if service.server_of(client) == own
-    }
+def connect_clients(mgr: GMI_manager) -> tuple[dict[int, FramedConnection | None], LateClients | None]:
+    """The connections of a policy worker to its actors on other hosts, by id, None of those that may come later.
+
+    Returns:
+        Also who tells of these; None if all actors are needed.
+
+    Raises:
+        PeerSilentError: If one of the others does not connect within `hang_s`.
+    """
+    own, late, settings = mgr.gmi.id, late_actors(mgr.layout), mgr.layout.streams
+    far = [client for client, service in far_clients(mgr.layout).items() if service.server_of(client) == own]
+    changes = None
+    if settings is not None and settings.fewest_actors is not None:
+        accepts = {one: partial(_connected, mgr, one, own, SERVER, math.inf) for one in far if one in late}
+        changes = LateClients(accepts, mgr.launcher)
+    return {one: None if one in late else _connected(mgr, one, own, SERVER) for one in far}, changes
 
 
 def open_client(mgr: GMI_manager, sizes: StreamSizes, far: FramedConnection | None = None) -> StreamClient:
@@ -70,7 +82,8 @@ def open_server(
     sizes: StreamSizes,
     progress: Callable[[], object],
     least_s: float = 0.0,
-    far: Mapping[int, FramedConnection] = MappingProxyType({}),
+    far: Mapping[int, FramedConnection | None] = MappingProxyType({}),
+    changes: LateClients | None = None,
 ) -> StreamServer:
     """The policy worker's end. Tells its actors that the memory is there, unless its predecessor has.
 
@@ -80,6 +93,7 @@ def open_server(
         progress: A wait for requests starts again whenever this value changes.
         least_s: Wait at least this long for a request, in seconds.
         far: Of `connect_clients`.
+        changes: Of `connect_clients`.
     """
     settings = mgr.layout.streams
     assert settings is not None  # as its template has checked
@@ -98,11 +112,12 @@ def open_server(
         awaits_successors=mgr.agents_are_restarted,
         predecessors=mgr.predecessors,
         far=far,
+        changes=changes,
     )
 
 
-def _connected(mgr: GMI_manager, client: int, server: int, rank: int) -> FramedConnection:
-    member = stream_membership(client, server, rank, mgr.hang_s)
+def _connected(mgr: GMI_manager, client: int, server: int, rank: int, most_s: float | None = None) -> FramedConnection:
+    member = stream_membership(client, server, rank, mgr.hang_s if most_s is None else most_s)
     return connect(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
 
 

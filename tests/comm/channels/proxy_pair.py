@@ -5,6 +5,7 @@ import threading
 from contextlib import closing, suppress
 
 from gmi_drl.comm.channels.proxy import AgentProxy
+from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.host_links import AGENT, PROXY, proxy_membership
@@ -35,14 +36,15 @@ class ProxyPair:
     def member(self, rank):
         return proxy_membership(self.gmi, rank, "home", MEET_S)
 
-    def serve(self, memory, mailboxes, hang_s, tell=None):
+    def serve(self, memory, mailboxes, hang_s, tell=None, host=None):
         """Run the proxy until the agent has ended, or a trainer is lost."""
-        with suppress(GmiError), closing(self.made_proxy(memory, mailboxes, hang_s, tell)) as proxy:
+        with suppress(GmiError), closing(self.made_proxy(memory, mailboxes, hang_s, tell, host)) as proxy:
             proxy.serve()
 
-    def made_proxy(self, memory, mailboxes, hang_s, tell=None):
+    def made_proxy(self, memory, mailboxes, hang_s, tell=None, host=None):
         messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
-        return AgentProxy(self._connection(PROXY), memory, mailboxes, self.gmi, hang_s, tell or messages.send)
+        host = host or ProxyHost(memory, mailboxes, hang_s)
+        return AgentProxy(self._connection(PROXY), host, self.gmi, tell or messages.send)
 
     def sender(self):
         member = self.member(AGENT)
@@ -53,9 +55,9 @@ class ProxyPair:
         patience = waits_by_channels(len(sizes.trainers)).behind
         return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s)
 
-    def serving(self, memory, mailboxes, hang_s, tell=None):
-        """A thread of this process that runs the proxy."""
-        thread = threading.Thread(target=self.serve, args=(memory, mailboxes, hang_s, tell), daemon=True)
+    def serving(self, memory, mailboxes, hang_s, tell=None, host=None):
+        """A thread of this process that runs the proxy; those that share a host are of one process."""
+        thread = threading.Thread(target=self.serve, args=(memory, mailboxes, hang_s, tell, host), daemon=True)
         thread.start()
         return thread
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer, packed_bytes
+from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
@@ -43,7 +44,7 @@ class Hosts:
         self.mailboxes = create_mailboxes([TRAINER, AGENT, RECEIVER])
         self.trainer = join_as_trainer(self.memory, self.mailboxes, TRAINER, self.sizes, hang_s)
         here, self.there = (FramedConnection(one, 1) for one in socket.socketpair())
-        self.proxy = ParameterProxy(here, self.memory, self.mailboxes, RECEIVER, hang_s, lambda: "task")
+        self.proxy = ParameterProxy(here, ProxyHost(self.memory, self.mailboxes, hang_s), RECEIVER, lambda: "task")
         self.error, self.has_left = None, False
         self.thread = threading.Thread(target=self._serve)
         self.thread.start()

@@ -1,5 +1,6 @@
 """Clients whose server is on another host: here both ends of a connection are in this process."""
 
+import os
 import socket
 import struct
 import threading
@@ -127,3 +128,82 @@ def test_other_sizes_and_frames_that_no_end_sends_are_refused():
         client._notifier._link.connection.send_frame(HALF, b"x")
         with pytest.raises(GmiError, match="1 bytes came, which no end of a stream sends"):
             serve(server)
+
+
+class Changes:
+    """Clients that come and are lost as a test wants it."""
+
+    def __init__(self):
+        self.told, self._eventfd = {}, os.eventfd(0, os.EFD_NONBLOCK)
+
+    def fileno(self):
+        return self._eventfd
+
+    def tell(self, client, connection):
+        self.told[client] = connection
+        os.eventfd_write(self._eventfd, 1)
+
+    def take(self):
+        os.eventfd_read(self._eventfd)
+        told, self.told = self.told, {}
+        return told
+
+
+@contextmanager
+def served(clients, far, hang_s=5.0):
+    with ends(sizes_of(clients=(clients,)), hang_s=hang_s) as made:
+        changes = Changes()
+        server = StreamServer(*made.join(0), wait_s=0.0, far=dict.fromkeys(far), changes=changes)
+        yield made, server, changes
+        server.close()
+
+
+def late_client(made, server, changes, client):
+    """The end of a client that comes now, once the server has seen that."""
+    here, there = (FramedConnection(one, 1) for one in socket.socketpair())
+    changes.tell(client, here)
+    server._far.receive()
+    return far_client(there, client, made.sizes, 5.0, 5.0)
+
+
+def test_nobody_waits_for_a_client_that_has_not_come_and_it_is_answered_when_it_comes():
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        near = made.client(1)
+        assert server._living == [1]
+        post(near, 1.0)
+        assert serve(server) == [0] and value_of(near.take(0)) == 2.0
+        late = late_client(made, server, changes, FAR)
+        post(late, 2.0)
+        post(near, 3.0)
+        answered = serve(server)
+        while len(answered) < 2:
+            answered += serve(server)
+        assert sorted(answered) == [0, 1] and value_of(late.take(0)) == 4.0 and value_of(near.take(0)) == 6.0
+        late.close()
+        near.close()
+        assert serve(server) == []
+
+
+def test_a_server_waits_for_the_first_client_and_ends_with_those_that_came():
+    with served((FAR, 3), [FAR, 3], hang_s=0.1) as (made, server, changes):
+        with pytest.raises(PeerSilentError, match=r"GMI 2, GMI 3 lives but has not posted a request for 0\.1 s"):
+            serve(server)
+        late = late_client(made, server, changes, FAR)
+        post(late, 2.0)
+        assert serve(server) == [0]
+        late.close()
+        assert serve(server) == []
+
+
+def test_a_client_that_is_lost_with_its_host_is_not_waited_for_and_the_others_end_in_order():
+    """Its connection stays open: nobody has heard of its end."""
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        near, late = made.client(1), late_client(made, server, changes, FAR)
+        post(near, 1.0)
+        assert serve(server) == [0] and value_of(near.take(0)) == 2.0
+        changes.tell(FAR, None)
+        post(near, 2.0)
+        assert serve(server) == [0]
+        near.close()
+        assert serve(server) == [] and server._living == []
+        late._notifier._link.connection.close()

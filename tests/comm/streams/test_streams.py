@@ -246,3 +246,16 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
         with pytest.raises(UsageError, match="not the memory of the inference stream"):
             made.join(0)
         made.memory = own
+
+
+def test_once_a_client_has_left_nobody_waits_for_the_successor_of_another():
+    """Clients leave when no more experience is needed."""
+    with ends() as made:
+        server = made.server(awaits_successors=True)
+        first, _ = made.client(1), made.client(2)
+        post(first, 1.0)
+        assert serve(server) == [0]
+        made.end(2)
+        first.close()
+        assert serve(server) == []
+        server.close()

@@ -1,6 +1,6 @@
 import secrets
 import socket
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -8,10 +8,15 @@ import pytest
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes import accept_supervisors as module
-from gmi_drl.launch.nodes.accept_supervisors import accept_supervisors, introduction
+from gmi_drl.launch.nodes.accept_supervisors import SupervisorListener, introduction
 
 LIVES = SimpleNamespace(why_ended=lambda: None)
 RIGHT, WRONG = secrets.token_hex(16), secrets.token_hex(16)
+
+
+def accept_supervisors(listener, token, supervisors, *more):
+    with closing(SupervisorListener(listener, token, supervisors)) as accepting:
+        yield from accepting.await_all(*more)
 
 
 def hello(token, node="a"):

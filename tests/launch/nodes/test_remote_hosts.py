@@ -3,8 +3,9 @@ from types import SimpleNamespace
 
 from on_two import over
 
+from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
-from gmi_drl.launch.nodes.remote_hosts import cpus_of, joined
+from gmi_drl.launch.nodes.remote_hosts import cpus_of
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.run.process_names import proxy_of
 
@@ -41,11 +42,11 @@ def test_containers_of_one_machine_have_the_cpus_of_their_own():
 
 def test_all_ranks_are_told_in_their_order_where_each_listens():
     told = [{"trainers": {"1": ["10.0.0.2", 2]}}, {"trainers": {"0": ["10.0.0.1", 1]}}]
-    first, second = joined(told), joined(told)
+    first, second = Meeting(LAYOUT).joined(told), Meeting(LAYOUT).joined(told)
     addresses, token = first["trainers"]
     assert addresses == [["10.0.0.1", 1], ["10.0.0.2", 2]]
     assert len(token) == 32 and token != second["trainers"][1]
-    assert joined([{"trainers": {}}, {}]) == {}
+    assert Meeting(LAYOUT).joined([{"trainers": {}}, {}]) == {}
 
 
 def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):

@@ -1,5 +1,9 @@
 """Trainings by actor, policy and trainer workers over nodes of this machine."""
 
+import os
+import signal
+import time
+
 import pytest
 from conftest import two_cores
 from networks import needs_hosts, two_hosts
@@ -10,6 +14,7 @@ from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.nodes import accept_supervisors
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Channels, Streams
@@ -112,6 +117,84 @@ def test_a_run_goes_on_without_an_actor_that_has_died_while_enough_are_left(tmp_
     assert rows[3]["env_steps"] == 4 * 2 * NUM_ENV * HORIZON
     assert len(told) == 1 and told[0].startswith("GMI 3") and told[0].endswith("going on with 1 actor")
     assert processes_of(tmp_path) == []
+
+
+class Later(SubprocessSupervisors):
+    """Node b comes when `come` is called."""
+
+    def start(self, node, order):
+        if node != "b":
+            return super().start(node, order)
+        self.come = lambda: setattr(self.late, "process", super(Later, self).start(node, order))
+        self.late = LateSupervisor()
+        return self.late
+
+
+class LateSupervisor:
+    """See `SupervisorHandle`."""
+
+    process = None
+
+    def why_ended(self):
+        return self.process and self.process.why_ended()
+
+    def end(self, wait_s=20.0):
+        if self.process:
+            self.process.end(wait_s)
+
+
+@two_cores
+def test_a_node_that_comes_later_joins_and_the_run_ends_in_order_after_the_first_actor_has_died(tmp_path, monkeypatch):
+    monkeypatch.setattr(accept_supervisors, "LATE_S", 0.1)
+    told, later, killed = [], Later(), []
+
+    def on_row(row):
+        if row["iteration"] == 2:
+            later.come()
+        if not killed and any("joins" in line for line in told) and is_acting(tmp_path / "run", 3):
+            killed.append(row["iteration"])
+            kill(tmp_path / "run", 2, "roles.main")
+        if killed and row["iteration"] == killed[0] + 40:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    layout = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, POLICY, ACTOR], b=[ACTOR])
+    _, outcome = start(
+        tmp_path / "run", layout, 10**6, later, on_row=on_row, on_restart=told.append, on_warning=told.append
+    )
+    assert outcome.state == "stopped" and outcome.iteration >= killed[0] + 40
+    assert told[0].startswith("node b is not here yet") and told[1] == "node b joins the run with GMI 3"
+    assert told[2].startswith("GMI 2") and told[2].endswith("going on with 1 actor") and len(told) == 3
+    assert processes_of(tmp_path) == []
+
+
+def is_acting(path, gmi_id):
+    """Whether a GMI's process has been there for some seconds, in which it has begun to act."""
+    now = time.time()
+    return any(
+        f"GMI {gmi_id} of" in " ".join(process.cmdline()) and now - process.create_time() > 6
+        for process in processes_of(path)
+    )
+
+
+@needs_hosts
+@two_cores
+def test_a_node_of_actors_that_is_lost_without_a_word_is_dropped(tmp_path):
+    """Its link goes down for good: nobody hears that its processes end."""
+    told, cut = [], []
+    with two_hosts() as hosts:
+
+        def on_row(row):
+            if row["iteration"] == 3:
+                hosts.link("b", "down")
+            if told:
+                cut.append(row["iteration"])
+            if len(cut) == 20:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        layout = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, POLICY, ACTOR], b=[ACTOR, ACTOR])
+        _, outcome = start(tmp_path / "run", layout, 10**6, supervisors=hosts, on_row=on_row, on_restart=told.append)
+    assert outcome.state == "stopped" and len(cut) >= 20
+    assert [line[:5] for line in told] == ["GMI 3", "GMI 4"] and told[1].endswith("going on with 1 actor")
 
 
 @needs_hosts

@@ -256,3 +256,39 @@ def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
     assert not losses.allow(0) and losses.allow(3) and losses.take(3, GmiError("GMI 3 died\nits log"))
     assert losses.allow(3) and not losses.allow(1) and not losses.take(1, GmiError("GMI 1 died"))
     assert told == ["GMI 3 died: going on with 2 actors"]
+
+
+def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    kinds = [("trainer",), ("simulator", "agent"), ("simulator", "agent")]
+    gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds))
+    layout = Layout(
+        share_cores=True,
+        devices=(Device(kind="cpu", gmis=gmis),),
+        channels=Channels(),
+        streams=Streams(fewest_actors=1),
+    )
+    folder, started, told, coming = RunFolder(tmp_path / "run"), {}, [], []
+    folder.create()
+
+    def start(order, environment, log, resources):
+        return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
+
+    instances = SimpleNamespace(
+        drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
+    )
+    late = SimpleNamespace(absent={2}, come=lambda: [coming.pop()] if coming else [])
+    losses, job = Losses(layout, told.append), Job(layout, tiny_config(), folder, {}, 64)
+    resources = dict.fromkeys(range(3), Resources())
+    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses, late) as processes:
+        run = Launched(processes, started.values(), told)
+        assert set(started) == {0, 1} and losses.lost == {2}
+        started[0].tell(Attached(), Report({"a": 1}))
+        started[1].tell(Attached())
+        assert run.heard() == [{"a": 1}]
+        coming.append(2)
+        assert run.heard() == [] and set(started) == {0, 1, 2} and losses.lost == set()
+        started[2].tell(Attached(), Failed("the task is not installed", 4, blames_peer=False))
+        assert run.heard() == [] and losses.lost == {2}
+        assert told == ["GMI 2: the task is not installed: going on with 1 actor"]
+        assert started[2].is_ended

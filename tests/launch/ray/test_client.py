@@ -34,7 +34,7 @@ def test_an_unknown_end_of_a_supervisor_is_reported():
         raise RuntimeError("Ray has not been started yet")
 
     told = []
-    agent = SimpleNamespace(node=SimpleNamespace(name="n1"), how_it_ended=how_it_ended)
+    agent = SimpleNamespace(name="n1", how_it_ended=how_it_ended)
     process.watch(3, agent, SimpleNamespace(send=told.append))
     why = "Ray cannot say how the supervisor on n1 is: RuntimeError: Ray has not been started yet"
     assert told == [{"type": "ended_by_itself", "supervisor": 3, "why": why}]

@@ -1,0 +1,265 @@
+"""Soak: random faults in trainings by actor, policy and trainer workers.
+
+    python benchmarks/soak/soak_workers.py --faults 100
+
+Each training is on one host or over two nodes, with inline inference or policy workers, with one policy or two. At a
+random moment an actor, a policy worker, a trainer or a process of proxies is killed or stopped. With `fewest_actors`
+the run must go on without an actor; with a restart, which is for one host, another one takes its place, or that of a
+policy worker. Else it must end with an error that names who died, or who stands still, within the deadlines. The run
+is then resumed for two iterations. Nothing may be left.
+"""
+
+import argparse
+import os
+import random
+import re
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import psutil
+
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.policies import PolicySection
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_section import TaskSettings
+from gmi_drl.errors import GmiError
+from gmi_drl.launch.job import resolve
+from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
+from gmi_drl.launch.supervisor import Outcome
+from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Channels, Streams
+from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.metrics import Row
+
+HANG_S = 8.0
+"""Seconds that workers wait for one that is stopped."""
+GOES_ON = 30
+"""Iterations after which a run has shown that it goes on."""
+LATEST = 25
+"""The latest iteration of a fault."""
+EVERY = 5
+"""Iterations between two checkpoints."""
+LEFT_S = 40.0
+"""Seconds until no process may be left."""
+TAG = "pettingzoo:mpe2.simple_tag_v3"
+POLICIES = {"chasers": PolicySection(agents=("adversary_*",)), "runners": PolicySection(agents=("agent_0",))}
+WORKER, PROXY = "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A training and what befalls it.
+
+    Args:
+        far: Whether actors are also on a node without trainers.
+        remote: Whether actors ask policy workers.
+        several: Whether there are two policies.
+        victim: `actor`, `policy worker`, `trainer` or `proxies`.
+        is_stopped: Whether the victim is stopped, not killed.
+        is_elastic: Whether one actor is enough.
+        restarts: How often the run may restart.
+    """
+
+    far: bool
+    remote: bool
+    several: bool
+    victim: str
+    is_stopped: bool
+    is_elastic: bool
+    restarts: int
+
+    def __str__(self) -> str:
+        where, how = "far" if self.far else "near", "remote" if self.remote else "inline"
+        more = (", one actor is enough" if self.is_elastic else "") + (", a restart" if self.restarts else "")
+        deed = "stopped" if self.is_stopped else "killed"
+        return f"{where}, {how}, {'two policies' if self.several else 'one policy'}{more}: {self.victim} {deed}"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the run must go on."""
+        if self.is_stopped:
+            return False
+        alone = self.restarts > 0 and not self.far
+        return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
+
+
+def drawn(chance: random.Random) -> Fault:
+    """A fault by chance."""
+    several, far, remote = chance.random() < 0.25, chance.random() < 0.5, chance.random() < 0.6
+    victims = ["actor", "actor", "trainer", *["policy worker"] * remote, *["proxies"] * far]
+    is_stopped = chance.random() < 0.4
+    restarts = int(not far and not is_stopped and chance.random() < 0.5)
+    return Fault(far, remote, several, chance.choice(victims), is_stopped, chance.random() < 0.5, restarts)
+
+
+def layout_of(fault: Fault) -> Layout:
+    """Two actors near, or one near and two far; policy workers and trainers near."""
+    acts = ("simulator",) if fault.remote else ("simulator", "agent")
+    num_env = 8 if fault.several else 4
+    gmis, far = list[GMI](), list[GMI]()
+
+    def add(to: list[GMI], roles: tuple[str, ...], policy: str | None = None) -> None:
+        count = num_env if "simulator" in roles else 0
+        values = {"id": len(gmis) + len(far), "roles": roles, "num_env": count, "cores": (0,), "policy": policy}
+        to.append(GMI.model_validate(values))
+
+    for _ in range(1 if fault.far else 2):
+        add(gmis, acts)
+    for policy in POLICIES if fault.several else (None,):
+        for role in ("agent", "trainer") if fault.remote else ("trainer",):
+            add(gmis, (role,), policy)
+    for _ in range(2 if fault.far else 0):
+        add(far, acts)
+    nodes = {"a": gmis, "b": far} if fault.far else {None: gmis}
+    trainers = {gmi.policy: gmi.id for gmi in gmis if gmi.roles == ("trainer",)}
+    needs_streams = fault.remote or fault.is_elastic
+    return Layout(
+        task=TAG if fault.several else "ball_balance",
+        template="workers",
+        share_cores=True,
+        devices=tuple(Device(node=node, kind="cpu", gmis=tuple(some)) for node, some in nodes.items()),
+        groups={
+            "trainers" if policy is None else f"trainers-{policy}": GmiGroup(members=(gmi,))
+            for policy, gmi in trainers.items()
+        },
+        channels=Channels(max_lag=1),
+        streams=Streams(fewest_actors=1 if fault.is_elastic else None) if needs_streams else None,
+    )
+
+
+def config_of(fault: Fault, iterations: int) -> RunConfig:
+    """A small learner."""
+    return RunConfig(
+        iterations=iterations,
+        checkpoint_every=EVERY,
+        hang_s=HANG_S,
+        writers=(),
+        learner=PPOConfig(hidden=(8,), horizon=8, minibatches=1, epochs=1),
+        policies=POLICIES if fault.several else {},
+        task=TaskSettings(pad=True) if fault.several else TaskSettings(),
+    )
+
+
+def victims_of(fault: Fault, layout: Layout) -> list[int]:
+    """The ids of the GMIs that may be the victim; of proxies that of their first GMI."""
+    if fault.victim == "proxies":
+        return [layout.devices_on("b")[0].gmis[0].id]
+    role = {"actor": "simulator", "policy worker": "agent", "trainer": "trainer"}[fault.victim]
+    found = [gmi.id for gmi in layout.gmis if gmi.roles[0] == role]
+    return found[1:] if fault.victim == "actor" and fault.far else found  # a far one
+
+
+def processes() -> list[psutil.Process]:
+    """The processes of the package that this one has started."""
+    found = psutil.Process().children(recursive=True)
+    return [one for one in found if one.is_running() and "gmi_drl" in " ".join(command_of(one))]
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Its command line; empty if it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def strike(fault: Fault, victim: int) -> bool:
+    """Kill or stop the victim. Returns whether it was found."""
+    module = PROXY if fault.victim == "proxies" else WORKER
+    for process in processes():
+        line = command_of(process)
+        if module in line and line[-1].startswith(f"GMI {victim} of"):
+            process.send_signal(signal.SIGSTOP if fault.is_stopped else signal.SIGKILL)
+            return True
+    return False
+
+
+def expected(fault: Fault, layout: Layout, victim: int) -> str:
+    """A pattern of the error's first line."""
+    if not fault.is_stopped:
+        of = rf"the proxy of GMIs? {victim}\b" if fault.victim == "proxies" else rf"GMI {victim}\b"
+        return rf"^{of}.* was killed by SIGKILL"
+    ids = [gmi.id for gmi in layout.devices_on("b")[0].gmis] if fault.victim == "proxies" else [victim]
+    own = "|".join(map(str, ids))
+    return rf"\bGMIs? ({own})\b[^:]*(lives but|has not|was stopped|has held)"
+
+
+def one(fault: Fault, path: Path, chance: random.Random) -> list[str]:
+    """Run a training with a fault, and resume it. Returns what was not as promised."""
+    layout, mistakes, told = layout_of(fault), list[str](), list[str]()
+    victim, at = chance.choice(victims_of(fault, layout)), chance.randint(EVERY + 1, LATEST)
+    struck = list[int]()
+
+    def on_row(row: Row) -> None:
+        if not struck and row["iteration"] >= at and strike(fault, victim):
+            struck.append(row["iteration"])
+        if struck and (fault.goes_on or fault.restarts) and row["iteration"] == struck[0] + GOES_ON:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    folder = RunFolder(path / "run")
+    folder.create()
+    try:
+        outcome = trained(fault, folder, 10**6, told.append, on_row=on_row, restarts=fault.restarts)
+    except GmiError as error:
+        first = str(error).splitlines()[0]
+        if fault.goes_on:
+            mistakes.append(f"GMI {victim}: it ended: {first}")
+        elif not re.search(expected(fault, layout, victim), first):
+            mistakes.append(f"GMI {victim} at {struck}: it said {first!r}")
+    else:
+        if not fault.goes_on and not (fault.restarts and told):
+            mistakes.append(f"GMI {victim}: it went on to {outcome.iteration}")
+    mistakes += living()
+    saved = folder.resumable()
+    if not saved:
+        return [*mistakes, "nothing was saved"]
+    try:
+        outcome = trained(fault, folder, int(saved[-1].name) + 2, told.append, resume=saved[-1])
+    except GmiError as error:
+        return [*mistakes, f"it was not resumed: {error}", *living()]
+    return mistakes + ["the resumed run is not done"] * (outcome.state != "done") + living()
+
+
+def trained(fault: Fault, folder: RunFolder, iterations: int, tell: Callable[[str], None], **more: object) -> Outcome:
+    """Train in a folder."""
+    starter = SubprocessSupervisors() if fault.far else None
+    job = resolve(layout_of(fault), config_of(fault, iterations), folder)
+    return train(job, supervisors=starter, on_restart=tell, on_warning=tell, **more)
+
+
+def living() -> list[str]:
+    """What is left of the processes."""
+    _, left = psutil.wait_procs(processes(), timeout=LEFT_S)
+    return [f"left: {' '.join(command_of(process))[:80]}" for process in left]
+
+
+def main() -> int:
+    """Run all faults. Returns 1 if something was not as promised."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--faults", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    chance, wrong = random.Random(given.seed), 0
+    with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
+        os.environ["GMI_DRL_CLAIMS"] = claims  # ignore claims of other programs
+        for number in range(1, given.faults + 1):
+            fault, began = drawn(chance), time.monotonic()
+            with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path:
+                mistakes = one(fault, Path(path), chance)
+            wrong += bool(mistakes)
+            took = f"{time.monotonic() - began:.0f} s"
+            print(f"{number}: {fault}: {'; '.join(mistakes) or 'as promised'} ({took})", flush=True)
+    print(f"{given.faults} faults, {wrong} not as promised")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
