@@ -8,10 +8,11 @@ from typing import Any
 
 import rich_click as click
 
-from gmi_drl.cli.make_plan import PlanOptions, make_plan, planned_node
+from gmi_drl.cli.make_plan import make_plan, planned_node
 from gmi_drl.cli.options import use_simulator
 from gmi_drl.cli.output import require_folder, say, write_file
 from gmi_drl.cli.plan.command import plan as plan_command
+from gmi_drl.cli.plan_options import PlanOptions
 from gmi_drl.cli.train.begin import begin
 from gmi_drl.cli.train.command import train as train_command
 from gmi_drl.cli.train.options import TrainOptions
@@ -114,7 +115,7 @@ def plan(
         budget=budget,
         fresh=fresh,
         settings=_as_set(settings),
-        profile=_path(profile),
+        profiles=() if profile is None else (Path(profile),),
         node=_path(node),
         gpus=gpus,
         objective=objective,

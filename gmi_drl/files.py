@@ -77,7 +77,7 @@ def parse(model: type[Model], data: object, source: str) -> Model:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        lines = [explain(model, data, mistake) for mistake in _causes(error.errors())]
+        lines = _known_once([explain(model, data, mistake) for mistake in _causes(error.errors())])
         count = "1 mistake" if len(lines) == 1 else f"{len(lines)} mistakes"
         raise UsageError(f"{source}: {count}\n" + "\n".join(f"  {line}" for line in lines)) from None
     except UsageError as error:  # of a validator, which does not know the source
@@ -164,6 +164,16 @@ def _causes(mistakes: Sequence[Any]) -> list[Any]:
         return any(len(other) > len(place) and other[: len(place)] == place for other in places)
 
     return [mistake for mistake in mistakes if mistake["type"] != "too_short" or not has_cause(mistake["loc"])]
+
+
+def _known_once(lines: Sequence[str]) -> list[str]:
+    """The lines, with each list of known names only where it comes first."""
+    shorter, told = [], set()
+    for line in lines:
+        mistake, _, names = line.partition("; known: ")
+        shorter.append(mistake if names in told and names else line)
+        told.add(names)
+    return shorter
 
 
 def explain(model: type[FileModel], data: object, mistake: Mapping[str, Any]) -> str:

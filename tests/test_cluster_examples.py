@@ -9,7 +9,7 @@ import click
 import pytest
 import yaml
 
-from gmi_drl.cli import cli
+from gmi_drl.cli.commands import load
 from gmi_drl.files import load_yaml
 from gmi_drl.launch.ray.placement import shares_of
 from gmi_drl.layout.layout import Layout
@@ -86,7 +86,7 @@ def test_our_commands_have_all_their_options():
     launchers = []
     for line in commands:
         name, *arguments = shlex.split(line)[1:]
-        launchers.append(parsed(cli.commands[name], [name, *arguments]).get("launcher"))
+        launchers.append(parsed(load(name), [name, *arguments]).get("launcher"))
     assert launchers.count("ray") == 5
 
 
@@ -99,4 +99,4 @@ def test_layouts_with_agents_and_trainers_apart_are_by_their_template(name, pool
 
 def test_an_option_that_is_none_is_seen():
     with pytest.raises(click.NoSuchOption):
-        parsed(cli.commands["train"], ["train", "--launchers", "ray"])
+        parsed(load("train"), ["train", "--launchers", "ray"])

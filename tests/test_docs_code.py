@@ -10,7 +10,7 @@ import yaml
 from conftest import two_cores
 from pages import gmi_drl
 
-from gmi_drl.cli import cli
+from gmi_drl.cli.commands import load
 from gmi_drl.files import parse
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.layout.channels import Channels
@@ -36,7 +36,7 @@ def commands(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_have_all_their_options(page):
     for name, *arguments in commands(page):
-        cli.commands[name].make_context(name, arguments)
+        load(name).make_context(name, arguments)
 
 
 def test_many_commands_are_found():

@@ -167,3 +167,14 @@ def test_a_key_of_a_section_is_suggested_with_the_section():
         parse(RunConfig, {"horizon": 32}, "config.yaml")
     with pytest.raises(UsageError, match=r"num_env: unknown key; known: version"):  # of a list, which has no one key
         parse(Layout, {"num_env": 32}, "layout.yaml")
+
+
+def test_known_names_are_listed_once():
+    with pytest.raises(UsageError) as told:
+        parse(Layout, {"nothing": 1, "nobody": 2}, "layout.yaml")
+    assert str(told.value).count("known: version") == 1 and "  nobody: unknown key" in str(told.value)
+
+
+def test_a_layout_in_place_of_a_configuration_is_told():
+    with pytest.raises(UsageError, match=r"devices: of a layout file: .* `gmi-drl train layout\.yaml`"):
+        parse(RunConfig, {"devices": []}, "layout.yaml")

@@ -4,7 +4,7 @@ import random
 from pathlib import Path
 from typing import Any
 
-from gmi_drl.cli import COMMANDS
+from gmi_drl.cli.commands import ENTRIES, load
 
 ENDS_SOON = {"sweep": ["--command", "true", "--at-once", "1", "--seeds", "0"], "top": ["--once"]}
 """Options by which commands end that would go on for long."""
@@ -81,7 +81,7 @@ def command_of(chance: random.Random, kind: str, file: Path, folder: Path) -> li
 
 def random_command(chance: random.Random, originals: Path, folder: Path) -> list[str]:
     """A random command with some of its arguments and options and random values."""
-    command = chance.choice(COMMANDS)
+    command = load(chance.choice(list(ENTRIES)))
     arguments = (one for one in command.params if one.param_type_name == "argument")
     words = [str(command.name), *(_value(chance, one, originals) for one in arguments if chance.random() < 0.8)]
     options = [one for one in command.params if one.param_type_name == "option" and not NEVER.intersection(one.opts)]

@@ -4,8 +4,10 @@ PPO on gymnasium's Ant-v5: 2048 samples an update, 4 epochs of mini-batches of 5
 """
 
 import argparse
+import importlib.util
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -37,10 +39,21 @@ def make_parser(description: str | None) -> argparse.ArgumentParser:
 def read_arguments(description: str | None) -> argparse.Namespace:
     """The command line of those drivers that train with the settings above."""
     parser = make_parser(description)
+    parser.add_argument("--env-id", default="Ant-v5", help="of gymnasium")
+    parser.add_argument("--runners", type=int, help="processes with environments, where the peer has them")
     arguments = parser.parse_args()
     if SAMPLES % arguments.num_env or arguments.num_env % CORES:
         parser.error(f"--num-env must divide {SAMPLES} and be a multiple of {CORES} cores, but is {arguments.num_env}")
     return arguments
+
+
+def register_sleeping() -> None:
+    """Tell gymnasium of the environments that sleep, whose file imports nothing of gmi-drl."""
+    file = Path(__file__).parents[2] / "gmi_drl" / "benchmarks" / "cases" / "common" / "sleeping.py"
+    spec = importlib.util.spec_from_file_location("sleeping", file)
+    assert spec and spec.loader
+    module = sys.modules["sleeping"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
 
 
 class Updates:

@@ -11,21 +11,29 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import gymnasium
 import ray
 import settings
 import torch
 from ray.rllib.algorithms.ppo import PPOConfig
 from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
+from ray.tune.registry import register_env
 from settings import Updates, read_arguments
 
 
-def make_config(num_env: int, runners: int, seed: int) -> PPOConfig:
+def make_env(config: dict[str, str]) -> gymnasium.Env:
+    """The environment, in a process of a runner."""
+    settings.register_sleeping()
+    return gymnasium.make(config["name"])
+
+
+def make_config(env_id: str, num_env: int, runners: int, seed: int) -> PPOConfig:
     """`num_env` environments over so many runners."""
     per_runner = num_env // runners
     network = DefaultModelConfig(fcnet_hiddens=list(settings.HIDDEN), fcnet_activation="elu", vf_share_layers=False)
     return (
         PPOConfig()
-        .environment("Ant-v5")
+        .environment("made", env_config={"name": env_id})
         .env_runners(
             num_env_runners=runners,
             num_envs_per_env_runner=per_runner,
@@ -82,8 +90,10 @@ def main() -> None:
     more, sys.argv[1:] = parser.parse_known_args()
     arguments = read_arguments(__doc__)
     torch.set_num_threads(arguments.threads)
-    with joined(more.nodes):
-        algorithm = make_config(arguments.num_env, settings.CORES, arguments.seed).build_algo()
+    runners = arguments.runners or settings.CORES
+    register_env("made", make_env)
+    with joined(more.nodes, runners):
+        algorithm = make_config(arguments.env_id, arguments.num_env, runners, arguments.seed).build_algo()
         updates, env_steps = Updates(arguments.seconds), 0
         while not updates.is_over:
             result = algorithm.train()["env_runners"]

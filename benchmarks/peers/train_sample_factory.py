@@ -84,15 +84,17 @@ def command_line(values: dict[str, Any]) -> list[str]:
 
 def make_env(name: str, *args: Any, render_mode: str | None = None, **kwargs: Any) -> gymnasium.Env:
     """As Sample Factory asks for it; its settings have no part in it."""
-    return gymnasium.make("Ant-v5")
+    settings.register_sleeping()
+    return gymnasium.make(name)
 
 
 def main() -> int:
     """Train for the time given."""
     arguments = read_arguments(__doc__)
-    register_env("Ant-v5", make_env)
+    register_env(arguments.env_id, make_env)
     with tempfile.TemporaryDirectory() as folder:
-        line = command_line(options(arguments.num_env, settings.CORES, folder, arguments.seed))
+        values = options(arguments.num_env, arguments.runners or settings.CORES, folder, arguments.seed)
+        line = command_line(values | {"env": arguments.env_id})
         parser, _ = parse_sf_args(line)
         _, runner = make_runner(parse_full_cfg(parser, line))
         runner.register_observer(Report(arguments.seconds))

@@ -8,7 +8,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import redirect_stdout
 from dataclasses import asdict, dataclass, replace
 from itertools import product
@@ -212,6 +212,7 @@ class Trainings:
         sides: Ours first.
         train: Trains a task by a side with a seed.
         seeds: How many, unless told.
+        without: Tasks with the sides that do not train them.
         peer: In whose environment all sides run; None for that of the script.
     """
 
@@ -221,6 +222,7 @@ class Trainings:
     sides: tuple[str, ...]
     train: Callable[[Settings, str, int], Iterable[Update]]
     seeds: int = 3
+    without: Set[tuple[str, str]] = frozenset()
     peer: str | None = None
 
     def main(self, description: str) -> None:
@@ -267,7 +269,8 @@ class Trainings:
 
     def learn(self, tasks: Sequence[str], sides: Sequence[str], seeds: int, seconds: float | None) -> None:
         """Run all that is not in the file yet; of a trial everything."""
-        wanted: list[tuple[str, ...]] = list(missing([] if seconds else self.runs(), tasks, sides, seeds))
+        lacking = missing([] if seconds else self.runs(), tasks, sides, seeds)
+        wanted: list[tuple[str, ...]] = [of for of in lacking if of[:2] not in self.without]
         if seconds:
             wanted = [(*of, "--seconds", str(seconds)) for of in wanted]
         file = self.folder / ("trial.jsonl" if seconds else "learn.jsonl")

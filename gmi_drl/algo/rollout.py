@@ -58,6 +58,8 @@ class Rollout:
         state: Of the policy's memories, at the start of each sequence and after the last, `[T / L + 1, N, S]`; None
             without memories.
         sequence: L, steps from one of these states to the next; 0 without memories.
+        terminated: 1 where the task itself ended an episode, `[T, N]`; None but for learners from replay.
+        next_obs: After each step, before a reset, as `obs`; None but for rings that store it with each step.
     """
 
     def __init__(self, form: RolloutForm, device: torch.device) -> None:
@@ -80,6 +82,8 @@ class Rollout:
         self.sequence = form.sequence
         self.state = torch.zeros(form.states_shape, device=device) if form.state_size else None
         self.sums = torch.zeros(5 + form.num_terms, dtype=torch.float64, device=device)
+        self.terminated = empty() if form.next_obs is not None else None
+        self.next_obs = torch.zeros_like(self.obs) if form.next_obs == "twice" else None
 
     @property
     def transitions(self) -> int:

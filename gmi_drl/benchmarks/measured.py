@@ -40,10 +40,12 @@ ACTING: Paths = (
 
 UPDATE: Paths = (
     "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/backprop.py",
     "gmi_drl/algo/elu.py",
     "gmi_drl/algo/flat_learner.py",
     "gmi_drl/algo/flat_parameters.py",
     "gmi_drl/algo/networks/",
+    "gmi_drl/algo/plain_gradient.py",
     "gmi_drl/algo/sequences.py",
 )
 
@@ -52,7 +54,6 @@ PPO: Paths = (*UPDATE, "gmi_drl/algo/ppo.py")
 A3C: Paths = (
     *UPDATE,
     "gmi_drl/algo/a3c.py",
-    "gmi_drl/algo/backprop.py",
     "gmi_drl/algo/experience_batch.py",
     "gmi_drl/algo/vtrace.py",
 )
@@ -84,8 +85,19 @@ REPLAY: Paths = ("gmi_drl/replay/",)
 
 LINKS: Paths = ("gmi_drl/comm/links/framing.py", "gmi_drl/comm/links/token_listener.py")
 
+SEQUENCE: Paths = (
+    "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/flat_parameters.py",
+    "gmi_drl/algo/sequence.py",
+    "gmi_drl/algo/sequence_agent.py",
+    "gmi_drl/algo/sequence_policy.py",
+    "gmi_drl/comm/links/",
+    "gmi_drl/roles/sequence/draws.py",
+)
+
 FROM_REPLAY: Paths = (
     "gmi_drl/algo/adam.py",
+    "gmi_drl/algo/backprop.py",
     "gmi_drl/algo/dqn.py",
     "gmi_drl/algo/flat_parameters.py",
     "gmi_drl/algo/q_networks.py",
@@ -126,6 +138,18 @@ DECOUPLED: Paths = (
     "gmi_drl/roles/decoupled/channel_replica.py",
     "gmi_drl/roles/decoupled/rollout_writer.py",
     "gmi_drl/roles/decoupled/trainer.py",
+)
+
+WORKERS: Paths = (
+    *ADAPTERS,
+    *ACTING,
+    *PPO,
+    *CHANNELS,
+    *STREAMS,
+    "gmi_drl/algo/judged.py",
+    "gmi_drl/roles/decoupled/channel_replica.py",
+    "gmi_drl/roles/decoupled/rollout_writer.py",
+    "gmi_drl/roles/workers/",
 )
 
 DEDICATED: Paths = (*TRAINING, *SERVING, "gmi_drl/comm/messages/", "gmi_drl/roles/dedicated/")

@@ -1,4 +1,4 @@
-"""The command line. It imports click and rich; a command imports torch and pydantic when it needs them."""
+"""The command line. It imports click and rich; a command is imported when it is called, torch and pydantic later."""
 
 import atexit
 import os
@@ -11,13 +11,8 @@ from typing import NoReturn, TextIO
 import rich_click as click
 
 from gmi_drl import __version__
-from gmi_drl.cli import bench, compare, export, play, profile, report, serve, status, sweep, top
-from gmi_drl.cli.doctor.command import doctor
-from gmi_drl.cli.help import arrange
+from gmi_drl.cli.commands import Commands, summaries
 from gmi_drl.cli.output import report_error, say
-from gmi_drl.cli.plan.command import plan
-from gmi_drl.cli.replay import replay
-from gmi_drl.cli.train.command import train
 from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.processes.signals import ENDING
 
@@ -27,34 +22,13 @@ _received: list[int] = []
 """The signal that ended the program, if one has."""
 
 
-@click.group(context_settings=SETTINGS)
+@click.group(cls=Commands, commands=summaries(), context_settings=SETTINGS)
 @click.version_option(__version__, prog_name="gmi-drl")
 def cli() -> None:
     """Cut each GPU (or CPU) into GMIs and train robot policies on them.
 
     Every option can also be given as an environment variable, e.g. GMI_DRL_TRAIN_SEED=3 for `train --seed 3`.
     """
-
-
-COMMANDS = (
-    plan,
-    profile.profile,
-    train,
-    sweep.sweep,
-    play.play,
-    export.export,
-    compare.compare,
-    report.report,
-    serve.serve,
-    replay,
-    status.status,
-    top.top,
-    doctor,
-    bench.bench,
-)
-for command in COMMANDS:
-    cli.add_command(command)
-arrange(cli)
 
 
 def main() -> None:

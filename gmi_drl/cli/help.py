@@ -23,6 +23,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "profile": {
         "What is measured": (
+            "--template",
             "--task",
             "--env-arg",
             "--set",
@@ -141,12 +142,11 @@ INDENT = "\u200b    "
 """Spaces that rich-click does not strip, as they follow a character without width."""
 
 
-def arrange(cli: click.RichGroup) -> None:
-    """Give the commands of a group their groups of options, and examples below their options."""
-    settings.OPTION_GROUPS |= {
-        f"{PROGRAM} {name}": [{"name": title, "options": list(options)} for title, options in groups.items()]
-        for name, groups in GROUPS.items()
-    }
-    for name, examples in EXAMPLES.items():
-        lines = (line for call, what in examples.items() for line in (f"{PROGRAM} {call}", f"{INDENT}{what}"))
-        cli.commands[name].epilog = "\n\n".join(("Examples:", *lines))
+def arrange(name: str, command: click.RichCommand) -> None:
+    """Give a command its groups of options, and examples below its options."""
+    if groups := GROUPS.get(name):
+        settings.OPTION_GROUPS[f"{PROGRAM} {name}"] = [
+            {"name": title, "options": list(options)} for title, options in groups.items()
+        ]
+    lines = (line for call, what in EXAMPLES[name].items() for line in (f"{PROGRAM} {call}", f"{INDENT}{what}"))
+    command.epilog = "\n\n".join(("Examples:", *lines))

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 import rich_click as click
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.live import Live
 from rich.text import Text
 
@@ -48,6 +48,7 @@ class TrainingView:
         self._evaluated: Row = {}
         self._recent: deque[Row] = deque(maxlen=RECENT)
         self._others = _Others()
+        self._size, self._announced = self.console.size, ""
         self.started = self.shown = 0.0  # set by the first row, as starting up is no training
 
     def announce(self) -> None:
@@ -55,7 +56,8 @@ class TrainingView:
         gmis = counted(len(self.layout.gmis), "GMI")
         where = f"{self.layout.num_env} environments in {self.folder.path}"
         self._wait_for("the first iteration")
-        self._print(f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}")
+        self._announced = f"Training {self.layout.task} on {gmis} with {where}{self._sizes()}"
+        self._print(self._announced)
 
     def _sizes(self) -> str:
         """The sizes that grow with the number of GMIs; empty for one GMI."""
@@ -114,11 +116,19 @@ class TrainingView:
             return
         self.shown = now
         if self.live:
-            rows, elapsed, size = list(self._recent), now - self.started, self.console.size
+            rows, elapsed, size = list(self._recent), now - self.started, self._current_size()
             shown = live_table(row, rows, self.layout, self.config, elapsed, size, self._others.line())
             self.live.update(shown, refresh=True)
         else:
             click.echo(plain_line(row, self.config.iterations), err=True)
+
+    def _current_size(self) -> ConsoleDimensions:
+        """The size of the terminal. Clears a resized one, which has wrapped or cut the lines that were drawn."""
+        if (size := self.console.size) != self._size:
+            self._size = size
+            self.console.clear()
+            self._print(self._announced)
+        return size
 
 
 class _Others:

@@ -1,5 +1,6 @@
 """The table of a training on a terminal: progress, numbers of the newest row, and the time of each GMI."""
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import ConsoleDimensions
@@ -7,6 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from gmi_drl.cli.live_workers import worker_rows
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.layout.layout import Layout
 from gmi_drl.run.metrics import Row
@@ -20,6 +22,9 @@ Entry = tuple[str, str]
 
 WIDE = 120
 """Columns from which the learner's other numbers and the shares of the phases are shown, too."""
+
+HIGH = 20
+"""Lines of a terminal from which each remark at the bottom may take two."""
 
 BAR_WIDTH = 40
 USAGE_TEXTS = {
@@ -62,18 +67,23 @@ def live_table(
     devices = row.get("devices", {})
     for device, values in devices.items():
         outer.add_row(f"{device}  {usage_text(values)}")
-    others = (
-        1 + numbers.row_count + len(devices) + 3 + bool(note)
-    )  # the bar above; a heading, the verdict, the cursor below
+    remarks = [line for text in (verdict(recent), note) for line in _wrapped(text, size)]
+    others = 1 + numbers.row_count + len(devices) + 2 + len(remarks)  # the bar above; a heading, the cursor below
     outer.add_row(gmi_table(row, layout, max(1, size.height - others), wide=wide))
-    for line in filter(None, (verdict(recent), note)):
+    for line in remarks:
         outer.add_row(Text(line, style="dim", no_wrap=True, overflow="ellipsis"))
     return outer
 
 
+def _wrapped(text: str, size: ConsoleDimensions) -> list[str]:
+    """The lines of a remark: two at most, in a low terminal one."""
+    most = 2 if size.height >= HIGH else 1
+    return textwrap.wrap(text, size.width, max_lines=most, placeholder="…", break_on_hyphens=False)
+
+
 def _progress(iteration: int, iterations: int, left_s: float | None) -> Table:
     grid = Table.grid(padding=(0, 2))
-    left = "" if left_s is None else f"{human_seconds(left_s)} left"
+    left = "" if left_s is None or iteration >= iterations else f"{human_seconds(left_s)} left"
     bar = ProgressBar(total=iterations, completed=iteration, width=BAR_WIDTH)
     grid.add_row(bar, f"{iteration / iterations:.0%}", left)
     return grid
@@ -129,6 +139,8 @@ def _learner_entries(row: Row) -> Iterator[Entry]:
 def gmi_table(row: Row, layout: Layout, lines: int, *, wide: bool = False) -> Table:
     """Milliseconds per phase of each GMI; with more than `lines` GMIs, of each device and the slowest GMIs.
 
+    Where actors and trainers are on GMIs of their own there is a row for all actors, and one for each trainer.
+
     Args:
         row: The newest row.
         layout: Of the run.
@@ -138,11 +150,15 @@ def gmi_table(row: Row, layout: Layout, lines: int, *, wide: bool = False) -> Ta
     table = Table("", *(phase.label for phase in PHASES), box=None, padding=(0, 2), header_style="dim")
     names = _names(layout)
     gmis = {names.get(gmi_id, f"GMI {gmi_id}"): phases for gmi_id, phases in row["gmis"].items()}
-    shown = gmis if len(gmis) <= lines else _devices(row, layout) | _slowest(gmis, lines - len(layout.devices))
+    if workers := worker_rows(row, layout):
+        shown = workers
+    else:
+        shown = gmis if len(gmis) <= lines else _devices(row, layout) | _slowest(gmis, lines - len(layout.devices))
     for label, phases in list(shown.items())[:lines]:
         shares = shares_of(phases)
-        each = zip(PHASES, (f"{phases[name] * 1000:.0f} ms" for name in PHASE_NAMES), strict=True)
-        table.add_row(label, *(f"{text} {shares.get(phase.label, 0):4.0%}" if wide else text for phase, text in each))
+        texts = {phase: f"{phases[phase.name] * 1000:.0f} ms" for phase in PHASES if phase.name in phases}
+        parts = {phase: f" {shares.get(phase.label, 0):4.0%}" if wide else "" for phase in texts}
+        table.add_row(label, *(texts[phase] + parts[phase] if phase in texts else "" for phase in PHASES))
     return table
 
 

@@ -1,23 +1,20 @@
 """Make the plan that the options of `gmi-drl plan` ask for: an even cut, from a profile, or by measuring here."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.options import named_backend, played_as
+from gmi_drl.cli.options import named_backend
 from gmi_drl.cli.output import say
+from gmi_drl.cli.plan_options import PlanOptions, refuse
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.layout.backends import AUTO
 
 if TYPE_CHECKING:
     from gmi_drl.config.learners import LearnerConfig
     from gmi_drl.config.task_section import TaskSettings
-    from gmi_drl.hardware.cluster import Cluster
     from gmi_drl.hardware.node import Node
     from gmi_drl.scheduler import Plan
-    from gmi_drl.scheduler.objective import Objective
     from gmi_drl.scheduler.profile import Profile
     from gmi_drl.templates import Template
     from gmi_drl.workload import TaskSpec
@@ -26,68 +23,8 @@ DEFAULT_NUM_ENV = 256
 IMAGES_NUM_ENV = 8
 """Environments of a GMI unless told; the second of images."""
 
-RAY = "ray"
 CPU_BUDGET_S = 60
 GPU_BUDGET_S = 300
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """The options of `gmi-drl plan` that decide what is planned, as given."""
-
-    task: str
-    template: "Template"
-    algo: str | None
-    num_env: int | None
-    gmis_per_gpu: int | None
-    backend: str | None
-    share_cores: bool
-    keep_batch: int | None
-    budget: float | None
-    fresh: bool
-    profile: Path | None
-    node: Path | None
-    gpus: int | None
-    objective: "Objective | None"
-    cluster: Path | None = None
-    settings: tuple[str, ...] = ()
-
-    @cached_property
-    def played(self) -> "TaskSettings":
-        """The section `task` with the values of --set; see `options.played_as`."""
-        return played_as(self.task, self.settings)
-
-    @property
-    def uses_measurements(self) -> bool:
-        """Whether the plan goes by measurements, made now or read from a profile. If not, devices are cut evenly."""
-        return self.profile is not None or (self.is_here and self.budget != 0) or self.measures_for_cluster
-
-    @property
-    def measures_for_cluster(self) -> bool:
-        """Whether this machine is measured in place of a cluster's nodes: a template's planner does with --budget."""
-        return bool(self.template.planner and self.cluster and self.budget)
-
-    @property
-    def is_here(self) -> bool:
-        """Whether the plan is for this machine."""
-        return self.node is None and self.cluster is None
-
-    @cached_property
-    def nodes(self) -> "Cluster":
-        """The cluster of --cluster.
-
-        Raises:
-            UsageError: if the file describes none, or --node or --gpus is given, too.
-        """
-        from gmi_drl.hardware.cluster import load_cluster
-
-        assert self.cluster is not None
-        refuse("--cluster names the nodes", {"--node": self.node, "--gpus": self.gpus})
-        if str(self.cluster) == RAY:
-            from gmi_drl.launch.ray.describe import described_cluster
-
-            return described_cluster()
-        return load_cluster(self.cluster)
 
 
 def make_plan(options: PlanOptions, here: "Node") -> "Plan":
@@ -102,7 +39,9 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
     if options.template.purpose != "training":
         learnt = {"--algo": options.algo, "--keep-batch": options.keep_batch, "--objective": options.objective}
         refuse(f"--template {options.template.name} learns nothing", learnt)
-        refuse(f"a profile measures training, not {options.template.purpose}", {"--profile": options.profile})
+        refuse(f"a profile measures training, not {options.template.purpose}", {"--profile": options.profiles or None})
+    if options.template.profile_planner and options.profiles:
+        return plan_from_profiles(options, here)
     if options.template.planner:
         fixed = {"--keep-batch": options.keep_batch, "--objective": options.objective, "--profile": options.profile}
         refuse(f"the GMIs of {options.template.name} differ, so agents and trainers are measured separately", fixed)
@@ -170,7 +109,8 @@ def planned_node(options: PlanOptions) -> "Node":
     from gmi_drl.scheduler.gpu_choice import with_gpus
 
     if options.cluster is not None:
-        return options.nodes.whole
+        by_kind = options.template.profile_planner and options.profiles  # unlike machines, which have no whole
+        return options.nodes.nodes[0].kind if by_kind else options.nodes.whole
     node = node_of(options.node)
     return node if options.gpus is None else with_gpus(node, options.gpus)
 
@@ -189,17 +129,6 @@ def profile_of(options: PlanOptions) -> "Profile":
     refuse("the --profile decides that", restricted)
     refuse("GMIs of a --profile had cores of their own", {"--share-cores": options.share_cores or None})
     return load_profile(options.profile)
-
-
-def refuse(why: str, excluded: Mapping[str, object]) -> None:
-    """Refuse options that contradict another one.
-
-    Raises:
-        UsageError: if the value of one of them is not None.
-    """
-    given = [name for name, value in excluded.items() if value is not None]
-    if given:
-        raise UsageError(f"{', '.join(given)}: {why}: leave it out")
 
 
 def usual_num_env(task: "TaskSpec") -> int:
@@ -296,6 +225,30 @@ def plan_from_profile(options: PlanOptions, node: "Node", profile: "Profile") ->
     return scheduler.plan_measured(
         spec, learner, node, profile, grid, template=options.template, remarks=remarks, objective=objective
     )
+
+
+def plan_from_profiles(options: PlanOptions, here: "Node") -> "Plan":
+    """The plan of the template's own planner, by a profile of each kind of machine."""
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.config.task_names import find_task
+    from gmi_drl.launch.task_info import require_learnable, sizes_of
+    from gmi_drl.registry import class_at
+
+    known: dict[str, object] = {
+        "--num-env": options.num_env,
+        "--gmis-per-gpu": options.gmis_per_gpu,
+        "--keep-batch": options.keep_batch,
+    }
+    known |= {"--objective": options.objective, "--budget": options.budget, "--fresh": options.fresh or None}
+    known |= {"--share-cores": options.share_cores or None, "--backend": options.backend}
+    refuse("the profiles decide that, and nothing is measured", known)
+    found = find_task(options.task)
+    spec = sizes_of(found, options.played)
+    learner = default_config(spec, options.algo or options.template.usual_learner).learner
+    require_learnable(learner, found, spec)
+    assert options.template.profile_planner is not None
+    plan_by: Callable[..., Plan] = class_at(options.template.profile_planner)
+    return plan_by(spec, learner, here if options.cluster is None else options.nodes, options.profiles)
 
 
 def measured_plan(options: PlanOptions, node: "Node") -> "Plan":

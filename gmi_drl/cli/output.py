@@ -3,7 +3,8 @@
 import json
 import os
 import sys
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +22,17 @@ MANY_COLUMNS = 9
 """A table of this many columns or more has less space between them."""
 
 
+_spinning: list[Console] = []
+"""The console of the spinner that is shown."""
+
+
 def say(message: str) -> None:
-    """Print a message on stderr. A terminal that is gone is no error."""
+    """Print a message on stderr, above a spinner that is shown. A terminal that is gone is no error."""
     with suppress(OSError):
-        click.echo(message, err=True)
+        if _spinning:
+            _spinning[-1].print(message, markup=False, highlight=False, soft_wrap=True)
+        else:
+            click.echo(message, err=True)
 
 
 def report_error(error: BaseException) -> int:
@@ -95,7 +103,16 @@ def write_file(path: Path, content: str) -> None:
         raise MachineError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def starting(*, quiet: bool) -> AbstractContextManager[object]:
+@contextmanager
+def starting(*, quiet: bool) -> Iterator[None]:
     """Show `starting…` on a terminal, until the end of the `with` block erases it."""
     console = Console(stderr=True)
-    return console.status("starting…") if console.is_terminal and not quiet else nullcontext()
+    if quiet or not console.is_terminal:
+        yield
+        return
+    with console.status("starting…"):
+        _spinning.append(console)
+        try:
+            yield
+        finally:
+            _spinning.remove(console)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from gmi_drl.cli.make_plan import usual_num_env
 from gmi_drl.cli.options import (
     algo_option,
     backend_option,
@@ -19,12 +20,15 @@ from gmi_drl.cli.options import (
 )
 from gmi_drl.cli.output import console, print_json, require_folder, say, write_file
 from gmi_drl.cli.plan.tables import point_table
+from gmi_drl.cli.plan_options import refuse
 from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
     from gmi_drl.profiler.measured_plan import Exploration
+    from gmi_drl.workload import TaskSpec
 
 
 class Numbers(click.ParamType[tuple[int, ...]]):
@@ -45,6 +49,12 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @env_arg_option
 @task_set_option
 @algo_option()
+@click.option(
+    "--template",
+    type=click.Choice(["workers"]),
+    help="Measure what one core does of simulating, answering and learning, with one --num-env, for plans of this"
+    " template.",
+)
 @click.option(
     "--gmis-per-gpu",
     type=Numbers(),
@@ -80,6 +90,7 @@ def profile(
     env_arg: tuple[str, ...],
     set: tuple[str, ...],
     algo: str | None,
+    template: str | None,
     gmis_per_gpu: tuple[int, ...] | None,
     num_env: tuple[int, ...] | None,
     backend: str | None,
@@ -109,6 +120,11 @@ def profile(
     named = with_arguments(task, env_arg)
     spec, config = usual_config(named, algo or OUR_PPO.name, played_as(named, set))
     node = this_node()
+    if template:
+        points = {"--gmis-per-gpu": gmis_per_gpu, "--noise": noise or None, "--fresh": fresh or None}
+        refuse(f"--template {template} measures one core", points)
+        _profile_workers(spec, config, num_env, budget, output, format)
+        return
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
@@ -122,6 +138,30 @@ def profile(
     known = {"speeds": speeds or None, "noise": scale}
     write_file(output, dump_profile(found.profile.model_copy(update=known)))
     _report(found, output, format)
+
+
+def _profile_workers(
+    spec: "TaskSpec",
+    config: "RunConfig",
+    num_envs: tuple[int, ...] | None,
+    budget: float | None,
+    output: Path,
+    format: str,
+) -> None:
+    """Measure one core for plans of workers."""
+    from gmi_drl.profiler.worker_rates import profile_here, rates_told
+    from gmi_drl.scheduler.worker_rates import dump_worker_profile
+
+    if num_envs and len(num_envs) > 1:
+        raise UsageError("--template workers measures one number of environments: give one --num-env")
+    measured = profile_here(spec, config, num_envs[0] if num_envs else usual_num_env(spec), budget or math.inf, say)
+    write_file(output, dump_worker_profile(measured))
+    if format == "json":
+        print_json("profile-workers", {"profile_file": str(output), **measured.model_dump(mode="json", by_alias=True)})
+        return
+    console().print(rates_told(measured), markup=False, soft_wrap=True)
+    following = f"gmi-drl plan --template workers --cluster FILE --profile {output}"
+    console().print(f"Wrote {output}. Next: {following}", markup=False, soft_wrap=True)
 
 
 def _report(found: "Exploration", output: Path, format: str) -> None:

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from gmi_drl.run.folder import RunFolder
 
 SHOWN = 16
+WIDE = 100
+"""Columns from which the seconds of each phase and the times of control steps are shown for each GMI, too."""
 
 
 @click.command()
@@ -193,20 +195,20 @@ def _document(gmi: "ServedGMI") -> dict[str, Any]:
 
 
 def _print(served: "Served") -> None:
-    waits = any(gmi.sync_s for gmi in served.gmis.values())
-    phases = (f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else [])))
-    times = ("p50 ms", "p95", "p99", "max")
-    titles = ("GMI", "environments", "steps", "steps/s", *phases, *times, "episodes", "return", "length")
-    table = plain_table(*titles)
+    out, waits = console(), any(gmi.sync_s for gmi in served.gmis.values())
+    wide = out.width >= WIDE
+    phases = [f"{phase.label} s" for phase in (SIMULATE, ACT, *([WAIT] if waits else []))] if wide else []
+    times = ("p50 ms", "p95", "p99", "max") if wide else ()
+    table = plain_table("GMI", "environments", "steps", "steps/s", *phases, *times, "episodes", "return", "length")
     for gmi_id, gmi in list(served.gmis.items())[:SHOWN]:
         means = (gmi.return_sum / gmi.episodes, gmi.length_sum / gmi.episodes) if gmi.episodes else ()
         latency = gmi.latencies.milliseconds() or {}
         table.add_row(
             *(str(gmi_id), str(gmi.num_env), str(gmi.steps), human_count(gmi.steps_per_second)),
-            *(f"{gmi.sim_s:.2f}", f"{gmi.act_s:.2f}", *([f"{gmi.sync_s:.2f}"] if waits else [])),
-            *((f"{ms:.3g}" for ms in latency.values()) if latency else [""] * len(times)),
+            *[f"{seconds:.2f}" for seconds in (gmi.sim_s, gmi.act_s, gmi.sync_s)][: len(phases)],
+            *([f"{ms:.3g}" for ms in latency.values()] or [""] * len(times))[: len(times)],
             *(str(gmi.episodes), *(f"{mean:.1f}" for mean in means)),
         )
-    console().print(table)
+    out.print(table)
     if len(served.gmis) > SHOWN:
-        console().print(f"... and {len(served.gmis) - SHOWN} more: --format json shows all")
+        out.print(f"... and {len(served.gmis) - SHOWN} more: --format json shows all")

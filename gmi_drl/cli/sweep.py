@@ -2,6 +2,8 @@
 
 import shutil
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,9 +80,10 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
-    folder, what = (resume, read_sweep(resume)) if resume is not None else _new(options)
-    say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
-    with stop_on_signals() as request:
+    folder = resume or options["sweep_dir"] or Path("runs") / _usual_name(options["task"])
+    with stop_on_signals() as request, _removed_if_refused(folder) if resume is None else nullcontext():
+        what = _new(options, folder) if resume is None else read_sweep(resume)
+        say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
         try:
             is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
         except EndedAtOnce:
@@ -99,8 +102,12 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
         raise SystemExit(GmiError.exit_code)
 
 
-def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
-    """A new sweep, checked, and its folder with `sweep.json`."""
+def _usual_name(task: str | None) -> str:
+    return f"sweep-{as_file_name(task or 'ant')}-{time.strftime('%Y%m%d-%H%M%S')}"
+
+
+def _new(options: dict[str, Any], folder: Path) -> "Sweep":
+    """A new sweep, checked, and written into its folder as `sweep.json`."""
     from gmi_drl.launch.sweep.search import extremes, with_next
     from gmi_drl.launch.sweep.sweep_file import (
         FILE,
@@ -131,8 +138,6 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
         arguments = _arguments(passed)
         for trial in {tuple(trial.settings.items()): trial for trial in trials}.values():
             _check(arguments, trial)
-    usual = f"sweep-{as_file_name(options['task'] or 'ant')}-{time.strftime('%Y%m%d-%H%M%S')}"
-    folder: Path = options["sweep_dir"] or Path("runs") / usual
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
         raise UsageError(f"{folder} is not empty: {remedy}choose another --sweep-dir")
@@ -148,7 +153,24 @@ def _new(options: dict[str, Any]) -> tuple[Path, "Sweep"]:
         made = with_next(folder, made)
     folder.mkdir(parents=True, exist_ok=True)
     write_sweep(folder, made.model_copy(update={"arguments": _arguments(passed | _copied(passed, folder))}))
-    return folder, read_sweep(folder)
+    return read_sweep(folder)
+
+
+@contextmanager
+def _removed_if_refused(folder: Path) -> Iterator[None]:
+    """Leave nothing of a new sweep that is refused before a trial or a measurement has begun."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    is_new = folder in missing or (folder.is_dir() and not any(folder.iterdir()))
+    try:
+        yield
+    except GmiError:
+        if is_new and folder.exists() and not any(path.is_dir() for path in folder.iterdir()):
+            for path in folder.iterdir():
+                path.unlink()
+            for path in missing:
+                with suppress(OSError):  # others have written there meanwhile
+                    path.rmdir()
+        raise
 
 
 def _search(options: dict[str, Any], values: dict[str, list[str]], seeds: list[int]) -> "Search | None":

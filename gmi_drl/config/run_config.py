@@ -57,7 +57,8 @@ class RunConfig(FileModel):
     }
     elsewhere: ClassVar[Mapping[str, str]] = {
         "channels": "not of the configuration, which --set sets, but of the layout file, as `channels: {max_lag: 2}`: "
-        "have one written by `gmi-drl plan --template decoupled`, edit and train it"
+        "have one written by `gmi-drl plan --template decoupled`, edit and train it",
+        "devices": "of a layout file: give that in place of the task, as in `gmi-drl train layout.yaml`",
     }
     version: Annotated[Literal[2], Setting(fixed="it is that of the file")] = 2
     """Of the format."""

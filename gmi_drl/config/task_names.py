@@ -40,6 +40,7 @@ ADAPTERS = {
     "isaaclab": "gmi_drl.tasks.adapters.isaaclab:make_task",
     "mjlab": "gmi_drl.tasks.adapters.mjlab:make_task",
     "pettingzoo": "gmi_drl.tasks.adapters.pettingzoo:make_task",
+    "several": "gmi_drl.tasks.adapters.several:make_task",
 }
 """`module:function` that makes the tasks of a simulator, by prefix."""
 

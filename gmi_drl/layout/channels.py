@@ -16,7 +16,8 @@ class Channels(FileModel):
 
     max_lag: Annotated[int, Field(ge=0)] = 2
     """How many versions the acting policy may be behind the learning one. It sets the number of rollouts that channels
-    hold; an agent waits if there is no room."""
+    hold; an agent waits if there is no room. Learners from replay free that room before they learn, if this is not 0:
+    so one version more."""
 
     transfer_bytes: Annotated[int, Field(ge=1)] = 2**20
     """Bytes of one kind of experience that are sent at once."""

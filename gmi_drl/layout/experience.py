@@ -32,6 +32,10 @@ those of `ANSWERS` and `SERVED`.
 NUM_FACTS = len(FACTS)
 
 NumberKind = Literal["float32", "float64", "uint8"]
+
+NextObs = Literal["once", "twice"]
+"""How a ring of replay knows what follows a step: by the step after it, or with the step itself."""
+
 _SIZES: dict[NumberKind, int] = {"float32": 4, "float64": 8, "uint8": 1}
 
 
@@ -69,6 +73,7 @@ class RolloutForm:
         num_terms: K, reported terms of the reward.
         state_size: S, numbers of the state of the policy's memories, of one environment; 0 without memories.
         sequence: L, control steps from one stored state to the next; 0 without memories.
+        next_obs: For learners from replay, how they store what follows a step; None for others.
     """
 
     horizon: int
@@ -78,6 +83,7 @@ class RolloutForm:
     num_terms: int = 0
     state_size: int = 0
     sequence: int = 0
+    next_obs: NextObs | None = None
 
     @property
     def states_shape(self) -> tuple[int, int, int]:
@@ -88,17 +94,21 @@ class RolloutForm:
     def kinds(self) -> tuple[Kind, ...]:
         """The kinds needed to learn from a rollout off-policy. Observations are raw.
 
-        `log_prob` is that of the policy that acted, `bootstrap` the value after a time-out, 0 elsewhere. `delta` is
-        what the observations add to the normaliser; for `sums` see `algo.rollout.Rollout`. `state` is there with
-        memories alone.
+        `log_prob` is that of the policy that acted, `bootstrap` the value after a time-out, 0 elsewhere. Learners from
+        replay get `terminated` in place of both, and `next_obs` if they store that with each step. `delta` is what the
+        observations add to the normaliser; for `sums` see `algo.rollout.Rollout`. `state` is there with memories alone.
         """
         steps, seen = (self.horizon, self.num_env), self.observation
         states = (Kind("state", self.states_shape, is_stepwise=False),) if self.state_size else ()
-        scalars = (Kind(name, steps) for name in ("log_prob", "reward", "done", "valid", "bootstrap"))
+        names: tuple[str, ...] = ("log_prob", "reward", "done", "valid", "bootstrap")
+        following = (Kind("next_obs", (*steps, *seen.shape), dtype=seen.dtype),) if self.next_obs == "twice" else ()
+        if self.next_obs is not None:
+            names = ("reward", "done", "valid", "terminated")
         return (
             Kind("obs", (*steps, *seen.shape), dtype=seen.dtype),
             Kind("action", (*steps, self.action.size)),
-            *scalars,
+            *(Kind(name, steps) for name in names),
+            *following,
             Kind("last_obs", (self.num_env, *seen.shape), is_stepwise=False, dtype=seen.dtype),
             Kind("delta", (1 + 2 * seen.vector_size,), is_stepwise=False, dtype="float64"),
             Kind("sums", (5 + self.num_terms,), is_stepwise=False, dtype="float64"),

@@ -7,7 +7,7 @@ each is divided in the same way; the time of sums between them is predicted by t
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gmi_drl.config.run_config import RunConfig, a3c_of
+from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
@@ -16,7 +16,7 @@ from gmi_drl.layout.layout import Projection
 from gmi_drl.profiler.budget import budget_of
 from gmi_drl.profiler.identical_machines import Machines, require_alike
 from gmi_drl.profiler.measured_plan import known_speeds
-from gmi_drl.profiler.memory_check import LESS_IN_CHANNELS
+from gmi_drl.profiler.memory_check import LESS_IN_CHANNELS, SMALLER_RINGS
 from gmi_drl.profiler.rates import Rates, both_at_once, rates_here
 from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.agent_trainer_split import AS_GOOD, Division, chosen, divisions
@@ -98,7 +98,7 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
     Raises:
         NoFeasiblePlanError: if none fits, with the numbers of the fastest.
     """
-    learner = a3c_of(machines.config)
+    learner = machines.config.learner
     ways = divisions(machines.node, rates.acting, rates.learning, learner, machines.waits)
     points = {point.cut: point for point in rates.acting}
 
@@ -106,11 +106,18 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
         rollouts = learner.rollouts_of(way.agents, way.trainers)
         channels = way.trainers * learner.batches_bytes(machines.task, Channels(), rollouts, way.cut.num_env)
         point, gmis = points[way.cut], way.agents + way.trainers
-        return shortage(machines.node, gmis, point.gmis_per_gpu, point.memory_bytes, point.host_bytes, channels)
+        on_device, on_host = learner.ring_bytes(machines.task, rollouts * way.cut.num_env)
+        if not machines.node.num_gpus:
+            on_device, on_host = 0, on_device + on_host
+        needed, besides = point.memory_bytes + on_device, "channels and rings" if on_host else "channels"
+        host = channels + way.trainers * on_host
+        return shortage(machines.node, gmis, point.gmis_per_gpu, needed, point.host_bytes, host, besides)
 
     fitting = [way for way in ways if short(way) is None]
     if ways and not fitting:
-        raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {LESS_IN_CHANNELS}")
+        has_rings = any(learner.ring_bytes(machines.task, ways[0].cut.num_env))
+        remedy = f"{LESS_IN_CHANNELS}; or {SMALLER_RINGS}" if has_rings else LESS_IN_CHANNELS
+        raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {remedy}")
     return fitting
 
 

@@ -69,10 +69,10 @@ def require_room(
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
     _require_room_for_streams(layout, learner, task, node, channels)
-    ring = learner.ring_bytes(task, most)
-    if any(ring) and (why := _shortage(layout, node, *ring)):
-        raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
     worlds = learner.environments_of(layout) if layout.channels else most
+    ring = learner.ring_bytes(task, worlds)
+    if any(ring) and (why := _shortage_of_trainers(layout, node, *ring, channels)):
+        raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
     learning = learner.memory_bytes(task, worlds)
     if learning is None:
         tell(f"the memory of {learner.kind} cannot be computed: measuring how much a few environments take")
@@ -140,6 +140,16 @@ def _require_room_for_images(layout: Layout, config: RunConfig, task: TaskSpec, 
             f"{ROLLOUT_COPIES} copies: {reason}: at most {fits} environments fit, and less with all else: "
             "give fewer with --num-env, or a shorter learner.horizon"
         )
+
+
+def _shortage_of_trainers(
+    layout: Layout, node: Node, device_bytes: int, host_bytes: int, channel_bytes: int
+) -> str | None:
+    """As `_shortage`, for what only GMIs that train have."""
+    if layout.channels is None:
+        return _shortage(layout, node, device_bytes, host_bytes)
+    most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices)
+    return shortage(node, len(layout.with_role("trainer")), most, device_bytes, host_bytes, channel_bytes)
 
 
 def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from gmi_drl.config.run_config import RunConfig, a3c_of
-from gmi_drl.errors import GmiError
+from gmi_drl.config.learners import LEARNERS
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
@@ -37,8 +38,6 @@ LEFT_S = 1.0
 
 BESIDE = 0.8
 """Part of the time during which both sides must have run at once: in the rest one had the machine alone."""
-
-PROBE = "gmi_drl.roles.probes.trainer_probe:TrainerProbe"
 
 CLAIM = "gmi-drl is measuring"
 
@@ -84,7 +83,7 @@ def _learning(
 ) -> dict[Cut, float]:
     """Steps per second that one GMI of each cut can learn from: at least one cut, others as the budget allows."""
     learning: dict[Cut, float] = {}
-    next_s = MEASURE_S
+    next_s, probe = MEASURE_S, trainer_probe_of(config)
 
     def has_time() -> bool:
         return not learning or budget.left_s >= next_s + AT_ONCE_S
@@ -93,7 +92,7 @@ def _learning(
         if not has_time():
             break
         layout = _alone(task, node, alike[0])
-        with claimed([layout], CLAIM) as claim, closing(Session(layout, config, role=PROBE)) as session:
+        with claimed([layout], CLAIM) as claim, closing(Session(layout, config, role=probe)) as session:
             budget.start(session, claim)
             for cut in alike:
                 if not has_time():
@@ -104,6 +103,19 @@ def _learning(
                 learning[cut] = measured.steps_per_second
                 tell(f"{cut.described}: one GMI can learn from {measured.steps_per_second:.0f} steps/s")
     return learning
+
+
+def trainer_probe_of(config: RunConfig) -> str:
+    """`module:class` of what measures a GMI that learns.
+
+    Raises:
+        UsageError: if the learner has none.
+    """
+    learner = LEARNERS.find(config.learner.kind)
+    if learner.trainer_probe is None:
+        remedy = "write the layout by hand, or let `gmi-drl train` make it"
+        raise UsageError(f"trainers of {learner.name} on GMIs of their own cannot be measured: {remedy}")
+    return learner.trainer_probe
 
 
 def _alone(task: TaskSpec, node: Node, cut: Cut) -> Layout:
@@ -130,7 +142,8 @@ def both_at_once(way: Division, machines: Machines, budget: Budget) -> tuple[Div
         return way, f"both sides were not run at once, so their speed together is only predicted: {left}"
     layout = TCG.lay_out(machines.task, machines.node, way.cut)
     acts = probe_of(layout, machines.config)
-    roles = {gmi.id: acts if number < way.agents else PROBE for number, gmi in enumerate(layout.gmis)}
+    learns = trainer_probe_of(machines.config)
+    roles = {gmi.id: acts if number < way.agents else learns for number, gmi in enumerate(layout.gmis)}
     with claimed([layout], CLAIM) as claim, closing(Session(layout, machines.config, role=roles)) as session:
         try:
             budget.start(session, claim)
@@ -153,7 +166,7 @@ def _ran_beside(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 def _division_by(rows: Sequence[Mapping[str, Any]], way: Division, machines: Machines) -> Division:
     """The division with the rates in the rows of its GMIs, agents first."""
-    cut, learner = way.cut, a3c_of(machines.config)
+    cut, learner = way.cut, machines.config.learner
     speeds = [cut.num_env * learner.horizon / row["iteration_s"] for row in rows]
     acting, learning = fmean(speeds[: way.agents]), fmean(speeds[way.agents :])
     point = ProfilePoint(

@@ -2,13 +2,11 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 from statistics import median
 
 from gmi_drl.config.run_config import RunConfig, ppo_of
 from gmi_drl.errors import GmiError, NoFeasiblePlanError, UsageError
-from gmi_drl.gmi import claimed
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
 from gmi_drl.launch.job import resolve
@@ -17,20 +15,16 @@ from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Layout, Projection, Role
 from gmi_drl.profiler.budget import Budget, budget_of
-from gmi_drl.profiler.session import PATIENCE_S, Session
+from gmi_drl.profiler.worker_rates import measured, rates_told
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.exploration import Grid
-from gmi_drl.scheduler.worker_split import WorkerRates, WorkerSplit, worker_splits
+from gmi_drl.scheduler.worker_rates import WorkerRates
+from gmi_drl.scheduler.worker_split import WorkerSplit, worker_splits
 from gmi_drl.templates import TCG_EX, WORKERS, more_gmis
 from gmi_drl.templates.template import all_in_one
-from gmi_drl.units import human_count, human_value
+from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
-
-PROBE = "gmi_drl.roles.probes.worker_probe:WorkerProbe"
-CLAIM = "gmi-drl is measuring"
-MEASURE_S = 1.0
-"""Seconds of each size."""
 
 RUN_S = 5.0
 """Seconds of each training that is run, and the least of the budget that must be left for one."""
@@ -70,7 +64,7 @@ def plan_here(
     budget = budget_of(seconds, task, config, node, tell)
     rates = measured(task, config, node, cut, budget)
     splits = worker_splits(rates, cut.gmis_per_gpu)
-    why = [*remarks, _rates_told(rates), *(f"by these {one.described}" for one in splits[: BEST + SHOWN])]
+    why = [*remarks, rates_told(rates), *(f"by these {one.described}" for one in splits[: BEST + SHOWN])]
     for line in why[len(remarks) :]:
         tell(line)
     ran = _run_all(task, config, node, cut, splits[:BEST], budget, tell)
@@ -81,32 +75,6 @@ def plan_here(
     for line in told:
         tell(line)
     return Plan(layout, horizon=config.learner.horizon, learner=config.learner.kind)
-
-
-def measured(task: TaskSpec, config: RunConfig, node: Node, cut: Cut, budget: Budget) -> WorkerRates:
-    """The rates of one core, while the others are idle: with the environments of an actor, half and twice of them."""
-    whole = TCG_EX.lay_out(task, node, cut)
-    device = whole.devices[0].model_copy(update={"gmis": whole.devices[0].gmis[:1]})
-    alone = whole.model_copy(
-        update={"devices": (device,), "groups": all_in_one([[0]], WORKERS.usual([[0]], node, cut.backend))}
-    )
-    horizon, answers = config.learner.horizon, dict[int, float]()
-    with claimed([alone], CLAIM) as claim, closing(Session(alone, config, role=PROBE)) as session:
-        budget.start(session, claim)
-        own = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
-        answers[cut.num_env] = own.phases["act_s"] / horizon
-        for num_env in (task.whole_worlds(max(1, cut.num_env // 2)), 2 * cut.num_env):
-            if num_env not in answers:
-                answers[num_env] = session.measure(num_env, MEASURE_S, deadline_s=PATIENCE_S).phases["act_s"] / horizon
-    samples, trip_s = cut.num_env * horizon, float(own.rows[0]["trip_s"])
-    return WorkerRates(
-        num_env=cut.num_env,
-        step_s=own.phases["sim_s"] / horizon,
-        answers=answers,
-        update_s=own.phases["learn_s"] / samples,
-        trip_s=trip_s,
-        agents=task.agents,
-    )
 
 
 def layout_of(
@@ -190,14 +158,6 @@ def _run_all(
         except GmiError as error:
             tell(f"{name}: did not run: {str(error).splitlines()[0]}")
     return ran
-
-
-def _rates_told(rates: WorkerRates) -> str:
-    step, trip = human_value(rates.step_s, "s"), human_value(rates.trip_s, "s")
-    answers = ", ".join(f"{human_value(seconds, 's')} to {rows}" for rows, seconds in sorted(rates.answers.items()))
-    learns = human_count(1 / rates.update_s)
-    times = f"a step of {rates.num_env} environments takes {step}, an answer {answers} of them, a round trip {trip}"
-    return f"measured on one core alone: {times}; it learns from {learns} samples/s"
 
 
 def _compared(ran: dict[str, float], best: WorkerSplit, rates: WorkerRates, cut: Cut) -> str:

@@ -12,6 +12,7 @@ from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.files.dataset import ExperienceDataset
 from gmi_drl.replay.importing.episodes import import_episodes
+from gmi_drl.replay.importing.several import import_several
 from gmi_drl.replay.limiters import MinSize, Queue, RateLimiter, ReplayTimeoutError, SampleToInsertRatio, Stack
 from gmi_drl.replay.ring import Ring, RingBatch
 from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, MinHeap, Prioritized, Selector, TopK, Uniform
@@ -54,6 +55,7 @@ __all__ = [
     "TopK",
     "Uniform",
     "import_episodes",
+    "import_several",
     "make_storage",
     "restore",
     "save",

@@ -169,8 +169,18 @@ class RunFolder:
             UsageError: if this is no run folder or its files are broken.
         """
         if not self.layout_file.exists():
-            raise UsageError(f"{self.path} is not a run folder: it has no layout.yaml")
+            raise UsageError(f"{self.path} is not a run folder: {self._why_none()}")
         return load_yaml(Layout, self.layout_file), load_config(self.config_file)
+
+    def _why_none(self) -> str:
+        """Why this is no run folder, with the runs that are in it."""
+        runs = sorted(file.parent.name for file in self.path.glob("*/layout.yaml"))
+        if not runs:
+            return (
+                "it has no layout.yaml" if self.path.exists() else "there is no such folder (gmi-drl status lists runs)"
+            )
+        more = f" and {len(runs) - LISTED} more" if runs[LISTED:] else ""
+        return f"it holds runs, name one of them: {', '.join(runs[:LISTED])}{more}"
 
     def write_task(self, spec: TaskSpec) -> None:
         """Write `task.json`: the facts of the task that its policy depends on."""

@@ -21,6 +21,9 @@ ADVICE = {
     LEARN.name: "learning: fewer learner.epochs, a smaller network, or more GMIs",
 }
 
+OF_REPLAY = "learning: fewer learner.updates_per_step, a smaller network, or more GMIs"
+"""The advice of learners from replay, which have no epochs."""
+
 NOTHING = "no phase takes more than half of the time"
 
 
@@ -52,7 +55,8 @@ def verdict(rows: Sequence[Row]) -> str:
     most = max(PHASES, key=lambda phase: shares[phase.label])
     if shares[most.label] < MUCH or most is WAIT:
         return NOTHING
-    return f"{shares[most.label]:.0%} is {ADVICE[most.name]}"
+    advice = OF_REPLAY if most is LEARN and "q_loss" in rows[-1] else ADVICE[most.name]
+    return f"{shares[most.label]:.0%} is {advice}"
 
 
 def seconds_left(rows: Sequence[Row], iterations: int) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from gmi_drl.config.learners import A3CConfig
+from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
@@ -77,7 +77,7 @@ def divisions(
     node: Node,
     acting: Iterable[ProfilePoint],
     learning: Mapping[Cut, float],
-    learner: A3CConfig,
+    learner: LearnerConfig,
     waits: Waits = lambda cut, trainers: 0.0,
 ) -> list[Division]:
     """All divisions of the GMIs of measured cuts, the most steps/s first.
@@ -113,10 +113,14 @@ def chosen(found: list[Division]) -> Division:
 
 
 def division_of(
-    point: ProfilePoint, learns: float, gmis: int, trainers: int, learner: A3CConfig, waits: Waits
+    point: ProfilePoint, learns: float, gmis: int, trainers: int, learner: LearnerConfig, waits: Waits
 ) -> Division:
-    """The division of `gmis` GMIs, `trainers` of which train; `learns` is the rate of one trainer. See `divisions`."""
+    """The division of `gmis` GMIs, `trainers` of which train. See `divisions`.
+
+    `learns` is the rate of one trainer, which was measured with one rollout in an update.
+    """
     agents = gmis - trainers
-    samples = learner.rollouts_of(agents, trainers) * learner.horizon * point.num_env
-    update_s = samples / learns + waits(point.cut, trainers)
+    rollouts, steps = learner.rollouts_of(agents, trainers), learner.horizon * point.num_env
+    samples, measured = rollouts * steps, steps if learner.has_fixed_updates else rollouts * steps
+    update_s = measured / learns + waits(point.cut, trainers)
     return Division(point.cut, agents, trainers, agents * point.steps_per_second, trainers * samples / update_s)

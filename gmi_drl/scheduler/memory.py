@@ -64,7 +64,13 @@ def fits_host(node: Node, host_bytes: int) -> bool:
 
 
 def shortage(
-    node: Node, num_gmis: int, gmis_per_gpu: int, memory_bytes: int, host_bytes: int, channel_bytes: int = 0
+    node: Node,
+    num_gmis: int,
+    gmis_per_gpu: int,
+    memory_bytes: int,
+    host_bytes: int,
+    shared_bytes: int = 0,
+    shared: str = "channels",
 ) -> str | None:
     """Why a node's memory does not hold its GMIs, with the numbers; None if it does or nothing is known.
 
@@ -74,10 +80,11 @@ def shortage(
         gmis_per_gpu: GMIs of each device.
         memory_bytes: Bytes of one GMI on its device.
         host_bytes: Bytes of one GMI on the host; the same as `memory_bytes` on a CPU.
-        channel_bytes: Bytes of all channels on the host.
+        shared_bytes: Bytes on the host besides.
+        shared: What these are of, in words.
     """
     host = num_gmis * max(host_bytes, 0 if node.num_gpus else memory_bytes)
-    return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes, channel_bytes)
+    return _shortage(node, num_gmis, host, gmis_per_gpu, gmis_per_gpu * memory_bytes, shared_bytes, shared)
 
 
 def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoint], cuts: Sequence[Cut]) -> str | None:
@@ -106,13 +113,19 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
 
 
 def _shortage(
-    node: Node, num_gmis: int, host_bytes: int, gmis_here: int, device_bytes: int, channel_bytes: int = 0
+    node: Node,
+    num_gmis: int,
+    host_bytes: int,
+    gmis_here: int,
+    device_bytes: int,
+    shared_bytes: int = 0,
+    shared: str = "channels",
 ) -> str | None:
     """As `shortage`, for `num_gmis` that take `host_bytes` together, and `gmis_here` on a device `device_bytes`."""
-    if not fits_host(node, host_bytes + channel_bytes):
-        channels = f" and {human_bytes(channel_bytes)} of channels" if channel_bytes else ""
-        whole = f"{human_bytes(host_bytes + channel_bytes)} of the host's {human_gib(node.cpu.memory_gib)}"
-        return f"{counted(num_gmis, 'GMI')}{channels} would take {whole}"
+    if not fits_host(node, host_bytes + shared_bytes):
+        besides = f" and {human_bytes(shared_bytes)} of {shared}" if shared_bytes else ""
+        whole = f"{human_bytes(host_bytes + shared_bytes)} of the host's {human_gib(node.cpu.memory_gib)}"
+        return f"{counted(num_gmis, 'GMI')}{besides} would take {whole}"
     device_gib = node.gpu_memory_gib
     if device_gib is not None and device_bytes > (1 - SPARE) * device_gib * GIB:
         return f"{counted(gmis_here, 'GMI')} would take {human_bytes(device_bytes)} of a GPU's {human_gib(device_gib)}"

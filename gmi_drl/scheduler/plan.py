@@ -207,4 +207,4 @@ def _nothing_left(profile: Profile, node: Node, infeasible: Sequence[ProfilePoin
     reasons += [f"and {len(infeasible) - SHOWN} more"] if len(infeasible) > SHOWN else []
     if unmeasured:
         reasons.append(f"{counted(len(unmeasured), 'point')} not measured for want of time: give more with --budget")
-    return "; ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])
+    return "\n  ".join([f"no plan: {profile.node} has {known}, none that fits {node.name} ({limits})", *reasons])

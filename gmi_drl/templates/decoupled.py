@@ -87,8 +87,10 @@ class Decoupled(Template):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         if learner.trainer is None:
-            raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: take --algo a3c or ppo")
-        return {gmi.id: learner.trainer if "trainer" in gmi.roles else AGENT for gmi in layout.gmis}
+            remedy = "take --algo a3c, ppo, dqn or sac"
+            raise UsageError(f"{learner.name} learns where it acts, not by {self.name}: {remedy}")
+        acts = learner.actor or AGENT
+        return {gmi.id: learner.trainer if "trainer" in gmi.roles else acts for gmi in layout.gmis}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
         """See `Template`: agents on cores, if the layout is on one machine.

@@ -39,6 +39,8 @@ class Template(ABC):
         planner: `module:function` that plans by measuring, if GMIs have different roles. It takes the arguments of
             `profiler.measured_plan.plan_here`, and a `cluster` whose nodes are like this machine. None if one probe
             measures all GMIs.
+        profile_planner: `module:function` that plans described machines by a profile of each kind. It takes the task,
+            the learner, the node or cluster, and the files. None if profiles have points of its GMIs.
         channels: The channels that carry experience to other GMIs; None if there are none.
         has_streams: Whether its layouts may have inference streams and rings.
         serving: The template of its layouts without trainers, for serving; None if there is none.
@@ -49,6 +51,7 @@ class Template(ABC):
     purpose: Purpose
     usual_learner: str = OUR_PPO.name
     planner: str | None = None
+    profile_planner: str | None = None
     channels: Channels | None = None
     has_streams: bool = False
     serving: "Template | None" = None

@@ -40,6 +40,7 @@ class Workers(Template):
     what = "actors send experience to trainers, and ask policy workers for actions or have an agent each (SRL)"
     purpose: Purpose = "training"
     planner: str | None = "gmi_drl.profiler.worker_plan:plan_here"
+    profile_planner: str | None = "gmi_drl.scheduler.worker_cluster_plan:plan_by_files"
     channels: Channels | None = Channels()
     has_streams = True
 
@@ -112,8 +113,9 @@ class Workers(Template):
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners that cannot learn from experience of other GMIs."""
         trainer = learner.trainer
-        if trainer is None:
-            raise UsageError(f"{learner.name} learns where it acts: take --algo ppo, or a layout by {TCG_EX.name}")
+        if trainer is None or learner.actor is not None:
+            where = "learns where it acts" if trainer is None else "has no workers"
+            raise UsageError(f"{learner.name} {where}: take --algo ppo, or a layout by {TCG_EX.name}")
         by_role = {"trainer": trainer, "simulator": ACTOR, "agent": POLICY}
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
@@ -190,7 +192,7 @@ class ServedWorkers(Workers):
     """See `Template`: the layouts of `Workers` without trainers. Actors report, also for their policy workers."""
 
     purpose: Purpose = "serving"
-    planner = None
+    planner = profile_planner = None
     channels = None
 
     def role_mistakes(self, layout: Layout) -> list[str]:
@@ -212,7 +214,7 @@ class ServedWorkers(Workers):
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners whose policies answer no requests."""
-        if learner.trainer is None:
+        if learner.trainer is None or learner.actor is not None:
             raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
         by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
         return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}

@@ -20,6 +20,15 @@ def test_help_imports_nothing_heavy(arguments):
     assert run.returncode == 0 and run.stderr.strip() == "[]", run.stderr
 
 
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["status", "--help"]])
+def test_only_the_command_that_is_called_is_imported(arguments):
+    code = f"import sys; sys.argv = ['gmi-drl', *{arguments!r}]\nfrom gmi_drl.cli import main\ntry: main()\nfinally: "
+    code += "print([name for name in sys.modules if name.startswith('gmi_drl')], file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "gmi_drl.cli.output" in run.stderr and "gmi_drl.cli.train.command" not in run.stderr
+    assert ("gmi_drl.cli.status" in run.stderr) == ("status" in arguments)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -27,14 +36,17 @@ def test_help_imports_nothing_heavy(arguments):
         (["train", "--iterations", "0"], 2, "iterations"),
         (["train", "--task", "elephant"], 2, "elephant"),
         (["train", "missing.yaml"], 2, "missing.yaml: no such file"),
+        (["train", "antt"], 2, "antt: no such file, and there is no task 'antt'; did you mean 'ant'?"),
+        (["train", "folder/missing"], 2, "folder/missing: no such file"),
         (["train", "ant", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),
         (["train", "ant", "--task", "ant"], 2, "--task: the layout file decides that"),
         (["train", "--set", "learner.gama=1"], 2, "did you mean 'gamma'"),
         (["train", "--gmis-per-gpu", "5000"], 3, "5000 GMIs on cpu 0 need 5000 cores"),
         (["train", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),
-        (["train", "--resume", "nowhere"], 2, "nowhere is not a run folder"),
+        (["train", "--resume", "nowhere"], 2, "nowhere is not a run folder: there is no such folder"),
         (["train", "--run-dir", "/dev/null/run"], 4, "cannot be written"),
         (["train", "--resume", "x", "--run-dir", "y"], 2, "cannot be given together"),
+        (["bench", "nothing"], 2, "there are 172 (gmi-drl bench list)"),
         (["plan", "--node", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["plan", "-o", "/dev/null/layout.yaml"], 2, "the folder /dev/null does not exist"),
         (["plan", "-o", ""], 2, "is a folder"),
@@ -42,7 +54,7 @@ def test_help_imports_nothing_heavy(arguments):
         (["plan", "--num-env", "1000000000000"], 2, "1048576"),
         (["train", "--seed", "99999999999"], 2, "--seed"),
         (["train", "--set", "learner.gamma=2024-99-99"], 2, "learner.gamma"),
-        (["status", "nowhere"], 2, "nowhere is not a run folder"),
+        (["status", "nowhere"], 2, "nowhere is not a run folder: there is no such folder"),
     ],
 )
 def test_wrong_input_ends_in_a_message_and_a_code(command_line, arguments, code, message):

@@ -47,7 +47,7 @@ def test_nodes_of_a_cluster_are_divided_evenly_where_nothing_is_measured(command
     ("arguments", "code", "says"),
     [
         (["train", "--algo", "a3c"], 2, "a3c learns from agents on other GMIs: --template decoupled"),
-        (["train", "--template", "decoupled", "--algo", "sac"], 2, "take --algo a3c or ppo"),
+        (["train", "--template", "decoupled", "--algo", "sequence"], 2, "take --algo a3c, ppo, dqn or sac"),
         (["train", "--template", "decoupled", "--gmis-per-gpu", 1], 3, "needs 2 GMIs at least"),
         (["train", "--template", "decoupled", "--set", "channels.max_lag=-1"], 2, "as `channels: {max_lag: 2}`"),
         (["plan", "--template", "decoupled", "--explain"], 2, "--explain: its formulas are for equal GMIs"),

@@ -24,6 +24,15 @@ def test_a_machine_that_cannot(command_line, monkeypatch):
     assert "buy one" in out
 
 
+@pytest.mark.parametrize(
+    ("mujoco", "following"), [(("4.0", ""), "Next: gmi-drl train ant"), (("no", "pip"), "Our own tasks need mujoco")]
+)
+def test_the_last_line_is_what_to_do_next(command_line, monkeypatch, mujoco, following):
+    monkeypatch.setattr(command, "CHECKS", (command.Check("mujoco", lambda: mujoco, is_needed=False),))
+    code, _, err = command_line("doctor")
+    assert code == 0 and f"This machine can train. {following}" in err
+
+
 def test_a_check_that_fails_is_a_finding_not_a_crash(command_line, monkeypatch):
     def broken():
         raise OSError("permission denied")

@@ -1,3 +1,4 @@
+import io
 import os
 import pty
 import re
@@ -23,6 +24,9 @@ ROW = {
     "bad_environments": 0.0,
     "gmis": {str(i): {"sim_s": 0.1, "act_s": 0.01, "learn_s": 0.2, "sync_s": 0.1 * i} for i in range(2)},
 }
+
+
+WHOLE = ROW | {"learning_rate": 1e-3}
 
 
 def test_a_line_of_text():
@@ -75,6 +79,22 @@ def test_a_terminal_that_is_gone_prevents_no_start(tmp_path):
             view.warn("something")
         with suppress(OSError):
             gone.close()
+
+
+def test_a_resized_terminal_is_cleared_before_the_next_row(tmp_path):
+    layout = tiny_layout()
+    view = TrainingView(layout, tiny_config(), RunFolder(tmp_path), quiet=False)
+    seen = io.StringIO()
+    view.console = Console(file=seen, force_terminal=True, width=100, height=30)
+    view.live, view._size = Live(console=view.console, auto_refresh=False), view.console.size
+    with view:
+        view.announce()
+        view.show(WHOLE)
+        assert "\x1b[2J" not in seen.getvalue()
+        view.console.width, view.shown = 80, 0.0
+        view.show(WHOLE)
+        cleared = seen.getvalue().partition("\x1b[2J")[2]
+    assert "Training ant on" in cleared and "5 of 4" in cleared
 
 
 class Load:

@@ -5,7 +5,7 @@ from conftest import tiny_config, tiny_layout
 from rich.console import Console, ConsoleDimensions
 
 from gmi_drl.cli.live_table import gmi_table, live_table, or_dash, usage_text
-from gmi_drl.layout.layout import GMI, Device
+from gmi_drl.layout.layout import GMI, Channels, Device
 
 ROW = {
     "iteration": 5,
@@ -120,3 +120,45 @@ def test_workers_tell_what_trainers_consume_and_how_answers_are():
     text = "\n".join(lines_of(ROW | told, width=120))
     for part in ("12.0k", "250.0 ms", "7.5, p95 8", "200.0 us, p99 4.0 ms"):
         assert part in text
+
+
+def apart_layout(*roles):
+    gmis = tuple(GMI(id=i, roles=one, num_env=8 * ("simulator" in one), cores=(i,)) for i, one in enumerate(roles))
+    return tiny_layout().model_copy(
+        update={"devices": (Device(kind="cpu", gmis=gmis),), "channels": Channels(), "template": "workers"}
+    )
+
+
+def test_actors_policies_and_trainers_have_rows_of_their_own():
+    layout = apart_layout(("simulator",), ("simulator",), ("agent",), ("trainer",))
+    told = {"sim_s": 0.2, "act_s": 0.1, "wait_s": 0.05, "fetch_s": 0.05, "answers_wait_s": 0.01}
+    told |= {"requests_wait_s": 0.03, "versions_wait_s": 0.01}
+    row = ROW | told | {"gmis": {"3": {"sim_s": 0.2, "act_s": 0.1, "learn_s": 0.3, "sync_s": 0.1}}}
+    lines = lines_of(row, layout=layout)
+    (place,) = [number for number, line in enumerate(lines) if "simulate" in line]
+    shown = [[cell for cell in re.split(r"  +", line.strip()) if cell] for line in lines[place + 1 : place + 4]]
+    assert shown == [
+        ["actors, GMIs 0, 1", "200 ms", "100 ms", "100 ms"],
+        ["policy, GMI 2", "40 ms"],
+        ["trainer, GMI 3", "300 ms", "100 ms"],
+    ]
+
+
+def test_many_actors_are_counted():
+    layout = apart_layout(*[("simulator", "agent")] * 6, ("trainer",))
+    row = ROW | dict.fromkeys(("sim_s", "act_s", "wait_s", "fetch_s"), 0.1)
+    assert labels(gmi_table(row | {"gmis": {"6": ROW["gmis"]["0"]}}, layout, 9)) == ["6 actors", "trainer, GMI 6"]
+
+
+@pytest.mark.parametrize(("height", "lines"), [(24, 2), (19, 1)])
+def test_a_long_remark_takes_two_lines_where_there_is_room(height, lines):
+    console, size = Console(width=60, height=height), ConsoleDimensions(60, height)
+    note = "other programs take 86% of this machine's cores: python (process 2224 of root) 60%"
+    with console.capture() as seen:
+        console.print(live_table(ROW, [ROW], tiny_layout(), tiny_config(), 1.0, size, note))
+    last = [line.rstrip() for line in seen.get().splitlines()][-lines:]
+    assert last[0].startswith("other programs") and (last[-1].endswith("60%") if lines == 2 else last[0][-1] == "…")
+
+
+def test_nothing_is_left_at_the_end():
+    assert lines_of(ROW | {"iteration": 10})[0].rstrip().endswith("100%")

@@ -6,7 +6,7 @@ import pytest
 import rich_click as click
 from conftest import tiny_config, tiny_layout
 
-from gmi_drl.cli import COMMANDS
+from gmi_drl.cli.commands import ENTRIES, load
 from gmi_drl.files import dump_yaml
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -111,10 +111,14 @@ IDLE = {
         ],
         "--cluster": [
             ((*WHAT_IF, "--cluster", "cluster.yaml"), "--cluster: --what-if names every machine"),
-            ("--cluster cluster.yaml --format env", "--cluster: --format env is one layout for another tool"),
+            ("--cluster cluster.yaml --format env", "--format env tells the environment of each GMI of one machine"),
         ],
         "--what-if": [("--what-if node.yaml --format env", "--what-if: --format env is one layout for another tool")],
         "--price-per-gpu-hour": [
+            (
+                ("--template", "workers", *POINTS, "--price-per-gpu-hour", 2),
+                "--price-per-gpu-hour: prices are of plans",
+            ),
             ((*EVENLY, "--price-per-gpu-hour", 2), "--price-per-gpu-hour: nothing is measured"),
             ("--price-per-gpu-hour 2 --format env", "--price-per-gpu-hour: --format env is one layout"),
         ],
@@ -197,7 +201,7 @@ ALWAYS = {
     "plan": {"--task", "--backend"},
     "profile": {
         *("--task", "--algo", "--gmis-per-gpu", "--num-env", "--backend", "--budget", "--noise", "--fresh"),
-        *("--output", "--format"),
+        *("--output", "--format", "--template"),
     },
     "play": {"--output", "--num-env", "--seed", "--stochastic", "--untrained", "--format"},
     "sweep": {"--resume", "--format"},
@@ -257,7 +261,7 @@ def leaves(commands, before=""):
             yield f"{before}{command.name}", command
 
 
-@pytest.mark.parametrize(("name", "command"), list(leaves(COMMANDS)))
+@pytest.mark.parametrize(("name", "command"), list(leaves(map(load, ENTRIES))))
 def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}

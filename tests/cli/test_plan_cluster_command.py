@@ -69,12 +69,38 @@ def test_processors_whose_gmis_cannot_sum_over_hosts_are_refused_in_words(comman
         (["--node", "examples/nodes/mixed.yaml"], "--node: --cluster names the nodes: leave it out"),
         (["--gpus", 2], "--gpus: --cluster names the nodes"),
         (["--budget", 5], "--budget: the machine of examples/clusters/two-h100.yaml cannot be measured here"),
-        (["--format", "slurm"], "--cluster: --format slurm is one layout for another tool"),
+        (["--format", "env"], "of one machine: leave --cluster out, or take kubernetes or slurm"),
     ],
 )
 def test_what_contradicts_a_cluster_is_refused(command_line, examples, options, said):
     code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *options)
     assert code == 2 and said in err
+
+
+def test_unlike_machines_are_planned_for_workers_by_a_profile_of_each_kind(command_line, tmp_path):
+    given = ("--cluster", EXAMPLES / "clusters" / "srl.yaml", "--template", "workers")
+    profiles = [
+        word for name in ("a100", "rtx3090") for word in ("--profile", EXAMPLES / "planning" / f"workers-{name}.json")
+    ]
+    code, out, err = command_line("plan", *given, *profiles)
+    assert code == 0, err
+    told = " ".join(out.replace("│", " ").split())
+    assert "12000 actors" in told and "32 trainers" in told and "the first to be full first" in told
+    layout = load_yaml(Layout, tmp_path / "layout.yaml")
+    assert len(layout.nodes) == 68 and len(layout.with_role("trainer")) == 32
+    code, out, err = command_line("plan", *given, *profiles, "--format", "slurm")
+    assert code == 0 and out.count("#SBATCH hetjob") == 1 and "8 x trainer" in out, err
+    for option, said in (
+        (("--num-env", 4), "the profiles decide that"),
+        (("--price-per-gpu-hour", 2), "prices are of"),
+    ):
+        code, _, err = command_line("plan", *given, *profiles, *option)
+        assert code == 2 and said in err
+
+
+def test_several_profiles_are_of_workers_alone(command_line, tmp_path, examples):
+    code, _, err = command_line("plan", "--cluster", "examples/clusters/two-h100.yaml", *PROFILE, *PROFILE)
+    assert code == 2 and "one profile has all points of TCG_EX: give one" in err
 
 
 def test_a_file_that_is_none_is_refused(command_line, tmp_path):

@@ -229,7 +229,7 @@ def test_a_profile_with_a_noise_scale_is_chosen_from_by_what_steps_teach(command
 
 
 def test_a_learner_whose_package_is_missing_is_not_measured(command_line, monkeypatch):
-    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.3.1")
+    monkeypatch.setattr("gmi_drl.config.learners.entries.version", lambda package: "5.3.1")
     code, _, err = command_line("plan", "--algo", "rsl_rl")
     assert code == 4 and "needs rsl-rl-lib 5.4, not 5.3.1" in err
 

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from gmi_drl.scheduler.profile import load_profile
+from gmi_drl.scheduler.worker_rates import load_worker_profile
 
 
 def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, monkeypatch):
@@ -22,6 +23,20 @@ def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monke
     code, _, err = command_line("profile", *given)
     profile = load_profile(tmp_path / "p.json")
     assert code == 0 and profile.learner == "rsl_rl" and profile.points[0].runnable, err
+
+
+def test_one_core_is_measured_for_plans_of_workers(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.worker_rates.MEASURE_S", 0.05)
+    code, out, err = command_line(
+        "profile", "--template", "workers", "--task", "ball_balance", "--num-env", 4, "-o", "w.json"
+    )
+    assert code == 0, err
+    measured = load_worker_profile(tmp_path / "w.json")
+    assert measured.task == "ball_balance" and sorted(measured.answers) == [2, 4, 8] and measured.gpu is None
+    assert "measured on one core alone" in out and "--template workers --cluster FILE --profile w.json" in out
+    for option, said in (("--noise", "measures one core"), ("--num-env=4,8", "give one --num-env")):
+        code, _, err = command_line("profile", "--template", "workers", "--task", "ball_balance", option)
+        assert code == 2 and said in err
 
 
 @pytest.mark.starts_gmis  # which takes the second

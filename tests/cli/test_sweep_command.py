@@ -36,6 +36,35 @@ def test_mistakes_are_exit_2_before_anything_is_made(command_line, tmp_path, arg
     assert (code, out) == (2, "") and message in err and not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    ("variables", "arguments", "code", "message"),
+    [
+        ({"RAY_ADDRESS": "127.0.0.1:1"}, ("--launcher", "ray"), 4, "no Ray cluster answers at RAY_ADDRESS=127.0.0.1:1"),
+        ({}, ("--launcher", "ray", "--sweep-dir", "a/b/c"), 4, "no Ray cluster runs here"),
+        ({}, ("--launcher", "ray", "--sweep-dir", "empty"), 4, "no Ray cluster runs here"),
+    ],
+)
+def test_a_sweep_that_ray_refuses_leaves_nothing(
+    command_line, tmp_path, monkeypatch, variables, arguments, code, message
+):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr("gmi_drl.launch.ray.cluster._answering_heads", list)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "empty").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    returned, _, err = command_line("sweep", *arguments)
+    assert returned == code and message in " ".join(err.split()), err
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_sweep_in_a_folder_with_files_touches_none(command_line, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").write_text("keep")
+    code, _, err = command_line("sweep", "--sweep-dir", "mine")
+    assert code == 2 and "mine is not empty" in err and (tmp_path / "mine" / "notes.txt").read_text() == "keep"
+
+
 def test_programs_are_packed_and_the_sweep_is_resumed(command_line, tmp_path):
     given = (
         "sweep",

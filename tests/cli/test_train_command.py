@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused_before_a_simulator_starts(
     command_line, tmp_path, monkeypatch, from_layout, options, code, message
 ):
     monkeypatch.setattr("gmi_drl.launch.task_info._ask", None)
-    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.3.1")
+    monkeypatch.setattr("gmi_drl.config.learners.entries.version", lambda package: "5.3.1")
     task = "isaaclab:Isaac-Ant-v0"
     (tmp_path / "mine.yaml").write_text(dump_yaml(tiny_layout(1, task=task)))
     where = ["mine.yaml"] if from_layout else ["--task", task]

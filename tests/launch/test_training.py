@@ -154,7 +154,7 @@ def test_groups_of_observations_that_only_a_simulator_knows_are_left_to_it(monke
     learner = RslRlConfig.for_task(ANT)
     learner = RslRlConfig(runner=learner.runner | {"obs_groups": {"actor": ["policy"], "critic": ["camera"]}})
     config = tiny_config(learner=learner)
-    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
+    monkeypatch.setattr("gmi_drl.config.learners.entries.version", lambda package: "5.4")
     resolve(tiny_layout(1, task="isaaclab:Isaac-Ant-v0"), config, RunFolder(Path("run")))
     with pytest.raises(UsageError, match="no group camera, only policy"):
         resolve(tiny_layout(1), config, RunFolder(Path("run")))

@@ -141,6 +141,6 @@ def test_two_simulators_share_an_agent_and_a_signal_ends_it_with_a_checkpoint(tm
 
 
 def test_another_learner_is_refused_before_anything_starts(monkeypatch):
-    monkeypatch.setattr("gmi_drl.config.learners.base.version", lambda package: "5.4")
+    monkeypatch.setattr("gmi_drl.config.learners.entries.version", lambda package: "5.4")
     with pytest.raises(UsageError, match="TDG_EX trains by our PPO alone, not by rsl_rl"):
         resolve(apart(), tiny_config(learner=RslRlConfig.for_task(ANT)), RunFolder(Path("run")))

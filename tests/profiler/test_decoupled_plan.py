@@ -4,7 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from gmi_drl.config.learners import A3CConfig
+from gmi_drl.config.learners import A3CConfig, SACConfig
+from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
@@ -22,12 +23,12 @@ from gmi_drl.workload import TASK_SPECS
 ANT = TASK_SPECS["ant"]
 
 
-def ways_in(memory_gib, horizon=8):
-    """The environments of what is left to choose from."""
+def ways_in(memory_gib, horizon=8, learner=None):
+    """The environments of what is left to choose from, with A3C or another learner."""
     node = Node(name="n", cpus=CpuDevices(cores_each=2, count=1), cpu=Cpu(cores=2, memory_gib=memory_gib))
     rows = [{"num_env": num_env, "memory_bytes": 2**29} for num_env in (64, 8192)]
     acting = [ProfilePoint(gmis_per_gpu=2, runnable=True, steps_per_second=1000.0, **row) for row in rows]
-    machines = Machines(ANT, RunConfig(learner=A3CConfig(horizon=horizon)), None, node)
+    machines = Machines(ANT, RunConfig(learner=learner or A3CConfig(horizon=horizon)), None, node)
     return [way.cut for way in _fitting_divisions(machines, Rates(acting, {point.cut: 1e6 for point in acting}))]
 
 
@@ -42,6 +43,16 @@ def test_what_has_no_room_at_all_is_no_plan():
     )
     with pytest.raises(NoFeasiblePlanError, match=told):
         ways_in(1)
+
+
+def test_a_ring_of_the_trainer_must_have_room():
+    replay = ReplaySettings(size=4_000_000)
+    assert ways_in(3, learner=SACConfig(replay=replay)) == [Cut(2, 64), Cut(2, 8192)]
+    told = (
+        r"and .* GiB of channels and rings would take 2.* GiB of the host's 2\.0 GiB: .*max_lag.*lower .*replay\.size"
+    )
+    with pytest.raises(NoFeasiblePlanError, match=told):
+        ways_in(2, learner=SACConfig(replay=replay))
 
 
 def plan_over(round_trip_ms, monkeypatch, cores=2, count=3):

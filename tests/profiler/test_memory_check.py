@@ -18,7 +18,8 @@ from gmi_drl.profiler import memory_check
 from gmi_drl.profiler.memory_check import require_room
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.workers.forward import kinds_of
-from gmi_drl.templates import TCG, Decoupled
+from gmi_drl.templates import DECOUPLED, TCG, Decoupled
+from gmi_drl.units import GIB
 from gmi_drl.workload import TASK_SPECS
 from gmi_drl.workload.spaces import categorical, image
 
@@ -176,3 +177,16 @@ def test_rings_that_have_no_room_are_refused_by_their_size():
     told = r"1 GMI would take .* of the host's 4\.0 GiB, in rings of replay alone: lower learner\.replay\.size"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(tiny_layout(gmis=1, num_env=8), config, ANT, node_with(4.0))
+
+
+def test_rings_of_rollouts_are_on_trainers_alone():
+    config = default_config(ANT, "sac")
+    large = config.learner.replay.model_copy(update={"size": 8_000_000})
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": large})})
+    cut, node = Cut(3, 8, share_cores=True), node_with(4.0)
+    each = config.learner.ring_bytes(ANT, 2 * 8)[0]
+    assert each < 3 * GIB < 4 * GIB < 2 * each
+    require_room(DECOUPLED.lay_out(ANT, node, cut), config, ANT, node)
+    told = r"2 GMIs .* would take .* in rings of replay alone"
+    with pytest.raises(LayoutMismatchError, match=told):
+        require_room(Decoupled(2).lay_out(ANT, node, cut), config, ANT, node)

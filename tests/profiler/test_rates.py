@@ -10,6 +10,7 @@ from conftest import two_cores
 
 from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Cpu, Node
@@ -18,12 +19,12 @@ from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.identical_machines import Machines
 from gmi_drl.profiler.rates import (
     AT_ONCE_S,
-    PROBE,
     _division_by,
     _learning,
     _ran_beside,
     both_at_once,
     rates_here,
+    trainer_probe_of,
 )
 from gmi_drl.profiler.session import Session, probe_of
 from gmi_drl.scheduler.agent_trainer_split import Division
@@ -48,6 +49,11 @@ def test_what_ran_at_once_is_a_division_by_its_own_speeds():
     assert ran.produced == pytest.approx(6400 + 640 / 0.3) and ran.learnt == pytest.approx(1600)
 
 
+def test_learners_whose_trainers_have_no_probe_are_not_planned_for():
+    with pytest.raises(UsageError, match="trainers of ppo on GMIs of their own cannot be measured: write the layout"):
+        trainer_probe_of(RunConfig())
+
+
 def test_what_ran_beside_each_other_too_briefly_tells_nothing_of_both():
     assert _ran_beside([row(0.0, 0.1), row(0.2, 0.3), row(0.5, 0.4)])
     assert not _ran_beside([row(0.0, 0.1), row(0.2, 0.3), row(0.8, 0.4)])
@@ -59,7 +65,7 @@ def test_time_is_kept_for_both_sides_at_once(seconds, measured, monkeypatch):
         compiled_s = 0.0
 
         def __init__(self, layout, config, role):
-            assert role == PROBE
+            assert role == trainer_probe_of(TINY)
 
         def start(self, claim):
             pass
@@ -110,7 +116,7 @@ def test_both_sides_run_at_once_where_there_is_time_and_what_they_did_is_told(se
 def test_gmis_of_a_session_have_probes_of_their_own():
     node = this_node().model_copy(update={"gpus": None})
     layout = TCG.lay_out(ANT, node, Cut(2, 4))
-    roles = {0: probe_of(layout, TINY), 1: PROBE}
+    roles = {0: probe_of(layout, TINY), 1: trainer_probe_of(TINY)}
     with claimed([layout], "a test") as claim, closing(Session(layout, TINY, role=roles)) as session:
         session.start(claim)
         acts, learns = session.measure(4, 0.1).rows

@@ -10,7 +10,7 @@ from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import worker_plan
 from gmi_drl.profiler.worker_plan import plan_here
 from gmi_drl.roles.probes.worker_probe import round_trip_s
-from gmi_drl.scheduler.worker_split import WorkerRates
+from gmi_drl.scheduler.worker_rates import WorkerRates
 from gmi_drl.templates import WORKERS, template_for
 from gmi_drl.workload import TASK_SPECS
 

@@ -69,6 +69,14 @@ def test_what_is_no_run_is_refused(tmp_path):
         RunFolder(tmp_path).read_setup()
 
 
+def test_a_folder_of_runs_names_them(tmp_path):
+    for number in range(7):
+        RunFolder(tmp_path / f"run{number}").create()
+        RunFolder(tmp_path / f"run{number}").write_setup(tiny_layout(), tiny_config())
+    with pytest.raises(UsageError, match=r"it holds runs, name one of them: run0, run1, .*run4 and 2 more$"):
+        RunFolder(tmp_path).read_setup()
+
+
 WORKER = """
 import sys
 from pathlib import Path

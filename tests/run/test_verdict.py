@@ -36,3 +36,8 @@ def test_the_time_left_is_by_the_speed_of_the_last_rows():
     assert seconds_left([row(1, 1, 1, 1, iteration=4)], 10) == 12
     assert seconds_left([row(1, 1, 1, 1, iteration=10)], 10) == 0
     assert seconds_left([], 10) is None and seconds_left([row(1, 1, 1, 1) | {"steps_per_second": None}], 10) is None
+
+
+def test_learners_from_replay_are_told_of_their_own_setting():
+    assert "learner.epochs" in verdict([row(1, 1, 8, 0)])
+    assert "learner.updates_per_step" in verdict([row(1, 1, 8, 0, q_loss=2.0)])

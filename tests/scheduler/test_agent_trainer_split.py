@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from gmi_drl.config.learners import A3CConfig
+from gmi_drl.config.learners import A3CConfig, SACConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Cpu, CpuDevices, Node
 from gmi_drl.layout.cut import Cut
@@ -51,6 +51,13 @@ def test_an_update_is_by_as_many_rollouts_as_were_set():
     learner = A3CConfig(horizon=16, rollouts=4)
     (way,) = divisions(NODE, [point(2, 64, 1000.0)], {Cut(2, 64): 1024.0}, learner, lambda cut, trainers: 1.0)
     assert way.learnt == pytest.approx(4096 / 5)  # four rollouts of the one agent take 4 s, the sum another
+
+
+def test_updates_from_replay_take_as_long_by_any_number_of_rollouts():
+    learner = SACConfig(horizon=16)
+    ways = divisions(NODE, [point(4, 64, 1000.0)], {Cut(4, 64): 1024.0}, learner, lambda cut, trainers: 1.0)
+    learnt = {way.trainers: way.learnt for way in ways}
+    assert learnt == pytest.approx({1: 3 * 1024 / 2, 2: 2 * 1024 / 2, 3: 3 * 1024 / 2})
 
 
 def test_machines_that_are_divided_alike_do_so_many_times_as_much():

@@ -36,7 +36,7 @@ def test_shortage_names_the_numbers():
     assert shortage(cpu, 9, 9, GIB, GIB) is None, "what is spared is left, and no more is asked for"
     gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=40), cpu=Cpu(cores=8, memory_gib=10))
     assert shortage(gpu, 4, 2, 17 * GIB, GIB) is None
-    many = shortage(cpu, 4, 4, 0, 1000 * GIB, channel_bytes=2**20 * GIB)
+    many = shortage(cpu, 4, 4, 0, 1000 * GIB, shared_bytes=2**20 * GIB)
     assert many == "4 GMIs and 1024.0 TiB of channels would take 1027.9 TiB of the host's 10.0 GiB"
     assert shortage(gpu, 4, 2, 19 * GIB, GIB) == "2 GMIs would take 38.0 GiB of a GPU's 40.0 GiB"
     assert shortage(gpu, 4, 2, GIB, 3 * GIB) == "4 GMIs would take 12.0 GiB of the host's 10.0 GiB"
@@ -44,9 +44,9 @@ def test_shortage_names_the_numbers():
 
 def test_channels_are_of_the_host_once():
     gpu = Node(name="g", gpus=Gpus(model="X", count=2, memory_gib=4), cpu=Cpu(cores=8, memory_gib=10))
-    assert shortage(gpu, 4, 2, GIB, GIB, channel_bytes=5 * GIB) is None
+    assert shortage(gpu, 4, 2, GIB, GIB, shared_bytes=5 * GIB) is None
     told = "4 GMIs and 6.0 GiB of channels would take 10.0 GiB of the host's 10.0 GiB"
-    assert shortage(gpu, 4, 2, GIB, GIB, channel_bytes=6 * GIB) == told
+    assert shortage(gpu, 4, 2, GIB, GIB, shared_bytes=6 * GIB) == told
 
 
 def test_layouts_that_live_together_share_the_memory():

@@ -2,7 +2,8 @@
 
 import pytest
 
-from gmi_drl.scheduler.worker_split import WorkerRates, worker_splits
+from gmi_drl.scheduler.worker_rates import WorkerRates
+from gmi_drl.scheduler.worker_split import worker_splits
 
 
 def rates(step_s=0.01, answer=(0.001, 0.001, 0.001), update_s=1e-5, trip_s=1e-4, **more):

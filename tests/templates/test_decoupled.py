@@ -79,8 +79,16 @@ def test_agents_on_cores_of_one_machine_are_succeeded_and_nobody_else():
 
 
 def test_a_learner_that_acts_where_it_learns_is_refused():
-    with pytest.raises(UsageError, match="take --algo a3c"):
-        DECOUPLED.roles(DECOUPLED.lay_out(ANT, NODE, Cut(2, 64)), LEARNERS.find("dqn"))
+    layout = DECOUPLED.lay_out(ANT, NODE, Cut(2, 64))
+    with pytest.raises(UsageError, match="take --algo a3c, ppo, dqn or sac"):
+        DECOUPLED.roles(layout, LEARNERS.find("sequence"))
+
+
+@pytest.mark.parametrize("kind", ["dqn", "sac"])
+def test_learners_from_replay_have_agents_that_explore(kind):
+    layout = DECOUPLED.lay_out(ANT, NODE, Cut(2, 64))
+    names = {name.rpartition(":")[2] for name in DECOUPLED.roles(layout, LEARNERS.find(kind)).values()}
+    assert names == {"ReplayExperienceAgent", "ReplayTrainer"}
 
 
 def test_only_trainers_exchange_gradients():

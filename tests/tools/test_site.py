@@ -7,7 +7,6 @@ import pytest
 import rich_click as click
 
 from gmi_drl import errors
-from gmi_drl.cli import cli
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.hardware.cluster import Cluster
@@ -18,6 +17,7 @@ from gmi_drl.run.metrics import NUMBERS
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.writers.tags import LEARNING_TIME, RSL_RL_TAGS
 from gmi_drl.scheduler.profile import Profile
+from gmi_drl.scheduler.worker_rates import WorkerProfile
 from tools.site.commands import all_commands, commands_page
 from tools.site.errors import CODES, error_classes, errors_page
 from tools.site.fields import field_docs
@@ -29,13 +29,14 @@ from tools.site.results import FOLDER, results_pages, theme_of
 
 ROOT = Path(__file__).parents[2]
 FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile} | {
-    "replay_tables": ReplayTables
+    "replay_tables": ReplayTables,
+    "worker_profile": WorkerProfile,
 }
 MODELS = [(name, model) for name, whole in FOUND.items() for model in models_of(whole)]
 MODELS += [("config", entry.model) for entry in LEARNERS.own]
 
 
-@pytest.mark.parametrize(("name", "command"), list(all_commands(cli)), ids=lambda value: getattr(value, "name", value))
+@pytest.mark.parametrize(("name", "command"), list(all_commands()), ids=lambda value: getattr(value, "name", value))
 def test_every_option_is_shown_with_its_meaning(name, command):
     part = commands_page().split(f"\n## {name}\n")[1].split("\n## ")[0]
     for option in command.params:

@@ -1,11 +1,11 @@
 """The page of all commands with their options, from click."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import rich_click as click
 
-from gmi_drl.cli import cli
+from gmi_drl.cli.commands import ENTRIES, load
 from tools.site.markdown import page, table
 
 INTRO = """Every command takes `--help`. Every option can be given as an environment variable: `GMI_DRL_TRAIN_SEED=3` is
@@ -14,14 +14,18 @@ INTRO = """Every command takes `--help`. Every option can be given as an environ
 
 def commands_page() -> str:
     """A section for each command, a row for each of its options."""
-    return page("Commands", INTRO, *(_section(name, command) for name, command in all_commands(cli)))
+    return page("Commands", INTRO, *(_section(name, command) for name, command in all_commands()))
 
 
-def all_commands(group: click.Group, before: str = "") -> Iterator[tuple[str, click.Command]]:
+def all_commands() -> Iterator[tuple[str, click.Command]]:
     """All commands with their names, those of groups behind the name of the group."""
-    for name, command in group.commands.items():
+    return _leaves((name, load(name)) for name in ENTRIES)
+
+
+def _leaves(commands: Iterable[tuple[str, click.Command]], before: str = "") -> Iterator[tuple[str, click.Command]]:
+    for name, command in commands:
         if isinstance(command, click.Group):
-            yield from all_commands(command, f"{before}{name} ")
+            yield from _leaves(command.commands.items(), f"{before}{name} ")
         else:
             yield f"{before}{name}", command
 

@@ -33,6 +33,8 @@ MEANINGS = {
     "action_loss": "Loss of a sequence policy: squared errors of numbers, cross-entropies of choices",
     "data_wait_s": "Seconds in which GMI 0 waited for the contexts of its updates (sequence)",
     "replay_steps": "Steps in the rings of all GMIs that may begin a window",
+    "replay_age_mean": "Versions between the policy that learns and those whose steps rank 0 drew, mean; decoupled",
+    "replay_age_max": "The same, largest",
     "collect_s": "Seconds of simulating and acting",
 }
 PHASE_MEANINGS = {"sim_s": "simulating", "act_s": "acting", "learn_s": "learning", "sync_s": "waiting for other GMIs"}

@@ -20,6 +20,7 @@ from gmi_drl.hardware.node import Node
 from gmi_drl.layout.layout import Layout
 from gmi_drl.replay.server.settings import ReplayTables
 from gmi_drl.scheduler.profile import Profile
+from gmi_drl.scheduler.worker_rates import WorkerProfile
 from tools.site.fields import field_docs
 from tools.site.markdown import page, table
 
@@ -34,6 +35,11 @@ HEADS: dict[str, tuple[str, type[BaseModel], str]] = {
     "node": ("Node files", Node, "A machine, for `gmi-drl plan --node FILE`. Examples: `examples/nodes`."),
     "cluster": ("Cluster files", Cluster, "For `gmi-drl plan --cluster FILE`. Examples: `examples/clusters`."),
     "replay_tables": ("Replay tables", ReplayTables, "`gmi-drl replay serve FILE` reads it."),
+    "worker_profile": (
+        "Profiles of workers",
+        WorkerProfile,
+        "`gmi-drl profile --template workers` writes one, `plan --template workers --profile FILE` reads them.",
+    ),
     "profile": ("Profile files", Profile, "`gmi-drl profile` writes one, `plan --profile FILE` reads it."),
 }
 

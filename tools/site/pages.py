@@ -11,7 +11,7 @@ from tools.site.network import network_page
 from tools.site.python_api import python_page
 from tools.site.results import THEMES, results_pages
 
-FILES = ("config", "layout", "node", "cluster", "replay_tables", "profile")
+FILES = ("config", "layout", "node", "cluster", "replay_tables", "worker_profile", "profile")
 SINGLE: dict[str, Callable[[], str]] = {
     "reference/commands.md": commands_page,
     "reference/metrics.md": metrics_page,

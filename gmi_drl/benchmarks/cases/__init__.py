@@ -10,6 +10,7 @@ from gmi_drl.benchmarks.cases.components import (
     channels,
     costs,
     experience_on_gpu,
+    growth,
     nature_network,
     physics,
     planning,
@@ -23,7 +24,9 @@ from gmi_drl.benchmarks.cases.components import (
     replay_rings,
     replay_server,
     replay_shards,
+    sequence_prefetch,
     streams,
+    workers_inline_remote,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
 from gmi_drl.benchmarks.cases.paper import (
@@ -47,6 +50,7 @@ from gmi_drl.benchmarks.cases.peers import (
     ray_overhead,
     returns_v5,
     rllib_cluster,
+    srl_table_1,
 )
 from gmi_drl.benchmarks.cases.sharing import gmis_against_solo, green_contexts, resizing, sac_ant, sharing, uneven
 from gmi_drl.benchmarks.measured import (
@@ -65,11 +69,13 @@ from gmi_drl.benchmarks.measured import (
     REPLAY,
     RSL_RL,
     SEARCH,
+    SEQUENCE,
     SERVING,
     STREAMS,
     SUMS,
     TRAINING,
     V5_TASKS,
+    WORKERS,
     Paths,
     drivers,
 )
@@ -81,6 +87,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
     (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
+    (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
     (reductions, reductions.CASES, SUMS),
     (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
     (replay_gather, replay_gather.CASES, REPLAY),
@@ -105,7 +112,9 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         replay_shards.CASES,
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
+    (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
+    (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
@@ -148,6 +157,16 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
             *drivers("atari_cleanrl", "atari_sb3", "atari_rllib", "atari_sample_factory"),
         ),
     ),
+    (
+        srl_table_1,
+        srl_table_1.CASES,
+        (
+            *WORKERS,
+            *ITERATION,
+            *drivers("train_rllib", "train_sample_factory"),
+            *drivers("atari_rllib", "atari_sample_factory"),
+        ),
+    ),
     (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib"))),
     (returns_v5, returns_v5.CASES, (*ADAPTERS, *ITERATION, *drivers("returns_sb3"))),
     (off_policy, off_policy.CASES, (*ADAPTERS, *V5_TASKS, *REPLAY, *FROM_REPLAY, *drivers("off_policy_sb3"))),
@@ -173,5 +192,5 @@ def find_case(name: str) -> Case:
         UsageError: if there is none; it suggests the nearest name.
     """
     if name not in CASES:
-        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)}")
+        raise UsageError(f"there is no case {name!r}{did_you_mean(name, CASES)} (gmi-drl bench list)")
     return CASES[name]

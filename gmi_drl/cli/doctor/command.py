@@ -51,6 +51,10 @@ def doctor(remove_stale: bool, cluster: str | None, format: str) -> None:
     failed = [row["check"] for row in rows if row["verdict"] == "missing"]
     if failed:
         raise MachineError(f"this machine cannot train: {', '.join(failed)}")
+    if format != "json":
+        has_ours = any(row["check"] == "mujoco" and row["verdict"] == "ok" for row in rows)
+        following = "Next: gmi-drl train ant" if has_ours else "Our own tasks need mujoco (see above)"
+        say(f"This machine can train. {following}")
 
 
 def _check_cluster(format: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import needs_apply_mig
-from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, PlanOptions, make_plan, planned_node, refuse
+from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, make_plan, planned_node
 from gmi_drl.cli.options import (
     algo_option,
     backend_option,
@@ -25,9 +25,10 @@ from gmi_drl.cli.plan.formulas import explained_lines
 from gmi_drl.cli.plan.split_tables import division_notes, division_table
 from gmi_drl.cli.plan.tables import candidate_table, cost_note, layout_tree, notes
 from gmi_drl.cli.plan.what_if import show_what_if
+from gmi_drl.cli.plan_options import PlanOptions, refuse
 from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.layout.backends import AUTO, PROCESS
-from gmi_drl.layout.export import FORMATS, export, require_sayable
+from gmi_drl.layout.export import FORMATS, export, require_over_nodes, require_sayable
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -87,8 +88,11 @@ LAYOUT = Path("layout.yaml")
 @click.option("--fresh", is_flag=True, help="Measure again what was measured before.")
 @click.option(
     "--profile",
+    "profiles",
+    multiple=True,
     type=click.Path(path_type=Path),
-    help="Choose by the measurements in this profile file, and measure nothing.",
+    help="Choose by the measurements in this profile file, and measure nothing. With the template workers repeatable:"
+    " one of each kind of machine.",
 )
 @click.option("--node", type=click.Path(path_type=Path), help="Plan for the machine in this node file.")
 @click.option(
@@ -165,13 +169,11 @@ def plan(
         **others,
     )
     options.played  # noqa: B018  refused before anything is measured
+    shown = {"--explain": explain or None, "--price-per-gpu-hour": prices or None}
     if format in FORMATS:
-        excluded = {
-            "--explain": explain or None,
-            "--price-per-gpu-hour": prices or None,
-            "--what-if": what_if or None,
-        }
-        refuse(f"--format {format} is one layout for another tool", {**excluded, "--cluster": cluster})
+        refuse(f"--format {format} is one layout for another tool", {**shown, "--what-if": what_if or None})
+        if cluster:
+            require_over_nodes(format)
     if what_if:
         refuse("--what-if compares and plans nothing", {"--output": output, "--explain": explain or None})
         show_what_if(options, what_if, priced, format)
@@ -179,14 +181,10 @@ def plan(
     output = output or LAYOUT
     require_folder(output)
     verb = "Replaced" if output.is_file() else "Wrote"
-    if not options.uses_measurements:
-        refuse("nothing is measured, so no cost is known", {"--price-per-gpu-hour": prices or None})
-        refuse("nothing is measured, so there is no formula to explain", {"--explain": explain or None})
-    if options.template.planner:
-        refuse(f"its formulas are for equal GMIs, and those of {template} differ", {"--explain": explain or None})
+    _refuse_unknown(options, **shown)
     with _without_gc(), _say_if_stopped(output):
         here = planned_node(options)
-        if format in FORMATS:
+        if format in FORMATS and not cluster:
             decided = None if options.uses_measurements and backend in (None, AUTO.name) else named_backend(backend)
             require_sayable(format, decided, on_gpus=here.num_gpus > 0)
         hourly = price_per_hour(here, priced) if priced else None
@@ -198,11 +196,23 @@ def plan(
         return
     if format in FORMATS:
         say(f"{verb} {output}")  # said first: exporting may fail, and the layout was paid for by measuring
-        click.echo(export(format, chosen.layout, here, [] if node else _gpus_here(here)), nl=False)
+        click.echo(export(format, chosen.layout, here, [] if node or cluster else _gpus_here(here)), nl=False)
         return
     _show(chosen, here, hourly, explain)
     command = f"{verb} {output}. Next{_where(chosen, options)}: gmi-drl {_next_command(chosen, options, output)}"
     console().print(command + " --apply-mig" * apply_mig, markup=False, soft_wrap=True)
+
+
+def _refuse_unknown(options: PlanOptions, **shown: object) -> None:
+    """Refuse to show costs and formulas (options by name) of a plan that has none."""
+    price, formulas = ({name: shown[name]} for name in ("--price-per-gpu-hour", "--explain"))
+    if not options.uses_measurements:
+        refuse("nothing is measured, so no cost is known", price)
+        refuse("nothing is measured, so there is no formula to explain", formulas)
+    if options.template.profile_planner and options.profiles:
+        refuse("prices are of plans by points of GMIs", price)
+    if options.template.planner:
+        refuse(f"its formulas are for equal GMIs, and those of {options.template.name} differ", formulas)
 
 
 def _where(plan: "Plan", options: PlanOptions) -> str:

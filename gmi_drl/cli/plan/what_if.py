@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gmi_drl.cli.make_plan import PlanOptions, node_of, profile_of, refuse, require_measurable
+from gmi_drl.cli.make_plan import node_of, profile_of, require_measurable
 from gmi_drl.cli.options import named_backend
 from gmi_drl.cli.output import console, print_json
+from gmi_drl.cli.plan_options import PlanOptions, refuse
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.layout.backends import AUTO
 from gmi_drl.units import human_count, human_money

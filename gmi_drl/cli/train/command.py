@@ -109,6 +109,8 @@ def train(
 
         job, checkpoint = begin(options)
     folder = job.folder
+    if checkpoint is not None:
+        say(f"Going on after iteration {int(checkpoint.name)} of {job.config.iterations}")
     with (
         supervisors_for(options.launcher, job.layout) as agents,
         TrainingView(job.layout, job.config, folder, quiet=format == "json") as view,
@@ -139,13 +141,17 @@ def train(
 
 
 def _is_task(layout: Path) -> bool:
-    """Whether what stands in place of a LAYOUT file is no file but the name of a task."""
-    if layout.exists():
+    """Whether what stands in place of a LAYOUT file is no file but the name of a task.
+
+    Raises:
+        UsageError: if it is neither, and its name is not that of a file.
+    """
+    if layout.exists() or layout.suffix or layout.parent.name:
         return False
     try:
         find_task(str(layout))
-    except UsageError:
-        return False
+    except UsageError as error:
+        raise UsageError(f"{layout}: no such file, and {error}") from None
     return True
 
 

@@ -182,7 +182,8 @@ def _rings_told(before: "RunConfig", index: dict[str, Any], layout: "Layout") ->
         return "The checkpoint holds none (learner.replay.saved: false): the rings of replay begin empty"
     if layout.digest == index["layout"] or before.learner.replay.server is not None:
         return None
-    how = "begin empty" if len(layout.nodes) > 1 else "are dealt out anew, by environments"
+    is_dealt = len(layout.nodes) == 1 and layout.channels is None
+    how = "are dealt out anew, by environments" if is_dealt else "begin empty"
     return f"The layout is not that of the checkpoint: the rings of replay {how}"
 
 

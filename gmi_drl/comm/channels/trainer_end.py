@@ -58,6 +58,7 @@ class TrainerEnd:
         dropped: Rollouts that were leased and not trained on, by cause.
         dropped_steps: The steps of these that had arrived, by cause.
         wait_s: Seconds waited so far for experience.
+        max_lag: As of the channels.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class TrainerEnd:
         self.parameters = memory.parameters(notifier, FIRST_HAND)
         self.dropped: Counter[str] = Counter()
         self.dropped_steps: Counter[str] = Counter()
-        self.wait_s = 0.0
+        self.wait_s, self.max_lag = 0.0, memory.sizes.channels.max_lag
         self._memory, self._lock, self._notifier = memory, lock, notifier
         self._sizes = sizes = memory.sizes
         self._rank = rank = sizes.trainers.index(notifier.own)
@@ -121,10 +122,14 @@ class TrainerEnd:
         memory, views = self._batches.whole(self._number % self._sizes.batches)
         return Batch(self._number, agents, views, memory)
 
-    def give_back(self) -> None:
+    def give_back(self, *, is_learnt: bool = True) -> None:
         """Let agents use the memory of the batch again, after it was trained on and the new version was published.
 
-        The first trainer has published it by then; the others wait for that.
+        The first trainer has published it by then; the others wait for that. A trainer that has copied the batch may
+        give it back before it learns: then rollouts may be one version older than `max_lag`.
+
+        Args:
+            is_learnt: Whether the update is done, and its version published.
 
         Raises:
             UsageError: If there is no such batch, or not one version was published for each update.
@@ -133,7 +138,7 @@ class TrainerEnd:
         """
         if not self._is_taken:
             raise UsageError("there is no batch to give back: take one first")
-        versions = self._number + 2  # the first one, and one for each update
+        versions = self._number + 1 + is_learnt  # the first one, and one for each update
         if self._notifier.own != self._sizes.trainers[0]:
             self.parameters.await_published(versions)
         elif (published := self.parameters.published()) != versions:

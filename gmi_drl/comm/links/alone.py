@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 
@@ -9,6 +10,7 @@ class AloneLink:
     """A `MovingLink` without another end."""
 
     rank, size = 0, 1
+    device = torch.device("cpu")
 
     def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
         """Nothing is to be moved."""

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
 
@@ -46,10 +47,12 @@ class MovingLink(Protocol):
     Attributes:
         rank: This process, from 0.
         size: Processes in the group.
+        device: Where large vectors should lie; the host's memory will do for all.
     """
 
     rank: int
     size: int
+    device: torch.device
 
     def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
         """Send vectors to each of some ranks, and receive some from each of others; each has a sender's order."""

@@ -14,6 +14,7 @@ itself, which the launcher sees to.
 import time
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from gmi_drl.comm.links.framing import DATA
@@ -43,6 +44,7 @@ class SocketLink:
     def __init__(self, member: Membership, ranks: RankAddresses, listener_fd: int) -> None:
         self.rank = member.rank
         self.size = member.size
+        self.device = torch.device("cpu")
         self.wait_s = 0.0
         self._member = member
         self._connections = connect_ranks(member, ranks, listener_fd)

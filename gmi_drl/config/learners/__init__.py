@@ -1,8 +1,9 @@
 """The learners: the configuration of each kind, and where its code is. Pure data."""
 
 from gmi_drl.config.learners.a3c import A3CConfig
-from gmi_drl.config.learners.base import LEARNERS, OUR_PPO, AnyLearnerConfig, LearnerConfig, LearnerEntry
+from gmi_drl.config.learners.base import AnyLearnerConfig, LearnerConfig
 from gmi_drl.config.learners.dqn import DQNConfig
+from gmi_drl.config.learners.entries import LEARNERS, OUR_PPO, LearnerEntry
 from gmi_drl.config.learners.off_policy import OffPolicyConfig
 from gmi_drl.config.learners.ppo import PPOConfig
 from gmi_drl.config.learners.rsl_rl import RslRlConfig

@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from gmi_drl.config.learners.base import FLOAT_BYTES, KEPT, LEARNER_COPIES, Count, Fraction, LearnerConfig, Positive
 from gmi_drl.config.learners.offline_data import mistakes_of_folder
 from gmi_drl.config.settings import LEARNING_RATE, LIVE, NETWORKS, Setting
 from gmi_drl.files import FileModel
+from gmi_drl.layout.experience import NextObs, RolloutForm
 from gmi_drl.layout.layout import Layout
 from gmi_drl.workload import AGREED, TaskSpec
 from gmi_drl.workload.network_sizes import Activation, NetworkSettings, activations_per_sample
@@ -68,7 +70,7 @@ class ReplaySettings(FileModel):
     n_step: Annotated[Count, RING] = 1
     """Steps of a return before the value of what follows."""
 
-    next_obs: Annotated[Literal["once", "twice"], RING] = "once"
+    next_obs: Annotated[NextObs, RING] = "once"
     """`once` reads the next observation from the step that follows, in half the memory. `twice` stores it with each
     step, too; then steps at which the time limit ended an episode are learnt from as well."""
 
@@ -146,6 +148,11 @@ class OffPolicyConfig(LearnerConfig):
         return self.updates
 
     @property
+    def has_fixed_updates(self) -> bool:
+        """See `LearnerConfig`."""
+        return True
+
+    @property
     def network(self) -> NetworkSettings:
         """See `LearnerConfig`."""
         return NetworkSettings(hidden=self.hidden, activation=self.activation)
@@ -172,6 +179,17 @@ class OffPolicyConfig(LearnerConfig):
             return 0, 0
         size = self.ring_steps(num_env) * num_env * self.step_bytes(task)
         return (0, size) if self.replay.placement == "pinned" else (size, 0)
+
+    def growth_bytes(self, task: TaskSpec, num_env: int, written: int) -> int:
+        """Bytes by which a checkpoint of a ring of so many written steps may become larger; 0 if it holds none."""
+        if not self.replay.saved:
+            return 0
+        steps = self.ring_steps(num_env)
+        return max(0, steps - written) * sum(self.ring_bytes(task, num_env)) // steps
+
+    def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
+        """See `LearnerConfig`."""
+        return replace(super().rollout_form(task, num_env, num_terms), next_obs=self.replay.next_obs)
 
     def step_bytes(self, task: TaskSpec) -> int:
         """Bytes of a step in a ring: observation, action, reward, flags, priority."""
@@ -221,14 +239,31 @@ class OffPolicyConfig(LearnerConfig):
         found = list[str]()
         if self.replay.data is not None:
             found += mistakes_of_folder("learner.replay.data", self.replay.data, len(layout.with_role("trainer")))
+        if layout.channels is not None:
+            found += self._mistakes_from_channels()
         if self.replay.server is not None:
             return found
-        for num_env in sorted({gmi.num_env for gmi in layout.with_role("simulator")}):
-            steps, part = self.ring_steps(num_env) * num_env, num_env / layout.num_env
+        sizes = {gmi.num_env for gmi in layout.with_role("simulator")}
+        whole = layout.num_env
+        if layout.channels is not None:
+            worlds = self.environments_of(layout)
+            sizes, whole = {worlds}, worlds * len(layout.with_role("trainer"))
+        for num_env in sorted(sizes):
+            steps, part = self.ring_steps(num_env) * num_env, num_env / whole
             for name, wanted in (("learner.replay.min_size", self.replay.min_size), ("learner.batch", self.batch)):
                 if (own := math.ceil(wanted * part)) > steps:
-                    of = f"a GMI with {num_env} of {layout.num_env} environments"
+                    of = f"a GMI with {num_env} of {whole} environments"
                     found.append(f"{name} is {wanted}, of which {of} needs {own}, but its ring has {steps}: lower it")
+        return found
+
+    def _mistakes_from_channels(self) -> list[str]:
+        """What rings of rollouts of other GMIs cannot be: each rollout is by itself in its rows."""
+        replay, found = self.replay, list[str]()
+        where = "is for GMIs that act and train, not for rollouts of other GMIs: leave it out"
+        found += [f"learner.replay.{name} {where}" for name in ("server", "stacks") if getattr(replay, name)]
+        if replay.next_obs == "once" and replay.n_step > self.horizon:
+            text = f"learner.replay.n_step is {replay.n_step}, and rollouts have {self.horizon} steps (learner.horizon)"
+            found.append(f"{text}: lower it, or store learner.replay.next_obs=twice, which shortens the last windows")
         return found
 
 

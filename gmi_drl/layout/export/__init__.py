@@ -27,6 +27,7 @@ class Format:
         writer: `module:function` with the arguments `(layout, node, there)`, which returns the text.
         backends: The backends whose layouts it can express.
         cores: Whether it can express GMIs on cores, without a GPU.
+        over_nodes: `module:function` with the argument `layout` for layouts over several machines; None if it cannot.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Format:
     writer: str
     backends: tuple[str, ...]
     cores: bool = False
+    over_nodes: str | None = None
 
 
 FORMATS = {
@@ -50,6 +52,7 @@ FORMATS = {
             "how NVIDIA's device plugin shares GPUs",
             "gmi_drl.layout.export.kubernetes:kubernetes",
             ("process", "mps", "mig"),
+            over_nodes="gmi_drl.layout.export.workers:kubernetes_over_nodes",
         ),
         Format(
             "slurm",
@@ -57,6 +60,7 @@ FORMATS = {
             "gmi_drl.layout.export.slurm:slurm",
             ("process", "mps", "mig", "mig-ci"),
             cores=True,
+            over_nodes="gmi_drl.layout.export.workers:slurm_over_nodes",
         ),
         Format(
             "nvidia-smi",
@@ -98,6 +102,19 @@ def require_sayable(name: str, backend: str | None, on_gpus: bool) -> None:
         raise UsageError(f"--format {name} cannot say what backend {backend!r} does: plan with {said}{instead}")
 
 
+def require_over_nodes(name: str) -> None:
+    """Refuse layouts over several machines for a format that cannot express them.
+
+    Raises:
+        UsageError: with the formats that can.
+    """
+    if FORMATS[name].over_nodes is None:
+        able = alternatives([each.name for each in FORMATS.values() if each.over_nodes])
+        raise UsageError(
+            f"--format {name} tells {FORMATS[name].says} of one machine: leave --cluster out, or take {able}"
+        )
+
+
 def export(name: str, layout: "Layout", node: "Node", there: "There" = ()) -> str:
     """The text of a layout in a format.
 
@@ -110,7 +127,10 @@ def export(name: str, layout: "Layout", node: "Node", there: "There" = ()) -> st
     Raises:
         UsageError: if the format cannot express the layout, or the layout is not for this node.
     """
-    for kind in sorted({device.kind for device in layout.devices}):
-        require_sayable(name, layout.backend, on_gpus=kind == "gpu")
+    if layout.nodes != (None,):
+        require_over_nodes(name)
+        over: str = class_at(FORMATS[name].over_nodes or "")(layout)
+        return over
+    require_sayable(name, layout.backend, on_gpus=any(device.kind == "gpu" for device in layout.devices))
     text: str = class_at(FORMATS[name].writer)(layout, node, there)
     return text

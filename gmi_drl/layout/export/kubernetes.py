@@ -11,12 +11,12 @@ from gmi_drl.errors import UsageError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import CutGpu, There, commented, gpus_of
 from gmi_drl.layout.environment import thread_percentage
+from gmi_drl.layout.export.workers import GPU, roles_told
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.mig_instances import instance_names, placed
 from gmi_drl.units import counted
 from gmi_drl.yaml_text import write_yaml
 
-GPU = "nvidia.com/gpu"
 MOST_CLIENTS = 48
 """Replicas of a GPU that the plugin allows by MPS (`cmd/mps-control-daemon/mps/device.go`)."""
 
@@ -35,6 +35,10 @@ def kubernetes(layout: Layout, node: Node, there: There = ()) -> str:
             f"{len(node.model_of_each_gpu)}: plan for all of them"
         )
     head, config = _of_mig(gpus) if layout.backend == "mig" else _shared(gpus, layout.backend)
+    on_cores = [gmi for device in layout.devices if device.kind == "cpu" for gmi in device.gmis]
+    if on_cores:
+        cores = 1 + max(core for gmi in layout.gmis for core in gmi.cores)
+        head.append(f"and for cpu: {cores}, as GMIs on cores are in the same pod: {roles_told(on_cores)}")
     return commented(head) + write_yaml({"version": "v1", **config})
 
 

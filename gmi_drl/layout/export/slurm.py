@@ -11,6 +11,7 @@ from collections import Counter
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import CutGpu, There, alike, commented, gpus_of
 from gmi_drl.layout.environment import thread_percentage
+from gmi_drl.layout.export.workers import roles_told
 from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.layout.mig_instances import compute_names, instance_names, placed
 from gmi_drl.units import human_ranges
@@ -27,7 +28,9 @@ def slurm(layout: Layout, node: Node, there: There = ()) -> str:
         **({"gres": ",".join(f"gpu:{kind}:{count}" for kind, count in gres.items())} if gres else {}),
     }
     lines = "".join(f"#SBATCH --{option}={value}\n" for option, value in asked.items())
-    notes = [*_set_up(gres, layout.backend), *(_mps_jobs(gpus) if layout.backend == "mps" else [])]
+    kinds = {gmi.roles for gmi in layout.gmis}
+    roles = [f"GMIs: {roles_told(layout.gmis)}"] if len(kinds) > 1 else []
+    notes = [*roles, *_set_up(gres, layout.backend), *(_mps_jobs(gpus) if layout.backend == "mps" else [])]
     return "#!/bin/bash\n" + lines + commented(notes)
 
 

@@ -36,11 +36,11 @@ class Calls:
         self.as_of, self.ignored = NOW, 0
         self._waiting: deque[Tensor] = deque()  # its calls are atomic: another thread may note updates at any time
 
-    def begin(self, words: str, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
+    def begin(self, words: object, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
         """Meet, and give updates to their owners.
 
         Args:
-            words: What this rank does.
+            words: What this rank does, as a text.
             tell: Numbers for the others; asked again after updates.
 
         Returns:
@@ -50,14 +50,14 @@ class Calls:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
         meeting = self.meeting
-        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))]
+        waiting = [self._waiting.popleft() for _ in range(len(self._waiting))] if self._waiting else []
         updates, owners, counts = self._by_owner(waiting)
         try:
             rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
         except UsageError:
             self._waiting.extendleft(reversed(waiting))
             raise
-        if bool(rows[:, 0].any()):
+        if rows[:, 0].any():
             sends = {rank: updates[owners == rank].flatten() for rank in meeting.others}
             sizes = {rank: _UPDATE * int(theirs[rank]) for rank in meeting.others}
             came = meeting.exchange("updates", sends, sizes)
@@ -110,7 +110,7 @@ class Calls:
             raise UsageError(f"indices are int64 [n], not {indices.dtype} {list(indices.shape)}")
         size, each = self.meeting.size, self.shard.trajectories
         values = indices.numpy()
-        if len(values) and (values.min() < 0 or values.max() >= size * each):
+        if values.size and values.view(np.uint64).max() >= size * each:  # as unsigned numbers, negative ones are large
             place = int(np.flatnonzero((values < 0) | (values >= size * each))[0])
             text = f"index {int(indices[place])}, at place {place}, is none of {size} shards of {each} trajectories"
             raise UsageError(f"{text}: 0 to {size * each - 1}")

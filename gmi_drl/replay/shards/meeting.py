@@ -29,20 +29,26 @@ class Meeting:
     Attributes:
         bytes: That this rank has sent, by kind.
         calls: That all ranks have made so far.
+        device: Where large vectors to move should lie.
     """
 
     def __init__(self, link: MovingLink) -> None:
-        self.rank, self.size = link.rank, link.size
+        self.rank, self.size, self.device = link.rank, link.size, link.device
         self.others = [rank for rank in range(link.size) if rank != link.rank]
         self.bytes: Counter[str] = Counter()
         self.calls = 0
         self._link = link
+        self._said, self._heard = np.zeros((2, link.size, _HEAD + FACTS), dtype=np.int64)
+        self._sends = {rank: (torch.from_numpy(self._said[rank]),) for rank in self.others}
+        self._into = {rank: (torch.from_numpy(self._heard[rank]),) for rank in self.others}
 
-    def agree(self, words: str, facts: Sequence[int], told: Sequence[int] | None = None) -> tuple[Integers, Integers]:
+    def agree(
+        self, words: object, facts: Sequence[int], told: Sequence[int] | None = None
+    ) -> tuple[Integers, Integers]:
         """Begin a call.
 
         Args:
-            words: What this rank does, all of it: "selects 32 by Uniform()".
+            words: What this rank does, all of it, as a text: "selects 32 by Uniform()"; read if there are others.
             facts: Numbers for all ranks, `FACTS` at most.
             told: A number for each rank alone.
 
@@ -52,19 +58,19 @@ class Meeting:
         Raises:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
-        digest = int.from_bytes(blake2b(words.encode(), digest_size=8).digest(), "little", signed=True)
-        out = np.zeros((self.size, _HEAD + FACTS), dtype=np.int64)
-        out[:, 0] = digest
-        out[:, 1] = 0 if told is None else told
-        out[:, _HEAD : _HEAD + len(facts)] = facts
-        table = np.empty_like(out)
-        table[self.rank] = out[self.rank]
-        sends = {rank: torch.from_numpy(out[rank]) for rank in self.others}
-        self._move("agreement", sends, {rank: torch.from_numpy(table[rank]) for rank in self.others})
+        said, heard = self._said, self._heard
+        said[:, 1] = 0 if told is None else told
+        said[:, _HEAD : _HEAD + len(facts)] = facts
+        if self.others:
+            text = str(words)
+            said[:, 0] = int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+            self.move("agreement", self._sends, self._into)
+        heard = heard.copy()
+        heard[self.rank] = said[self.rank]
         self.calls += 1
-        if (table[:, 0] != digest).any():
-            self._refuse(words, table[:, 0])
-        return table[:, _HEAD:], table[:, 1]
+        if self.others and (heard[:, 0] != said[0, 0]).any():
+            self._refuse(text, heard[:, 0])
+        return heard[:, _HEAD:], heard[:, 1]
 
     def gather(self, kind: str, own: Tensor, sizes: Sequence[int]) -> list[Tensor]:
         """The vectors of all ranks, which have these sizes and the type of this rank's."""

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths
 from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError
 from gmi_drl.replay.selectors import Selector
@@ -54,6 +55,7 @@ class Shard:
     ) -> None:
         self.trajectories, self.steps, self.storage = trajectories, steps, storage
         self.stamps, self.keys, self.lengths, self._holds = torch.zeros(4, trajectories, dtype=torch.int64)
+        self._evicted = 0  # trajectories that are held; each has a reference to its block
         self.chances = Chances(self.stamps, self.trajectory_at)
         self.table = Table(
             name,
@@ -150,20 +152,17 @@ class Shard:
         return int((~is_there).sum())
 
     def hold(self, indices: Tensor) -> None:
-        """Keep these from being written over until `release`."""
+        """Keep these from being written over until `release`. They are there, or held already."""
         with self.lock:
             np.add.at(self._holds.numpy(), indices.numpy(), 1)
-        self.storage.blocks.hold(self.blocks_of(indices))
 
     def release(self, indices: Tensor) -> None:
         """End a `hold` of the same."""
         with self.lock:
             at, holds = indices.numpy(), self._holds.numpy()
             np.subtract.at(holds, at, 1)
-            is_gone = (holds[at] == 0) & (self.keys.numpy()[at] == 0)
-            if is_gone.any():
-                self.lengths.numpy()[at[is_gone]] = 0
-        self.storage.blocks.release(self.blocks_of(indices))
+            if self._evicted:
+                self._free(np.unique(at[(holds[at] == 0) & (self.keys.numpy()[at] == 0)]))
 
     def take_over(self, stamps: Tensor, committed: int) -> None:
         """The table was restored: take over what is not in it."""
@@ -196,10 +195,20 @@ class Shard:
     def _delete(self, indices: Tensor) -> None:
         if not len(indices):
             return
-        keys = self.keys[indices]
+        keys, is_held = self.keys[indices], self._holds[indices] > 0
+        held = indices[is_held]
+        self.storage.blocks.hold(self.blocks_of(held))
+        self._evicted += len(held)
         self.keys[indices] = 0
-        self.lengths[indices[self._holds[indices] == 0]] = 0
+        self.lengths[indices[~is_held]] = 0
         self.table.delete(keys)
+
+    def _free(self, indices: Integers) -> None:
+        """Free what was evicted while it was held."""
+        evicted = torch.from_numpy(indices[self.lengths.numpy()[indices] > 0])
+        self._evicted -= len(evicted)
+        self.lengths[evicted] = 0
+        self.storage.blocks.release(self.blocks_of(evicted))
 
 
 def stamp_of(meeting: int, order: Tensor) -> Tensor:

@@ -2,8 +2,7 @@
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -17,11 +16,12 @@ from gmi_drl.replay.shards.buffer import Buffer
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.central import select_centrally
 from gmi_drl.replay.shards.chances import Choice
-from gmi_drl.replay.shards.collection import Collection, Request, Trajectories, Window, words_of
+from gmi_drl.replay.shards.collection import Collection, Trajectories
 from gmi_drl.replay.shards.lists import Lists
 from gmi_drl.replay.shards.meeting import Meeting
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
 from gmi_drl.replay.shards.progress import Progress
+from gmi_drl.replay.shards.requests import Request, Window
 from gmi_drl.replay.shards.selection import Selection, generator_of
 from gmi_drl.replay.shards.shard import Shard
 
@@ -142,12 +142,12 @@ class Shards:
 
     def sync(self) -> None:
         """Give updates to their owners. What shards have told is told anew at the next selection."""
-        with self._alone():
-            self._calls.begin("synchronises")
-            self._selection.forget()
-            with self.shard.lock:
-                self.shard.meeting = self._calls.as_of = self._meeting.calls
-            self._progress = self._progress._replace(as_of=self._calls.as_of)
+        self._settle()
+        self._calls.begin("synchronises")
+        self._selection.forget()
+        with self.shard.lock:
+            self.shard.meeting = self._calls.as_of = self._meeting.calls
+        self._progress = self._progress._replace(as_of=self._calls.as_of)
 
     def select(
         self,
@@ -182,14 +182,14 @@ class Shards:
             name for name, is_set in (("central", central), ("distinct", distinct), ("by steps", by_steps)) if is_set
         ]
         words = f"selects {count} by {', '.join([str(way), *marks])}"
-        with self._alone():
-            if problem := ways.problem_of(count, way, by_steps):
-                self._calls.begin(words)
-                raise UsageError(problem)
-            deadline = time.monotonic() + timeout_s
-            while (indices := self._attempt(words, count, choice, central, time.monotonic() >= deadline)) is None:
-                time.sleep(_AGAIN_S)
-            return indices
+        self._settle()
+        if problem := ways.problem_of(count, way, by_steps):
+            self._calls.begin(words)
+            raise UsageError(problem)
+        deadline = time.monotonic() + timeout_s
+        while (indices := self._attempt(words, count, choice, central, time.monotonic() >= deadline)) is None:
+            time.sleep(_AGAIN_S)
+        return indices
 
     def collect(
         self,
@@ -220,9 +220,10 @@ class Shards:
         """
         names = tuple(self.shard.storage.signature.columns if columns is None else columns)
         request = Request(indices, names, window, split)
-        with self._alone(), self._lists.reading(indices):
-            self._collection.check(words_of(request), request)
-            collected = self._collection.collect(request, out)
+        self._settle()
+        with self._lists.reading(indices):
+            owned = self._collection.check(request)
+            collected = self._collection.collect(request, owned, out)
             self.shard.storage.await_gathers()
             self._lists.end(indices)
         return collected
@@ -285,16 +286,16 @@ class Shards:
 
     def save(self, folder: Path, trainer_step: int) -> None:
         """Save all shards, each rank its own; see `checkpoints.save`."""
-        with self._alone():
-            checkpoints.save(folder, self._calls, self._taken.selections, self._taken.epochs, trainer_step)
-            self._selection.forget()
+        self._settle()
+        checkpoints.save(folder, self._calls, self._taken.selections, self._taken.epochs, trainer_step)
+        self._selection.forget()
 
     def restore(self, folder: Path) -> int:
         """Load what `save` has saved, by as many ranks or another number; see `checkpoints.restore`."""
-        with self._alone():
-            step, counts = checkpoints.restore(folder, self._calls)
-            self._progress = Progress(counts.selections, counts.epochs, self._calls.as_of)
-            self._selection.forget()
+        self._settle()
+        step, counts = checkpoints.restore(folder, self._calls)
+        self._progress = Progress(counts.selections, counts.epochs, self._calls.as_of)
+        self._selection.forget()
         return step
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -309,8 +310,8 @@ class Shards:
 
     def agree(self, words: str) -> None:
         """Raise a `UsageError`, on all ranks, unless all say the same here; any text."""
-        with self._alone():
-            self._calls.begin(words)
+        self._settle()
+        self._calls.begin(words)
 
     def close(self) -> None:
         """Leave the group. The link is closed, too."""
@@ -339,9 +340,7 @@ class Shards:
         generator = generator_of(self._seed, progress.selections - 1, "starts")
         return torch.rand(count, dtype=torch.float64, generator=generator)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """Make a call of all ranks: not while a thread makes others."""
+    def _settle(self) -> None:
+        """A call of all ranks begins: not while a thread makes others."""
         if self._prefetch is not None and not self._prefetch.is_own():
             self._prefetch.settle()
-        yield

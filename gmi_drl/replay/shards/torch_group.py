@@ -17,18 +17,19 @@ import torch
 from gmi_drl.comm.links.alone import AloneLink
 from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.links.link import MovingLink
+from gmi_drl.comm.links.nccl import NcclLink
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, PeerSilentError, UsageError
 from gmi_drl.replay.fields import Signature
-from gmi_drl.replay.shards.opening import open_shards
+from gmi_drl.replay.shards.opening import device_of, open_shards
 from gmi_drl.replay.shards.shards import Shards
 
 _OPENED: Counter[str] = Counter()  # by group: all its ranks open their shards in the same order
 
 
 def open_shards_of_torch(
-    signature: Signature, *, process_group: Any = None, hang_s: float = 300.0, **settings: Any
+    signature: Signature, *, process_group: Any = None, hang_s: float = 300.0, nccl: bool = False, **settings: Any
 ) -> Shards:
     """Open shards over the ranks of a process group of torch; a call of all its ranks.
 
@@ -38,6 +39,8 @@ def open_shards_of_torch(
         signature: Of a step.
         process_group: Of `torch.distributed`, of any backend; None for the default one.
         hang_s: Seconds after which a rank that lives counts as silent.
+        nccl: Whether what is collected moves between GPUs by NCCL (`NcclLink`; not yet run on a GPU), and not by TCP.
+            `device` is this rank's GPU then.
         settings: The other arguments of `open_shards`: trajectories, steps, placement, remover, heads, seed,
             sync_every, path, device.
 
@@ -53,12 +56,28 @@ def open_shards_of_torch(
     name = str(group.group_name)
     store = distributed.PrefixStore(f"gmi-drl-shards/{name}/{_OPENED[name]}", _store_of(group))
     _OPENED[name] += 1
-    link = link_by_store(store, group.rank(), group.size(), hang_s)
+    link: MovingLink = link_by_store(store, group.rank(), group.size(), hang_s)
     try:
+        if nccl and group.size() > 1:
+            link = _over_nccl(link, store, device_of(settings.get("device", "cpu")), hang_s)
         return open_shards(link, signature, **settings)
     except BaseException:
         link.close()  # the other ranks see that this one does not go on
         raise
+
+
+def _over_nccl(sockets: MovingLink, store: Any, device: torch.device, hang_s: float) -> MovingLink:
+    """NCCL over the GPUs of these ranks, each of which tells the others by the store which one it has."""
+    assert isinstance(sockets, SocketLink)
+    if device.type != "cuda":
+        raise UsageError(f"NCCL moves between GPUs, and device is {device}: give this rank's GPU, or nccl=False")
+    network = _own_network()
+    store.set(f"gpu {sockets.rank}", json.dumps([network, str(torch.cuda.get_device_properties(device).uuid)]))
+    gpus = [tuple(_read(store, f"gpu {rank}", f"rank {rank}", hang_s)) for rank in range(sockets.size)]
+    most, on_one_host = max(Counter(gpus).values()), {host for host, _ in gpus} == {network}
+    distributed: Any = torch.distributed
+    own = distributed.PrefixStore("nccl", store)
+    return NcclLink(sockets, own, device, most_per_gpu=most, on_one_host=on_one_host)
 
 
 def link_by_store(store: Any, rank: int, size: int, hang_s: float = 300.0) -> MovingLink:

@@ -123,13 +123,18 @@ class Storage:
         names = columns or self.signature.columns
         if out is None or not out.fits((len(first), steps), names):
             out = Rows.empty(self.signature, (len(first), steps), device=self.device, columns=names)
+        are_whole = steps > 1 and stride == 1 and self.is_direct and self.device.type == "cpu" and len(first) > 0
+        are_whole = are_whole and int(first.numpy().max()) <= self.steps - steps
         places = first
-        if steps > 1:
+        if steps > 1 and not are_whole:
             reach = torch.arange(0, steps * stride, stride, device=first.device)
             places = (first[:, None] + reach).clamp_(max=self.steps - 1).flatten()
         for name in names:
             rows = out.words[name]
-            self._gather(name, places, rows.view(-1, rows.shape[-1]))
+            if are_whole:
+                self._gather_stretches(name, first, rows)
+            else:
+                self._gather(name, places, rows.view(-1, rows.shape[-1]))
             if isinstance(length, Tensor):
                 past = torch.arange(steps, device=length.device) >= length[:, None]
                 rows.masked_fill_(past.to(rows.device)[..., None], 0)
@@ -138,6 +143,12 @@ class Storage:
     def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
         """Copy the rows at `places [M]` of a column to `out [M, words]`."""
         torch.index_select(self.rows.words[column], 0, places, out=out)
+
+    def _gather_stretches(self, column: str, first: Tensor, out: Tensor) -> None:
+        """Copy as many rows of a column as `out [B, T, words]` has, from each of `first [B]` on: one copy of each."""
+        rows, (count, steps, words) = self.rows.words[column], out.shape
+        stretches = rows.as_strided((self.steps - steps + 1, steps * words), (words, 1), rows.storage_offset())
+        torch.index_select(stretches, 0, first, out=out.view(count, steps * words))
 
     def end_reading(self, ticket: int) -> None:
         """End what `blocks.begin_reading` began, after the last `gather` for it."""

@@ -8,7 +8,8 @@ from gmi_drl.algo.agent import Agent, make_agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, a3c_of
-from gmi_drl.roles.training.iteration_stats import NO_MOMENTS, IterationStats
+from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
+from gmi_drl.roles.training.iteration_stats import NOTHING, IterationStats
 from gmi_drl.workload import TaskSpec
 
 
@@ -26,12 +27,14 @@ def make_a3c(spec: TaskSpec, config: RunConfig, reduction: Reduction, device: to
     )
 
 
-class A3CLearner:
-    """See `channel_replica.ChannelLearner`: it needs no advantages before an update.
+class A3CLearner(ChannelLearner[ExperienceBatch]):
+    """See `ChannelLearner`.
 
     Args:
         a3c: The same on all trainers.
     """
+
+    batch_type = ExperienceBatch
 
     def __init__(self, a3c: A3C) -> None:
         self.a3c, self.agent = a3c, Agent(a3c.policy, a3c.normaliser)
@@ -43,9 +46,9 @@ class A3CLearner:
         return [self.a3c.flat.vector, self.a3c.normaliser.statistics]
 
     def take(self, batch: ExperienceBatch) -> Tensor:
-        """See `ChannelLearner`: nothing is known of advantages yet."""
+        """See `ChannelLearner`: the others need not know anything of it."""
         self._batch = batch
-        return NO_MOMENTS
+        return NOTHING
 
     def learn(self, stats: IterationStats) -> None:
         """See `ChannelLearner`."""

@@ -1,7 +1,7 @@
 """The agent of asynchronous training: simulator and policy on one GMI, without a learner (section 5.1)."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from typing import Any, Protocol
@@ -9,10 +9,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.agent import Agent
+from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.comm.channels import AgentEnd
-from gmi_drl.config.run_config import acting_of
+from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.layout.experience import FACTS
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, make_rollout_writer
@@ -25,6 +25,7 @@ from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.run.phases import ACT, SIMULATE
+from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 
 
@@ -43,16 +44,26 @@ class ExperienceAgent(DRL_role):
         torch.manual_seed(task_seed)  # some simulators draw from torch's own generator
         task = open_task(self.mgr, config, self.mgr.gmi.num_env, task_seed)
         send_task_info(self.mgr, task, trainers)
-        terms, learner, device = terms_of(task), acting_of(config), self.mgr.device
-        agent, vector = new_actor_critic(task.spec, config, device)
+        terms, device = terms_of(task), self.mgr.device
         noise = torch.Generator(device).manual_seed(seed_of(config, start, self.GMI_id, f"agent{nth}"))
-        evaluate = partial(agent.evaluate_actions, config=learner)
-        actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)
-        follower = PolicyFollower(agent, vector)
+        actor, follower = self.make_player(task, config, noise)
         sizes = channel_sizes(self.mgr, config, task.spec, len(terms.names) if terms else 0, follower.parameters)
         writer = make_rollout_writer(sizes, device)
         with closing(trainers.open(sizes)) as end:
             return {"rollouts": RolloutLoop(actor, follower, writer, end).run()}
+
+    def make_player(
+        self, task: Task, config: RunConfig, noise: torch.Generator
+    ) -> tuple["RolloutPlayer", "PolicyFollower"]:
+        """What plays rollouts in a task, and what keeps its policy at the newest version.
+
+        A subclass may play for learners of another kind.
+        """
+        learner = acting_of(config)
+        agent, vector = new_actor_critic(task.spec, config, self.mgr.device)
+        evaluate = partial(agent.evaluate_actions, config=learner)
+        actor = Actor(task, agent, learner, noise, evaluate=evaluate, cuda_graphs=config.cuda_graphs)
+        return actor, PolicyFollower(agent.normaliser, [vector])
 
 
 class RolloutPlayer(Protocol):
@@ -157,14 +168,14 @@ class PolicyFollower:
     """Keeps an agent at the newest version of the policy that trainers publish.
 
     Args:
-        agent: Of this process.
-        vector: The vector that its parameters are views of.
+        normaliser: Of the agent's observations.
+        parameters: What it acts by: the vector that its parameters are views of, and what else trainers publish after
+            the normaliser's statistics, which is written in place.
     """
 
-    def __init__(self, agent: Agent, vector: Tensor) -> None:
-        self.agent = agent
-        self._statistics = torch.zeros_like(agent.normaliser.statistics)
-        self.parameters = [vector, self._statistics]
+    def __init__(self, normaliser: Normaliser, parameters: Sequence[Tensor]) -> None:
+        self._normaliser, self._statistics = normaliser, torch.zeros_like(normaliser.statistics)
+        self.parameters = [parameters[0], self._statistics, *parameters[1:]]
         self.version: int | None = None
 
     def update(self, end: AgentEnd) -> None:
@@ -172,4 +183,4 @@ class PolicyFollower:
         if self.version is not None and end.parameters.newest_version() == self.version:
             return
         self.version = end.parameters.read_into(self.parameters)
-        self.agent.normaliser.load(self._statistics)
+        self._normaliser.load(self._statistics)

@@ -1,9 +1,10 @@
 """One update of asynchronous training end to end: a trainer takes experience, learns, and gives its policy back.
 
 take      R rollouts of agents on other GMIs, in the order of their leases            comm/channels
+          a learner from replay copies them into its ring: their slots are free again roles/replay/channel_learner.py
 exchange  one gather between the trainers: sums, deltas and rank 0's decision         roles/decoupled/update_stats.py
 learn     mini-batches: gradient -> sum over the trainers -> Adam                     algo/a3c.py, algo/ppo.py
-publish   the new version, then the slots of the batch are free again                 comm/channels
+publish   the new version, then at the latest the slots of the batch are free again   comm/channels
 end       after the last update: close the channels                                   comm/channels
 """
 
@@ -11,52 +12,17 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
-import torch
 from torch import Tensor
 
-from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.comm.channels import TrainerEnd
+from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 from gmi_drl.run.phases import ACT, SIMULATE
-
-
-class ChannelLearner(Protocol):
-    """What a replica needs of a learner, the same on all trainers."""
-
-    agent: Agent
-    device: torch.device
-
-    @property
-    def published(self) -> list[Tensor]:
-        """The tensors that those who act get: the parameters, and the normaliser's statistics."""
-
-    def take(self, batch: ExperienceBatch) -> Tensor:
-        """Take the batch of the next update, which stays until it is done.
-
-        Returns:
-            Count, mean and M2 of its advantages, float64 `[3]`; zeros if they are not known before the update.
-        """
-
-    def learn(self, stats: IterationStats) -> None:
-        """Learn from the batch, gradients summed over the trainers, then merge the normaliser's deltas."""
-
-    def metrics(self) -> dict[str, float]:
-        """See `Replica`."""
-
-    def set_learning_rate(self, rate: float) -> None:
-        """See `Replica`."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `Replica.learner_state`."""
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state_dict`."""
 
 
 class ChannelReplica:
@@ -73,7 +39,7 @@ class ChannelReplica:
 
     def __init__(
         self,
-        learner: ChannelLearner,
+        learner: ChannelLearner[Any],
         end: TrainerEnd,
         exchange: UpdateExchange,
         *,
@@ -83,6 +49,7 @@ class ChannelReplica:
     ) -> None:
         self.learner, self.end, self.group = learner, end, exchange.group
         self._exchange, self._publishes, self._last = exchange, publishes, last
+        self._gives_back_first = not learner.keeps_batch and end.max_lag > 0
         self.clock = PhaseClock(learner.device)
         self.version, self._published = version, -1
         self.sync_s = 0.0
@@ -93,17 +60,20 @@ class ChannelReplica:
         self.publish()
         self.clock.start()
         rollouts_s, waited_s = self.end.wait_s, self.end.wait_s + self.group.wait_s
-        batch = ExperienceBatch(**self.end.take().views)
+        batch = self.learner.batch_type(**self.end.take().views)
         rollouts_s = self.end.wait_s - rollouts_s
-        advantages = self.learner.take(batch)
+        told = self.learner.take(batch)
         stats = self._exchange.exchange(
-            decide(), batch, self.version, self.end.dropped, self._publish_s, rollouts_s, advantages
+            decide(), batch, self.version, self.end.dropped, self._publish_s, rollouts_s, told
         )
+        if self._gives_back_first:
+            self.end.give_back(is_learnt=False)
         self.learner.learn(stats)
         self.clock.mark("learn_s")
         self.version += 1
         self.publish()
-        self.end.give_back()
+        if not self._gives_back_first:
+            self.end.give_back()
         self.clock.mark("sync_s")
         self.sync_s = self.end.wait_s + self.group.wait_s - waited_s
         return self._end(stats) if stats.decision is Decision.STOP or self.version == self._last else stats
@@ -136,11 +106,12 @@ class ChannelReplica:
         self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
-        """Empty: a trainer has no environments, and those of agents begin anew."""
-        return {}
+        """What its learner alone has: a trainer has no environments, and those of agents begin anew."""
+        return self.learner.local_state()
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:
-        """Do nothing; see `local_state`."""
+        """Continue from `local_state`."""
+        self.learner.load_local_state(state)
 
     def publish(self) -> None:
         """Publish the current version, unless that is done. All trainers have the same, so one of a pool does it."""

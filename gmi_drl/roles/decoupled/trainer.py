@@ -5,7 +5,8 @@ from typing import Any
 from gmi_drl.comm.channels import join_as_trainer
 from gmi_drl.layout.pools import pool_of
 from gmi_drl.roles.decoupled.a3c_learner import A3CLearner, make_a3c
-from gmi_drl.roles.decoupled.channel_replica import ChannelLearner, ChannelReplica
+from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
+from gmi_drl.roles.decoupled.channel_replica import ChannelReplica
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.startup import announce_memory, receive_task_info
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
@@ -49,6 +50,10 @@ class Trainer(Holistic):
         )
         announce_memory(mgr, info)
 
-    def make_learner(self, spec: TaskSpec, start: int) -> ChannelLearner:
+    def growth_bytes(self) -> int:
+        """See `Holistic`."""
+        return self.replica.learner.growth_bytes()
+
+    def make_learner(self, spec: TaskSpec, start: int) -> ChannelLearner[Any]:
         """The learner for updates from `start` on, the same on all trainers."""
         return A3CLearner(make_a3c(spec, self.config, self.reduction, self.mgr.device))

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.experience_batch import ExperienceBatch
+from gmi_drl.algo.experience_batch import RolloutBatch
 from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.channels.trainer_end import ENDED, death_of
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.experience import ANSWERS, FACTS, SERVED
-from gmi_drl.roles.training.iteration_stats import NO_MOMENTS, Decision, IterationStats, mean_and_std
+from gmi_drl.roles.training.iteration_stats import NOTHING, Decision, IterationStats
 
 AGENTS_S = tuple(name for name in FACTS if name != "version")
 """Numbers that an agent reports with each rollout, most of them seconds."""
@@ -83,12 +83,12 @@ class UpdateExchange:
     def exchange(
         self,
         decision: Decision,
-        batch: ExperienceBatch,
+        batch: RolloutBatch,
         version: int,
         dropped: Mapping[str, int],
         publish_s: float = 0.0,
         waited_s: float = 0.0,
-        advantages: Tensor = NO_MOMENTS,
+        told: Tensor = NOTHING,
     ) -> IterationStats:
         """Exchange. Waits for the device, once.
 
@@ -99,7 +99,7 @@ class UpdateExchange:
             dropped: Rollouts that this trainer never got, since the run began, by cause (`TrainerEnd.dropped`).
             publish_s: Seconds that it took to publish that policy; 0 where another trainer did it.
             waited_s: Seconds that this trainer waited for the batch.
-            advantages: Their count, mean and M2, float64 `[3]`; zeros if the learner does not need them.
+            told: What the learner tells those of the other trainers, float64 `[K]`.
 
         Raises:
             GmiError: if no transition of any trainer is valid.
@@ -113,20 +113,17 @@ class UpdateExchange:
             float(decision), float(lags.max()), publish_s, samples, rollouts, float(lags.sum()), ages_s, waited_s
         )
         on_host = torch.tensor([*report, *self._increases(dropped)], dtype=torch.float64)
-        on_device = torch.cat(
-            (batch.valid.sum(dtype=torch.float64)[None], sums, delta, advantages.to(delta.device))
-        ).cpu()
+        on_device = torch.cat((batch.valid.sum(dtype=torch.float64)[None], sums, delta, told.to(delta.device))).cpu()
         table = self.group.gather(torch.cat((on_host, on_device)))
-        lengths = [len(report), len(self._counters), 1, len(sums), len(delta), len(advantages)]
-        reports, drops, valid, all_sums, deltas, moments = torch.split(table, lengths, dim=1)
+        lengths = [len(report), len(self._counters), 1, len(sums), len(delta), len(told)]
+        reports, drops, valid, all_sums, deltas, of_learners = torch.split(table, lengths, dim=1)
         if not valid.sum() > 0:
             raise GmiError(
                 "every environment of every GMI went wrong in all steps of a batch: the task or the policy is broken"
             )
         metrics = self._metrics([TrainerReport(*row) for row in reports.tolist()], self._by_cause(drops))
-        mean, std = mean_and_std(moments)
         return IterationStats.from_sums(
-            reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics, advantage_mean=mean, advantage_std=std
+            reports[0, 0].item(), all_sums.sum(0), deltas, metrics=metrics, told=of_learners
         )
 
     def note_published(self, version: int) -> None:

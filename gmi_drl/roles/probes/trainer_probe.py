@@ -1,6 +1,7 @@
 """The probe of a trainer: measures updates from random experience."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 
@@ -17,18 +18,19 @@ from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.iteration_stats import Decision
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.tasks import Task
+from gmi_drl.workload import TaskSpec
 
 
 class TrainerProbe(Probe):
     """An iteration is one update from a random rollout with this many environments."""
 
-    batch: ExperienceBatch | None = None
+    update: Callable[[], object] | None = None
 
     def iterate(self, decide: Callable[[], Decision]) -> Decision:
         """See `Probe`."""
-        assert self.batch is not None
+        assert self.update is not None
         self._clock.start()
-        self._a3c.update(self.batch)
+        self.update()
         self._clock.mark("learn_s")
         return decide()
 
@@ -43,16 +45,20 @@ class TrainerProbe(Probe):
 
     def detach_task(self) -> None:
         """See `Probe`."""
-        self.batch = None
+        self.update = None
 
     def attach_task(self, task: Task) -> None:
         """See `Probe`: only the task's sizes are needed, and it is closed."""
         close_tasks(self.mgr.tasks)
-        spec, learner, device = task.spec, a3c_of(self.config), self.mgr.device
-        agent = make_agent(spec, learner, device, seed=self.config.seed)
-        self._clock = PhaseClock(device)
-        self._a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
-        self.batch = random_experience(learner.rollout_form(spec, task.num_env), agent)
+        self._clock = PhaseClock(self.mgr.device)
+        self.update = self.make_update(task.spec, task.num_env)
+
+    def make_update(self, spec: TaskSpec, num_env: int) -> Callable[[], object]:
+        """What does an update from one rollout of these sizes."""
+        learner = a3c_of(self.config)
+        agent = make_agent(spec, learner, self.mgr.device, seed=self.config.seed)
+        a3c = A3C(agent.policy, agent.normaliser, learner, cuda_graphs=self.config.cuda_graphs)
+        return partial(a3c.update, random_experience(learner.rollout_form(spec, num_env), agent))
 
 
 @torch.no_grad()

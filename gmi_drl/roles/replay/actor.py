@@ -1,14 +1,13 @@
 """The actor: simulator and agent in turn on one GMI, each step into the ring."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gmi_drl.algo.replay_agent import ReplayAgent
-from gmi_drl.replay import Ring
 from gmi_drl.replay.ring import NEXT
-from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.episodes import Episodes, stagger
 from gmi_drl.roles.training.policy_step import PolicyStep
@@ -16,6 +15,17 @@ from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import knows_final_obs, own_outcome
 from gmi_drl.tasks.terms import terms_of
+
+
+class StepSink(Protocol):
+    """Gets steps: a ring, a server's table, or a rollout for another GMI."""
+
+    @property
+    def is_twice(self) -> bool:
+        """Whether `add` gets the observation after each step."""
+
+    def add(self, fields: Mapping[str, Tensor], boundary: Tensor, valid: Tensor) -> None:
+        """See `Ring.add`."""
 
 
 class ReplayActor:
@@ -56,11 +66,11 @@ class ReplayActor:
         stagger(task, generator)
 
     @torch.no_grad()
-    def collect(self, ring: Ring | ServerRing, clock: PhaseClock, before_step: Callable[[int], None]) -> None:
-        """Play `horizon` steps into the ring.
+    def collect(self, into: StepSink, clock: PhaseClock, before_step: Callable[[int], None]) -> None:
+        """Play `horizon` steps.
 
         Args:
-            ring: Gets the steps.
+            into: Gets the steps.
             clock: Gets marks of acting and simulating.
             before_step: Called with the number of each step before the agent acts.
         """
@@ -80,10 +90,10 @@ class ReplayActor:
             self._valid[t] = valid
             self.sums[4] += info["bad"].sum()
             step = {"obs": act.obs, "action": act.action, "reward": reward, "terminated": terminated}
-            if ring.is_twice:
+            if into.is_twice:
                 step[NEXT + "obs"] = info["final_obs"]
                 valid = valid if self._knows_ends else valid & (terminated | ~truncated)
-            ring.add(step, done, valid)
+            into.add(step, done, valid)
         self.sums[:4] = self._episodes.sum_up(self._reward, self._done, self._valid)
         if self.terms:
             self.sums[5:] = self.terms.pop_sums()

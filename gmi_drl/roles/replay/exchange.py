@@ -10,6 +10,9 @@ from gmi_drl.replay import Ring
 from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 
+NUM_FACTS = 4
+"""Numbers that GMIs know of each other's rings."""
+
 
 @dataclass(frozen=True)
 class Rings:
@@ -27,6 +30,10 @@ class Rings:
     windows: float
     largest: float
 
+    def metrics(self) -> dict[str, float]:
+        """What a row has of them."""
+        return {"replay_steps": self.windows}
+
 
 def exchange(
     group: Group, decision: Decision, sums: Tensor, ring: Ring | ServerRing, largest: Tensor, batch: int, delta: Tensor
@@ -42,15 +49,24 @@ def exchange(
         batch: Steps that it draws for an update.
         delta: Of the normaliser, float64 `[D]`; D is 0 without one.
     """
-    is_ready = ring.can_sample(batch)
-    known = torch.tensor([float(decision), float(is_ready), ring.windows], dtype=torch.float64)
-    on_device = torch.cat((torch.stack((ring.mass(), largest)), sums, delta)).cpu()
-    table = group.gather(torch.cat((known, on_device)))
-    decisions, ready, windows, mass, most = table[:, :5].unbind(1)
-    all_sums, deltas = torch.split(table[:, 5:], [len(sums), len(delta)], dim=1)
-    total, largest_of_all = float(mass.sum()), float(most.max())
-    share = float(mass[group.rank]) / total if total else 1 / group.size
-    rings = Rings(bool(ready.all()), share, float(windows.sum()), largest_of_all or 1.0)
-    stored = {"replay_steps": float(windows.sum())}
-    stats = IterationStats.from_sums(decisions[0].item(), all_sums.sum(0), deltas, metrics=stored)
+    known, on_device = facts_of(ring, largest, batch)
+    head = torch.cat((torch.tensor([float(decision)], dtype=torch.float64), known))
+    table = group.gather(torch.cat((head, torch.cat((on_device, sums, delta)).cpu())))
+    decisions, facts, all_sums, deltas = torch.split(table, [1, NUM_FACTS, len(sums), len(delta)], dim=1)
+    rings = rings_of(facts, group.rank)
+    stats = IterationStats.from_sums(decisions[0].item(), all_sums.sum(0), deltas, metrics=rings.metrics())
     return stats, rings
+
+
+def facts_of(ring: Ring | ServerRing, largest: Tensor, batch: int) -> tuple[Tensor, Tensor]:
+    """What others must know of a ring, float64: two numbers on the host, and two on the device. See `exchange`."""
+    known = torch.tensor([float(ring.can_sample(batch)), ring.windows], dtype=torch.float64)
+    return known, torch.stack((ring.mass(), largest))
+
+
+def rings_of(facts: Tensor, rank: int) -> Rings:
+    """What is known of all rings, by the `facts_of` each, `[ranks, NUM_FACTS]`, for the GMI with this rank."""
+    ready, windows, mass, largest = facts.unbind(1)
+    total = float(mass.sum())
+    share = float(mass[rank]) / total if total else 1 / len(mass)
+    return Rings(bool(ready.all()), share, float(windows.sum()), float(largest.max()) or 1.0)

@@ -1,5 +1,7 @@
 """The learner: updates an agent from a ring."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -114,6 +116,20 @@ class RingLearner:
         self.agent.normaliser.load(state["normaliser"])
         self.updater.load_state_dict(state)
         self.updater.steps, self.updater.updates = state["counts"].tolist()
+
+    def local_state(self) -> dict[str, Tensor]:
+        """The state of this learner alone."""
+        state = {"learner_generator": self.generator.get_state(), "largest": self.largest}
+        if self.offline is not None:
+            state["offline_generator"] = self.offline.windows.generator.get_state()
+        return state
+
+    def load_local_state(self, state: Mapping[str, Tensor]) -> None:
+        """Continue from `local_state`."""
+        self.generator.set_state(state["learner_generator"])
+        self.largest.copy_(state["largest"])
+        if self.offline is not None and "offline_generator" in state:  # else the run began without episodes
+            self.offline.windows.generator.set_state(state["offline_generator"])
 
 
 def off_policy_of(config: RunConfig) -> OffPolicyConfig:

@@ -11,7 +11,13 @@ from gmi_drl.workload.observations import dtype_of
 
 
 def make_ring(
-    spec: TaskSpec, config: OffPolicyConfig, num_env: int, group_num_env: int, device: torch.device, seed: int
+    spec: TaskSpec,
+    config: OffPolicyConfig,
+    num_env: int,
+    group_num_env: int,
+    device: torch.device,
+    seed: int,
+    more: tuple[Field, ...] = (),
 ) -> Ring:
     """Make the ring of a GMI.
 
@@ -22,6 +28,7 @@ def make_ring(
         group_num_env: Those of all GMIs that train together.
         device: That learns.
         seed: Of what is drawn.
+        more: Further fields of a step.
 
     Raises:
         UsageError: The placement is not one of this device.
@@ -34,6 +41,7 @@ def make_ring(
         Field("action", (spec.action.size,)),
         Field("reward"),
         Field("terminated", (), torch.bool),
+        *more,
     )
     return Ring(
         Signature(fields),

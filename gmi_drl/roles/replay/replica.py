@@ -151,26 +151,19 @@ class ReplayReplica:
 
     def local_state(self) -> dict[str, Tensor]:
         """The state of this replica alone: its task, running episodes, generators, and its ring, if that is saved."""
-        own = {"learner_generator": self.learner.generator.get_state(), "largest": self.learner.largest}
-        if self.learner.offline is not None:
-            own["offline_generator"] = self.learner.offline.windows.generator.get_state()
         is_first, steps = self.learner.group.rank == 0, self.learner.updater.steps
         ring = saved_tensors(self.ring, steps, is_first=is_first) if self.off_policy.replay.saved else {}
-        return {**self.actor.state_dict(), **own, **ring}
+        return {**self.actor.state_dict(), **self.learner.local_state(), **ring}
 
     def growth_bytes(self) -> int:
         """Bytes, at most, by which `local_state` becomes larger until the ring is full."""
-        if not self.off_policy.replay.saved or isinstance(self.ring, ServerRing):
+        if isinstance(self.ring, ServerRing):
             return 0
-        task, ring = self.actor.task, self.ring
-        empty = max(0, ring.steps - ring.written)
-        return empty * sum(self.off_policy.ring_bytes(task.spec, task.num_env)) // ring.steps
+        task = self.actor.task
+        return self.off_policy.growth_bytes(task.spec, task.num_env, self.ring.written)
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `local_state`, bit-identically if the ring was saved."""
-        self.learner.generator.set_state(state["learner_generator"])
-        self.learner.largest.copy_(state["largest"])
-        if self.learner.offline is not None and "offline_generator" in state:  # else the run began without episodes
-            self.learner.offline.windows.generator.set_state(state["offline_generator"])
+        self.learner.load_local_state(state)
         goes_on = self.actor.load_state_dict(state)
         load_ring(self.ring, state, goes_on=goes_on)

@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from gmi_drl.config.learners.base import release
+from gmi_drl.config.learners.entries import release
 
 SHARES_STATISTICS = (5, 5)
 """From this version on rsl_rl's observation normalisers use the observations of all processes of a group."""

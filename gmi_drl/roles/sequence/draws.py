@@ -68,8 +68,7 @@ class Draws:
         began = time.perf_counter()
         _, fields, lengths = next(self._batches)
         self.wait_s += time.perf_counter() - began
-        is_step = torch.arange(self._context) < lengths[:, None]
-        return Contexts(fields[TO_GO], fields[OBS], fields[ACTION], is_step)
+        return self._contexts(fields, lengths)
 
     def state_dict(self) -> dict[str, Tensor]:
         """On what the next batches depend, the same on all GMIs."""
@@ -84,6 +83,10 @@ class Draws:
         """Leave the other GMIs, all of which have drawn as often."""
         self._rest()
         self._shards.close()
+
+    def _contexts(self, fields: Mapping[str, Tensor], lengths: Tensor) -> Contexts:
+        is_step = torch.arange(self._context) < lengths[:, None]
+        return Contexts(fields[TO_GO], fields[OBS], fields[ACTION], is_step)
 
     def _rest(self) -> None:
         self._shards.end_prefetch()

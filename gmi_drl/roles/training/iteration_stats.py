@@ -14,8 +14,8 @@ from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.group import Group
 from gmi_drl.errors import GmiError
 
-NO_MOMENTS = torch.zeros(3, dtype=torch.float64)
-"""Count, mean and M2 of no numbers."""
+NOTHING = torch.zeros(0, dtype=torch.float64)
+"""What a learner tells the others that need not know anything."""
 
 
 class Decision(IntEnum):
@@ -38,6 +38,7 @@ class IterationStats:
         deltas: Of the normalisers, `[ranks, 1 + 2 O]`.
         advantage_mean: Of the valid transitions.
         advantage_std: As `advantage_mean`.
+        told: What each rank's learner tells the others, float64 `[ranks, K]`, if learners tell something.
         metrics: Further entries of the row of metrics.
     """
 
@@ -51,6 +52,7 @@ class IterationStats:
     deltas: Tensor
     advantage_mean: float = 0.0
     advantage_std: float = 1.0
+    told: Tensor = NOTHING
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
+from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams.inline import InlineStream
@@ -78,19 +79,21 @@ def open_ends(
     end = opened.enter_context(closing(trainers.open(sizes)))
     writer = make_rollout_writer(sizes, mgr.device)
     if "agent" in mgr.gmi.roles:
-        own = PolicyFollower(agent, vector)
-        return PolicyEnds(end, own, _inline(mgr, config, spec, own), writer)
+        own = PolicyFollower(agent.normaliser, [vector])
+        return PolicyEnds(end, own, _inline(mgr, config, spec, agent, own), writer)
     client = opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec), server)))
     return PolicyEnds(end, VersionAtLease(), client, writer)
 
 
-def _inline(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, follower: PolicyFollower) -> InlineStream:
+def _inline(
+    mgr: GMI_manager, config: RunConfig, spec: TaskSpec, agent: Agent, follower: PolicyFollower
+) -> InlineStream:
     """Actions from the agent of this process."""
     gmi, forward = mgr.gmi, Forward(mgr.device)
     request, answer = kinds_of(spec, config.learner.rollout_form(spec, gmi.num_env), gmi.ring)
 
     def respond(what: int, requests: Sequence[Tensors], answers: Sequence[Tensors]) -> int:
-        forward(follower.agent, what, requests, answers)
+        forward(agent, what, requests, answers)
         return follower.version or 0
 
     return InlineStream(request, answer, gmi.ring, respond)

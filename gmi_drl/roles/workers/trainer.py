@@ -1,22 +1,26 @@
 """The trainer worker: it learns by PPO from batches of rollouts of other GMIs (SRL, section 2.2.2)."""
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from gmi_drl.algo import judged
+from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, ppo_of
+from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
 from gmi_drl.roles.decoupled.trainer import Trainer
 from gmi_drl.roles.seeds import seed_of
-from gmi_drl.roles.training.iteration_stats import IterationStats
+from gmi_drl.roles.training.iteration_stats import IterationStats, mean_and_std
 from gmi_drl.roles.training.learner import Learner
 from gmi_drl.workload import TaskSpec
 
 
-class ChannelPPO(Learner):
-    """PPO from channels: see `decoupled.channel_replica.ChannelLearner`, and `Learner` for what it shares with TCG_EX.
+class ChannelPPO(Learner, ChannelLearner[ExperienceBatch]):
+    """PPO from channels: see `ChannelLearner`, and `Learner` for what it shares with TCG_EX.
 
     Args:
         spec: The task's sizes.
@@ -26,6 +30,8 @@ class ChannelPPO(Learner):
         seed: Of the order of samples.
     """
 
+    agent: Agent
+    batch_type = ExperienceBatch
     _rollout: Rollout | None = None
 
     def __init__(
@@ -40,7 +46,7 @@ class ChannelPPO(Learner):
         return [self.ppo.flat.vector, self.agent.normaliser.statistics]
 
     def take(self, batch: ExperienceBatch) -> Tensor:
-        """See `ChannelLearner`: judge the batch by the policy as it is now."""
+        """See `ChannelLearner`: judge the batch by the policy as it is now. Returns moments of its advantages `[3]`."""
         rollouts, _, num_env = batch.reward.shape
         if self._rollout is None:
             self._rollout = Rollout(self._config.rollout_form(self.spec, rollouts * num_env), self.device)
@@ -51,7 +57,8 @@ class ChannelPPO(Learner):
     def learn(self, stats: IterationStats) -> None:
         """See `ChannelLearner`."""
         assert self._rollout is not None
-        self.update(self._rollout, stats)
+        mean, std = mean_and_std(stats.told)
+        self.update(self._rollout, replace(stats, advantage_mean=mean, advantage_std=std))
 
 
 class PPOTrainer(Trainer):

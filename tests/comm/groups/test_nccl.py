@@ -9,6 +9,7 @@ from datetime import timedelta
 import pytest
 import torch
 
+from gmi_drl.comm import nccl_communicator as communicator
 from gmi_drl.comm import open_group
 from gmi_drl.comm.groups import nccl
 from gmi_drl.comm.membership import Membership
@@ -20,7 +21,7 @@ from tests.comm.ranks import started
 from tests.comm.reductions.test_device_aware import contract
 
 EACH_ON_ITS_OWN = [[0], [1]]
-PREPARE, PROCESS_GROUP = nccl._prepare, nccl._process_group
+PREPARE, PROCESS_GROUP = communicator.prepare, communicator.process_group
 
 
 class GlooAsNccl:
@@ -48,9 +49,9 @@ class GlooAsNccl:
 @pytest.fixture(autouse=True)
 def serve(monkeypatch):
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: True)
-    monkeypatch.setattr(nccl, "_version", lambda: (2, 30, 7))
-    monkeypatch.setattr(nccl, "_prepare", lambda device, most: None)
-    monkeypatch.setattr(nccl, "_process_group", GlooAsNccl)
+    monkeypatch.setattr(communicator, "version", lambda: (2, 30, 7))
+    monkeypatch.setattr(communicator, "prepare", lambda device, most, instead: None)
+    monkeypatch.setattr(communicator, "process_group", GlooAsNccl)
 
 
 @pytest.mark.parametrize("mapping", [[[0, 1]], [[0], [2, 1]]], ids=str)
@@ -77,7 +78,7 @@ class NeverDone:
 def test_a_dead_peer_is_named_although_neither_its_sum_nor_the_abort_ever_returns(monkeypatch):
     monkeypatch.setattr(GlooAsNccl, "allreduce", lambda self, vectors: NeverDone())
     monkeypatch.setattr(GlooAsNccl, "abort", lambda self: time.sleep(1000))
-    monkeypatch.setattr(nccl, "_ABORT_S", 0.2)
+    monkeypatch.setattr(communicator, "_ABORT_S", 0.2)
 
     def until_lost(reduction):
         try:
@@ -126,7 +127,7 @@ def test_what_nccl_says_is_told_with_the_remedy(monkeypatch):
     monkeypatch.setattr(GlooAsNccl, "eager_connect_single_device", fails)
 
     def live(group):
-        with pytest.raises(MachineError, match=r"cannot connect the GMIs: ncclInvalidUsage.*use MPR-shm"):
+        with pytest.raises(MachineError, match=r"cannot connect the ranks: ncclInvalidUsage.*such as MPR-shm"):
             NcclReduction(group, "cpu")
         group.close()
 
@@ -135,17 +136,17 @@ def test_what_nccl_says_is_told_with_the_remedy(monkeypatch):
 
 def test_a_machine_that_cannot_is_refused_before_anybody_is_waited_for(monkeypatch):
     member, rendezvous = Membership(0, [[0, 1]]), Rendezvous(segment=0, store=0)
-    monkeypatch.setattr(nccl, "_version", lambda: (2, 29, 7))
-    with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one GMI per GPU, 2 need 2\.30.*: use MPR-shm"):
+    monkeypatch.setattr(communicator, "version", lambda: (2, 29, 7))
+    with pytest.raises(MachineError, match=r"NCCL 2\.29\.7 takes one rank of a GPU, 2 need 2\.30.*such as MPR-shm"):
         open_group(NCCL_FLAT, member, rendezvous)
     monkeypatch.setattr(torch.distributed, "is_nccl_available", lambda: False)
-    with pytest.raises(MachineError, match="torch has no NCCL: take another reduction, such as MPR-shm"):
+    with pytest.raises(MachineError, match="torch has no NCCL: use another reduction, such as MPR-shm"):
         open_group(NCCL_FLAT, member, rendezvous)
 
 
 def test_an_old_nccl_takes_one_rank_of_each_gpu(monkeypatch):
-    monkeypatch.setattr(nccl, "_version", lambda: (2, 20, 5))
-    nccl._check(1)
+    monkeypatch.setattr(communicator, "version", lambda: (2, 20, 5))
+    communicator.check(1, "TCP")
 
 
 @pytest.mark.parametrize("before", ["0", None])
@@ -169,10 +170,10 @@ def test_several_ranks_of_a_gpu_are_allowed_and_kept_small_unless_the_user_says_
     for name in ("NCCL_MULTI_RANK_GPU_ENABLE", "NCCL_MAX_CTAS", "NCCL_SOCKET_IFNAME"):
         monkeypatch.setenv(name, "")  # so that it is taken away again
         monkeypatch.delenv(name)
-    PREPARE(torch.device("cuda:0"), 1)
+    PREPARE(torch.device("cuda:0"), 1, "TCP")
     assert "NCCL_MULTI_RANK_GPU_ENABLE" not in os.environ and os.environ["NCCL_SOCKET_IFNAME"] == "lo"
     monkeypatch.setenv("NCCL_MAX_CTAS", "2")
-    PREPARE(torch.device("cuda:0"), 2)
+    PREPARE(torch.device("cuda:0"), 2, "TCP")
     assert (os.environ["NCCL_MULTI_RANK_GPU_ENABLE"], os.environ["NCCL_MAX_CTAS"]) == ("1", "2")
-    with pytest.raises(UsageError, match="NCCL sums on GPUs, not on cpu: use MPR-shm"):
-        PREPARE(torch.device("cpu"), 1)
+    with pytest.raises(UsageError, match="NCCL works on GPUs, not on cpu: use TCP"):
+        PREPARE(torch.device("cpu"), 1, "TCP")

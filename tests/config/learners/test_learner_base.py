@@ -1,6 +1,6 @@
 import pytest
 
-from gmi_drl.config.learners import LEARNERS, LearnerEntry, PPOConfig, RslRlConfig, base
+from gmi_drl.config.learners import LEARNERS, LearnerEntry, PPOConfig, RslRlConfig, entries
 from gmi_drl.config.run_config import RunConfig, apply_settings, default_config, load_config, ppo_of
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
@@ -109,8 +109,8 @@ def test_what_is_for_our_ppo_is_refused_for_others():
 def test_a_package_that_is_missing_or_old_is_told_with_the_remedy(monkeypatch):
     entry = LearnerEntry("sac", "", "", "", needs=(("no-such-package", "1.2"),), remedy="pip install it")
     assert entry.obstacle() == "--algo sac needs no-such-package: pip install it"
-    monkeypatch.setattr(base, "version", lambda package: "1.1.9")
+    monkeypatch.setattr(entries, "version", lambda package: "1.1.9")
     assert entry.obstacle() == "--algo sac needs no-such-package 1.2, not 1.1.9: pip install it"
     for enough in ("1.2", "1.10.0", "2.0.0rc1"):
-        monkeypatch.setattr(base, "version", lambda package, found=enough: found)
+        monkeypatch.setattr(entries, "version", lambda package, found=enough: found)
         assert entry.obstacle() is None

@@ -12,6 +12,7 @@ from gmi_drl.algo.sac import make_sac_agent
 from gmi_drl.config.learners import DQNConfig, SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.launch.job import require_minibatches
+from gmi_drl.layout.channels import Channels
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.workload import AGREED, TASK_SPECS
 from gmi_drl.workload.spaces import Action, Observation, Part, categorical, image, vector
@@ -58,8 +59,49 @@ def test_a_gmis_part_must_fit_its_ring(sizes, num_envs, words):
     batch = sizes.pop("batch", 8)
     config = SACConfig(batch=batch, horizon=4, replay=ReplaySettings(size=400, **sizes))
     gmis = [SimpleNamespace(num_env=num_env) for num_env in num_envs]
-    found = config.mistakes_in(SimpleNamespace(num_env=sum(num_envs), with_role=lambda role: gmis))
+    layout = SimpleNamespace(num_env=sum(num_envs), channels=None, with_role=lambda role: gmis)
+    found = config.mistakes_in(layout)
     assert (found == []) if words is None else re.search(words, *found)
+
+
+@pytest.mark.parametrize(
+    ("replay", "words"),
+    [
+        ({"min_size": 800}, []),
+        ({"min_size": 802}, ["a GMI with 8 of 16 environments needs 401, but its ring has 400"]),
+        ({"server": "here:1/steps"}, ["server is for GMIs that act and train"]),
+        ({"stacks": "first"}, ["stacks is for GMIs that act and train"]),
+        ({"n_step": 4}, []),
+        ({"n_step": 5}, ["n_step is 5, and rollouts have 4 steps"]),
+        ({"n_step": 5, "next_obs": "twice"}, []),
+    ],
+)
+def test_rings_of_rollouts_are_the_trainers(replay, words):
+    """Three agents of 4 environments send two rollouts each time to each of two trainers."""
+    config = SACConfig(batch=8, horizon=4, replay=ReplaySettings(**{"size": 400, "min_size": 1} | replay))
+    roles = {"simulator": [SimpleNamespace(num_env=4)] * 3, "trainer": [SimpleNamespace(num_env=0)] * 2}
+    layout = SimpleNamespace(num_env=12, channels=Channels(), with_role=roles.get)
+    found = config.mistakes_in(layout)
+    assert len(found) == len(words) and all(map(re.search, words, found))
+
+
+def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_stored():
+    once, twice = (
+        SACConfig(horizon=4, replay=ReplaySettings(next_obs=next_obs)).rollout_form(ANT, 3)
+        for next_obs in ("once", "twice")
+    )
+    names = ["obs", "action", "reward", "done", "valid", "terminated", "last_obs", "delta", "sums", "facts"]
+    assert [kind.name for kind in once.kinds] == names
+    assert [kind.name for kind in twice.kinds] == [*names[:6], "next_obs", *names[6:]]
+    assert twice.kinds[6] == replace(twice.kinds[0], name="next_obs")
+
+
+def test_a_checkpoint_grows_by_what_the_ring_still_gets():
+    config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
+    whole, _ = config.ring_bytes(ANT, 4)
+    assert [config.growth_bytes(ANT, 4, written) for written in (0, 25, 100, 300)] == [whole, whole * 3 // 4, 0, 0]
+    not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
+    assert not_saved.growth_bytes(ANT, 4, 0) == 0
 
 
 def test_beta_rises_evenly():

@@ -20,6 +20,7 @@ def main(ranks, example, *arguments):
         port = free.getsockname()[1]
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
     sys.argv[:] = [example, *arguments]
+    sys.path.insert(0, os.path.dirname(example))  # as Python does with a script
     children = []
     for rank in range(int(ranks)):
         children.append(os.fork())

@@ -18,6 +18,7 @@ class FakeLink:
 
     def __init__(self, rank, size, queues):
         self.rank, self.size, self._queues = rank, size, queues
+        self.device = torch.device("cpu")
 
     def move_several(self, sends, receives):
         for to, vectors in sends.items():

@@ -8,6 +8,7 @@ from gmi_drl.config.learners import SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
+from gmi_drl.layout.channels import Channels
 from gmi_drl.roles.serving.player import Player, load_agent
 from gmi_drl.run.checkpoint import list_checkpoints, read_index, read_part
 from gmi_drl.run.folder import RunFolder
@@ -63,4 +64,6 @@ def test_a_resumed_run_says_how_rings_go_on(saved):
     same, other = (_rings_told(config, {"layout": digest}, layout) for digest in (layout.digest, "another"))
     assert (same is None) if saved else same.startswith("The checkpoint holds none")
     assert other.endswith("are dealt out anew, by environments" if saved else "begin empty")
+    apart = layout.model_copy(update={"channels": Channels()})
+    assert _rings_told(config, {"layout": "another"}, apart).endswith("begin empty")
     assert _rings_told(tiny_config(), {"layout": "another"}, layout) is None

@@ -93,7 +93,7 @@ class Workers:
         for name, value in self.ring.facts().items():
             batch.facts[0, FACTS.index(name)] = value
         moments = self.learner.take(batch)
-        stats = self.exchange.exchange(Decision.GO_ON, batch, 0, {}, advantages=moments)
+        stats = self.exchange.exchange(Decision.GO_ON, batch, 0, {}, told=moments)
         self.learner.learn(stats)
         return stats
 

@@ -64,15 +64,20 @@ def profile(*models: str) -> dict[str, object]:
 def nodes() -> dict[str, dict[str, object]]:
     """The contents of node files by name: 10,000 equal GPUs, and 10,000 and 1,000 unlike ones."""
 
-    def node(name: str, gpus: object, count: int) -> dict[str, object]:
-        return {"name": name, "gpus": gpus, "cpu": {"cores": 8 * count, "memory_gib": 125 * count}}
-
     def unlike(count: int) -> dict[str, object]:
         parts = [{"model": model, "count": 8} for model, _ in zip(cycle(UNLIKE), range(count // 8), strict=False)]
-        return node(f"unlike-{count}", parts, count)
+        return _node(f"unlike-{count}", parts, count)
 
-    alike = node("alike", {"model": "H100-SXM5-80GB", "count": GPUS}, GPUS)
-    return {"alike": alike, f"unlike-{GPUS}": unlike(GPUS), f"unlike-{GPUS // 10}": unlike(GPUS // 10)}
+    return {"alike": alike(GPUS), f"unlike-{GPUS}": unlike(GPUS), f"unlike-{GPUS // 10}": unlike(GPUS // 10)}
+
+
+def alike(gpus: int) -> dict[str, object]:
+    """The content of a node file of equal GPUs."""
+    return _node("alike", {"model": "H100-SXM5-80GB", "count": gpus}, gpus)
+
+
+def _node(name: str, gpus: object, count: int) -> dict[str, object]:
+    return {"name": name, "gpus": gpus, "cpu": {"cores": 8 * count, "memory_gib": 125 * count}}
 
 
 def cluster() -> dict[str, object]:
@@ -82,8 +87,12 @@ def cluster() -> dict[str, object]:
     return {"network": {"gbit_per_s": 1000, "round_trip_ms": 0}, "nodes": [{"count": NODES, "node": node}]}
 
 
-def plan_once(folder: Path) -> float:
+def plan_once(folder: Path, gpus: int = GPUS) -> float:
     """Seconds of planning, from the node and the profile, read anew, to the layout.
+
+    Args:
+        folder: Has `alike.yaml` and `alike.json`.
+        gpus: Of the node.
 
     Raises:
         GmiError: if the layout does not have the best number of GMIs.
@@ -103,7 +112,7 @@ def plan_once(folder: Path) -> float:
     grid = scheduler.profile_grid(points, node, learner.horizon)
     layout = scheduler.plan_measured(task, learner, node, points, grid).layout
     seconds = time.perf_counter() - start
-    _check(len(layout.gmis), GPUS)
+    _check(len(layout.gmis), gpus)
     return seconds
 
 

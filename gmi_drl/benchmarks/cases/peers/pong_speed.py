@@ -1,10 +1,10 @@
 """PPO on Atari's Pong: environment steps per second by gmi-drl and by the usual libraries, at equal cores."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
@@ -67,11 +67,14 @@ class Setting:
         return f"{self.num_env} environments, {self.threads} threads, {self.runners} runners"
 
 
+Shape = TypeVar("Shape", bound=Any)
+
+
 def fastest(
-    first: Setting, choices: dict[str, Sequence[int]], measure: Callable[[Setting], float]
-) -> tuple[Setting, dict[str, float]]:
+    first: Shape, choices: Mapping[str, Sequence[Any]], measure: Callable[[Shape], float]
+) -> tuple[Shape, dict[str, float]]:
     """The best setting, found one number after the other from `first` on; and all speeds."""
-    best, speeds = first, dict[Setting, float]()
+    best, speeds = first, dict[Shape, float]()
     for name, values in choices.items():
         for setting in (replace(best, **{name: value}) for value in values):
             if setting not in speeds:

@@ -1,0 +1,176 @@
+"""How times grow with sizes: a sample has the time at each size, and its value is the exponent of a power law."""
+
+import json
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from statistics import linear_regression
+
+from gmi_drl.benchmarks.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.components import planning
+from gmi_drl.benchmarks.cores import one_core
+
+ENVIRONMENTS, QUICK_ENVIRONMENTS = (128, 256, 512, 1024, 2048, 4096, 8192, 16_384), (16, 32, 64)
+HORIZON = 4
+WIDTHS, QUICK_WIDTHS = (64, 128, 256, 512, 1024, 2048), (16, 32, 64)
+SAMPLES, MINIBATCHES = 1024, 4
+GPUS, QUICK_GPUS = (10, 100, 1000, 10_000), (10, 20, 40)
+
+BEND = 1.25
+"""Growth bends at the size from which on each unit costs this many times what it cost at a smaller size, or more."""
+
+
+def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
+    """The exponent of the power law that fits best, by least squares of the logarithms."""
+    slope, _ = linear_regression([math.log(size) for size in sizes], [math.log(each) for each in seconds])
+    return slope
+
+
+def bend(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
+    """The first size of which a unit costs `BEND` times the cheapest unit of a smaller size, or more; None: nowhere."""
+    least = math.inf
+    for size, spent in zip(sizes, seconds, strict=True):
+        if spent / size >= BEND * least:
+            return size
+        least = min(least, spent / size)
+    return None
+
+
+def _side(name: str, sizes: Sequence[int], measure: Callable[[int], float]) -> Side:
+    """Measures each size, the smallest first; details: the curve, and where it bends."""
+
+    def sample() -> Sample:
+        seconds = [measure(size) for size in sizes]
+        details = {CURVES: {f"{name} {DOUBLINGS}": list(sizes), "seconds": seconds}, "bends_at": bend(sizes, seconds)}
+        return Sample(exponent(sizes, seconds), details)
+
+    return sample
+
+
+@contextmanager
+def open_environments(quick: bool) -> Iterator[Sides]:
+    """Iterations of PPO on Ant, one at each number of environments."""
+    with one_core():
+        sizes = QUICK_ENVIRONMENTS if quick else ENVIRONMENTS
+        iterations = {num_env: _iteration(num_env) for num_env in sizes}
+        yield {"gmi-drl": _side("environments", sizes, lambda num_env: _seconds(iterations[num_env]))}
+
+
+def _iteration(num_env: int) -> Callable[[], object]:
+    """An iteration as a GMI without others has it, warmed up."""
+    import torch
+
+    from gmi_drl import tasks
+    from gmi_drl.comm.reductions.single import NoReduction
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.roles.training.iteration_stats import Decision
+    from gmi_drl.roles.training.ppo_replica import PPOReplica
+
+    task, device = tasks.make("ant", num_env=num_env, seed=1, threads=1), torch.device("cpu")
+    config = default_config(task.spec)
+    config = config.model_copy(update={"learner": config.learner.model_copy(update={"horizon": HORIZON})})
+    replica = PPOReplica(task.spec, config, NoReduction(device=device), sample_share=1.0, device=device, seed=1)
+    replica.attach_task(task, 1)
+
+    def iterate() -> None:
+        replica.iterate(lambda: Decision.GO_ON)
+
+    iterate()
+    return iterate
+
+
+@contextmanager
+def open_parameters(quick: bool) -> Iterator[Sides]:
+    """Updates of PPO by the same experience, of networks with two layers of each width."""
+    with one_core():
+        updates = dict(_update(width) for width in (QUICK_WIDTHS if quick else WIDTHS))
+        yield {"gmi-drl": _side("parameters", list(updates), lambda count: _seconds(updates[count]))}
+
+
+def _update(width: int) -> tuple[int, Callable[[], object]]:
+    """The parameters of a policy, and an update of it, warmed up."""
+    import torch
+
+    from gmi_drl.algo.networks import ActorCritic
+    from gmi_drl.algo.ppo import PPO
+    from gmi_drl.algo.rollout import Rollout
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.layout.experience import RolloutForm
+    from gmi_drl.workload import TASK_SPECS
+    from gmi_drl.workload.network_sizes import NetworkSettings
+
+    torch.manual_seed(0)
+    spec = TASK_SPECS["ant"]
+    policy = ActorCritic(spec, NetworkSettings((width, width)))
+    ppo = PPO(policy, PPOConfig(epochs=1, minibatches=MINIBATCHES))
+    rollout = Rollout(RolloutForm(1, SAMPLES, spec.observation, spec.action), torch.device("cpu"))
+    for name in ("obs", "action", "params", "value", "returns", "advantage"):
+        getattr(rollout, name).normal_()
+    rollout.valid.fill_(1)
+    order = torch.arange(SAMPLES)
+
+    def update() -> None:
+        ppo.update(rollout, order)
+
+    update()
+    return sum(parameter.numel() for parameter in policy.parameters()), update
+
+
+@contextmanager
+def open_plans(quick: bool) -> Iterator[Sides]:
+    """Plans of equal GPUs from a profile."""
+    with tempfile.TemporaryDirectory(prefix="gmi-drl-growth-") as name:
+        folder = Path(name)
+        (folder / "alike.json").write_text(json.dumps(planning.profile("")))
+
+        def plan(gpus: int) -> float:
+            (folder / "alike.yaml").write_text(json.dumps(planning.alike(gpus)))  # JSON is YAML, too
+            return planning.plan_once(folder, gpus)
+
+        yield {"gmi-drl": _side("GPUs", QUICK_GPUS if quick else GPUS, plan)}
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    """Processor time of a call."""
+    began = time.process_time()
+    call()
+    return time.process_time() - began
+
+
+def _case(name: str, claim: str, opened: Callable[[bool], AbstractContextManager[Sides]], limits: str = "") -> Case:
+    return Case(
+        name=f"growth_{name}",
+        claim=f"{claim} 1 is growth in proportion.",
+        unit="exponent",
+        open=opened,
+        lower_is_better=True,
+        obstacle=lambda: requirements.simulation_on_cores(1),
+        limits=limits,
+        compared=False,
+    )
+
+
+CASES = (
+    _case(
+        "environments",
+        f"How the processor time of an iteration of PPO on Ant grows with 128 to 16,384 environments of {HORIZON} "
+        "steps, on one core.",
+        open_environments,
+    ),
+    _case(
+        "parameters",
+        f"How the processor time of an update of PPO with {SAMPLES} samples grows with 10^4 to 10^7 parameters, on one "
+        "core.",
+        open_parameters,
+    ),
+    _case(
+        "plans",
+        "How the time of a plan from a profile grows with 10 to 10,000 GPUs.",
+        open_plans,
+        "The profile is invented and has four points.",
+    ),
+)

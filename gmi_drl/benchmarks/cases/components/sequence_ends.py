@@ -1,0 +1,122 @@
+"""Two GMIs that learn a sequence policy, for benchmarks: this process and another, a core each if there are two."""
+
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gmi_drl.algo.sequence import Contexts, Sequence
+from gmi_drl.algo.sequence_agent import make_sequence_agent
+from gmi_drl.benchmarks.case import Sample
+from gmi_drl.comm.links.handshake import RankAddresses, listen
+from gmi_drl.comm.links.sockets import SocketLink
+from gmi_drl.comm.membership import Membership
+from gmi_drl.config.learners import SequenceConfig
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.replay import EpisodeSet
+from gmi_drl.replay.shards import Weighted
+from gmi_drl.roles.main import die_with
+from gmi_drl.roles.sequence.draws import Draws, scaling_of
+from gmi_drl.workload import TASK_SPECS
+
+HANG_S = 120.0
+SPEC = TASK_SPECS["ant"]
+_FORK = get_context("fork")  # the child inherits the listening sockets
+
+
+class DrawsWhenNeeded(Draws):
+    """The same batches, each made when it is asked for."""
+
+    def draw(self) -> Contexts:
+        """See `Draws`."""
+        began, shards = time.perf_counter(), self._shards
+        indices = shards.select(self._batch, Weighted())
+        window = shards.random_starts(self._batch), self._context
+        fields, lengths = shards.collect(indices, self._columns, window=window, split=True)
+        self.wait_s += time.perf_counter() - began
+        return self._contexts(fields, lengths)
+
+
+class LearnerPair:
+    """Both GMIs. They sum with nobody, so that they wait for contexts alone.
+
+    Args:
+        folder: Of the episodes.
+        is_ahead: Whether batches are made ahead.
+    """
+
+    def __init__(self, folder: Path, is_ahead: bool) -> None:
+        listeners = [listen() for _ in range(2)]
+        addresses = RankAddresses(tuple(one.getsockname() for one in listeners), secrets.token_hex(16))
+        cores = allowed_cores()[:2]
+        self._orders, theirs = _FORK.Pipe()
+        other = (theirs, addresses, listeners[1].fileno(), folder, is_ahead, cores[-1], os.getpid())
+        self._process = _FORK.Process(target=_serve, args=other, daemon=True)
+        self._process.start()
+        os.sched_setaffinity(0, cores[:1])
+        try:
+            self._learner = _Learner(0, addresses, listeners[0].fileno(), folder, is_ahead)
+        finally:
+            for listener in listeners:
+                listener.close()
+
+    def measure(self, updates: int) -> Sample:
+        """The part of the updates' seconds in which a GMI waited: of the one that waited longer."""
+        self._orders.send(updates)
+        both = self._learner.learn(updates), self._orders.recv()
+        seconds, waited_s = max(both, key=lambda one: one[1] / one[0])
+        return Sample(waited_s / seconds, {"update_s": seconds / updates, "wait_s": waited_s / updates})
+
+    def close(self) -> None:
+        """End the other process."""
+        self._process.kill()
+        self._process.join()
+        self._orders.close()
+
+
+def episodes_of(count: int, steps: int) -> Iterator[dict[str, Tensor]]:
+    """Random episodes of Ant's sizes."""
+    for _ in range(count):
+        obs, action = torch.randn(steps + 1, SPEC.observation.size), torch.rand(steps, SPEC.action.size)
+        yield {"obs": obs, "action": action, "reward": torch.rand(steps)}
+
+
+class _Learner:
+    def __init__(self, rank: int, addresses: RankAddresses, listener_fd: int, folder: Path, is_ahead: bool) -> None:
+        torch.set_num_threads(1)
+        link = SocketLink(Membership(rank, [[0], [1]], hang_s=HANG_S), addresses, listener_fd)
+        config, episodes = SequenceConfig(), EpisodeSet(folder)
+        draws = Draws if is_ahead else DrawsWhenNeeded
+        self._draws = draws(episodes, link, context=config.context, batch=config.batch, exponent=0.0, seed=0)
+        agent = make_sequence_agent(SPEC, config, torch.device("cpu"), seed=0)
+        agent.normaliser.load(scaling_of(episodes, None))
+        self._updater = Sequence(agent, config, share=self._draws.share)
+
+    def learn(self, updates: int) -> tuple[float, float]:
+        """Seconds of these updates, and those in which it waited for contexts."""
+        waited_s, began = self._draws.wait_s, time.perf_counter()
+        for _ in range(updates):
+            self._updater.update(self._draws.draw())
+        return time.perf_counter() - began, self._draws.wait_s - waited_s
+
+
+def _serve(
+    orders: Connection,
+    addresses: RankAddresses,
+    listener_fd: int,
+    folder: Path,
+    is_ahead: bool,
+    core: int,
+    parent: int,
+) -> None:
+    die_with(parent)
+    os.sched_setaffinity(0, [core])
+    learner = _Learner(1, addresses, listener_fd, folder, is_ahead)
+    while True:
+        orders.send(learner.learn(orders.recv()))

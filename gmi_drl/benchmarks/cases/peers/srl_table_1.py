@@ -1,0 +1,272 @@
+"""SRL's Table 1 in kind: frames/s that trainers learn from, by workers, TCG_EX and other libraries."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from gmi_drl.benchmarks import peers
+from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
+from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+from gmi_drl.benchmarks.cases.common.worker_run import QUICK_WARM_UP_S, WARM_UP_S, layout_of, rates
+from gmi_drl.benchmarks.cases.peers import pong_speed, ppo_ant_v5
+from gmi_drl.benchmarks.cases.peers.pong_speed import fastest
+from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.gmi.inventory.core_load import busy_s
+
+if TYPE_CHECKING:
+    from gmi_drl.config.run_config import RunConfig
+    from gmi_drl.layout.layout import Layout
+
+SLEEPING = "gmi_drl.benchmarks.cases.common.sleeping"
+RLLIB, SAMPLE_FACTORY = "rllib", "sample_factory"
+SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 60.0, 5.0
+WARM_UP_UPDATES, QUICK_SAMPLES = 2, 128
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the table.
+
+    Args:
+        task: Ours.
+        env_id: Of the peers.
+        frames: Of a step.
+        samples: Of an update.
+        num_envs: Environments in all that are tried; a multiple of the processes with environments.
+        processes: With environments: what is tried.
+        config: Ours, by the environments of an actor and the steps of a rollout.
+        drivers: Of the peers.
+        settings: Of the drivers, or None for those of Ant-v5.
+    """
+
+    task: str
+    env_id: str
+    frames: int
+    samples: int
+    num_envs: tuple[int, ...]
+    processes: tuple[int, ...]
+    config: "Callable[[int], RunConfig]"
+    drivers: Mapping[str, str]
+    settings: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a sweep of ours varies: environments in all, actors, trainers. Cores are shared where they are fewer."""
+
+    num_env: int
+    actors: int = 1
+    trainers: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.num_env} environments, {self.actors} actors, {self.trainers} trainers"
+
+
+@dataclass(frozen=True)
+class PeerShape:
+    """What a sweep of a peer varies."""
+
+    num_env: int
+    runners: int = 1
+    threads: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.num_env} environments, {self.runners} processes, {self.threads} threads"
+
+
+def pong_config(horizon: int) -> "RunConfig":
+    """Pong's settings with 4 epochs."""
+    return _with_horizon(pong_speed.our_config(pong_speed.NUM_ENVS[0], pong_speed.EPOCHS), horizon)
+
+
+def vector_config(horizon: int) -> "RunConfig":
+    """The peers' settings of Ant-v5."""
+    return _with_horizon(ppo_ant_v5.our_config(pong_speed.NUM_ENVS[0]), horizon)
+
+
+def _with_horizon(config: "RunConfig", horizon: int) -> "RunConfig":
+    learner = config.learner.model_copy(update={"horizon": horizon})
+    return config.model_copy(update={"learner": learner})
+
+
+def opener(column: Column) -> Callable[[bool], AbstractContextManager[Sides]]:
+    """The opener of ours and of all peers whose environment is there."""
+
+    @contextmanager
+    def open_sides(quick: bool) -> Iterator[Sides]:
+        of = replace(column, samples=QUICK_SAMPLES) if quick else column
+        ours = {
+            "workers, inline": _workers(of, 0, quick),
+            "workers, remote": _workers(of, 1, quick),
+            "TCG_EX": _together(of, quick),
+        }
+        there = {} if quick else {one: name for one, name in column.drivers.items() if not peers.obstacle(one, name)}
+        yield {**ours, **{peer: _peer(column, peer, driver) for peer, driver in there.items()}}
+
+    return open_sides
+
+
+def worker_layout(column: Column, shape: Shape, policies: int, cores: int) -> "tuple[Layout, int]":
+    """The layout of a shape, and the steps of a rollout with which an update has the samples of the column."""
+    each = shape.num_env // shape.actors
+    horizon = column.samples // (shape.trainers * -(-shape.actors // shape.trainers) * each)
+    actors, trainers = shape.actors, shape.trainers
+    layout = layout_of(column.task, each, actors=actors, policies=policies, trainers=trainers, cores=cores)
+    return layout, horizon
+
+
+def _workers(column: Column, policies: int, quick: bool) -> Side:
+    cores = len(allowed_cores())
+
+    def train(shape: Shape, seconds: float) -> Sample:
+        layout, horizon = worker_layout(column, shape, policies, cores)
+        warm_up_s = QUICK_WARM_UP_S if quick else WARM_UP_S
+        sample, busy = _with_busy(lambda: rates(layout, column.config(horizon), seconds, warm_up_s))
+        steps = sample.value * (seconds + warm_up_s)
+        return _in_frames(column, sample, {**vars(shape), "cpu_s_per_million_steps": 1e6 * busy / steps})
+
+    choices = {"num_env": column.num_envs, "actors": column.processes, "trainers": sorted({1, cores})}
+    return _at_best(train, Shape(column.num_envs[0]), choices, quick)
+
+
+def _together(column: Column, quick: bool) -> Side:
+    """A GMI of TCG_EX on each core."""
+    cores = len(allowed_cores())
+
+    def train(shape: Shape, seconds: float) -> Sample:
+        each = shape.num_env // cores
+        layout = ppo_ant_v5.our_layout(column.task, shape.num_env, cores)
+        with of_layouts({column.task: layout}, column.config(column.samples // shape.num_env)) as sessions:
+            sessions[column.task].measure(each, QUICK_WARM_UP_S)
+            measured, busy = _with_busy(lambda: sessions[column.task].measure(each, seconds))
+        cpu_s = 1e6 * busy / (measured.iterations * column.samples)
+        sample = Sample(measured.steps_per_second, dict(measured.phases))
+        return _in_frames(column, sample, {"num_env": shape.num_env, "cpu_s_per_million_steps": cpu_s})
+
+    return _at_best(train, Shape(column.num_envs[0]), {"num_env": column.num_envs}, quick)
+
+
+def _peer(column: Column, peer: str, driver: str) -> Side:
+    cores = len(allowed_cores())
+
+    def train(shape: PeerShape, seconds: float) -> Sample:
+        if column.settings is None:
+            more = ["--env-id", column.env_id, "--runners", str(shape.runners)]
+        else:
+            changed = {
+                "epochs": pong_speed.EPOCHS,
+                "horizon": column.samples // shape.num_env,
+                "runners": shape.runners,
+            }
+            more = ["--settings", json.dumps({**column.settings, **changed})]
+        sizes = {"num_env": shape.num_env, "threads": shape.threads}
+        updates = peers.train(peer, driver=driver, more=more, seconds=seconds, **sizes)
+        warm_up = 1 if seconds < SECONDS else WARM_UP_UPDATES
+        first, last = updates[warm_up - 1], updates[-1]
+        cpu_s = 1e6 * (last.cores_s - first.cores_s) / max(1, last.env_steps - first.env_steps)
+        sample = Sample(peers.speed(updates, warm_up), {"weights": last.weights, "packages": peers.packages(peer)})
+        return _in_frames(column, sample, {**vars(shape), "cpu_s_per_million_steps": cpu_s})
+
+    choices: dict[str, Sequence[int]] = {"num_env": column.num_envs, "runners": column.processes}
+    if peer == RLLIB:
+        choices["threads"] = sorted({1, cores})
+    return _at_best(train, PeerShape(column.num_envs[0]), choices, quick=False)
+
+
+def _in_frames(column: Column, sample: Sample, more: Mapping[str, Any]) -> Sample:
+    """Frames/s, each step of which has several."""
+    return Sample(sample.value * column.frames, {**sample.details, **more})
+
+
+def _with_busy(measure: Callable[[], Any]) -> tuple[Any, float]:
+    """What is measured, and the seconds for which the cores of this process were busy meanwhile, all together."""
+    cores = set(allowed_cores())
+    before = busy_s(cores)
+    measured = measure()
+    return measured, busy_s(cores) - before
+
+
+def _at_best(
+    train: Callable[[Any, float], Sample], first: Any, choices: Mapping[str, Sequence[int]], quick: bool
+) -> Side:
+    """A side that trains by its best shape of a sweep."""
+
+    def brief(shape: Any) -> float:
+        try:
+            return train(shape, SWEEP_S).value
+        except GmiError:  # too slow for a second update, or it does not run: not the best
+            return 0.0
+
+    best, sweep = (first, dict[str, float]()) if quick else fastest(first, choices, brief)
+
+    def measure() -> Sample:
+        sample = train(best, QUICK_SECONDS if quick else SECONDS)
+        return replace(sample, details={**sample.details, "sweep": sweep})
+
+    return measure
+
+
+def _obstacle(package: str) -> Callable[[], str | None]:
+    uneven = "environments do not divide among the cores: narrow them (taskset) to 1, 2, 4 or 8"
+    return lambda: requirements.package(package, package) or (uneven if 8 % len(allowed_cores()) else None)
+
+
+PONG = Column(
+    pong_speed.TASK,
+    "Pong-v5",
+    4,
+    pong_speed.SAMPLES,
+    pong_speed.NUM_ENVS,
+    (1, 2, 4),
+    pong_config,
+    {RLLIB: "atari_rllib", SAMPLE_FACTORY: "atari_sample_factory"},
+    pong_speed.SETTINGS,
+)
+DRIVERS = {RLLIB: "train_rllib", SAMPLE_FACTORY: "train_sample_factory"}
+
+
+def vector_column(task: str, env_id: str, processes: tuple[int, ...] = (1, 2, 4)) -> Column:
+    """A column with the settings of Ant-v5."""
+    return Column(task, env_id, 1, ppo_ant_v5.SAMPLES, (8, 16, 32, 64), processes, vector_config, DRIVERS)
+
+
+COLUMNS = {
+    "": (PONG, "Pong, as SRL's Atari, 4 frames a step, 4 epochs", "envpool"),
+    "_half_cheetah": (
+        vector_column("gymnasium:HalfCheetah-v5", "HalfCheetah-v5"),
+        "HalfCheetah-v5 by gymnasium's own environments",
+        "gymnasium",
+    ),
+    "_football_like": (
+        vector_column(f"gymnasium:{SLEEPING}:FootballLike-v0", "FootballLike-v0", (2, 4, 8)),
+        "environments that sleep as long as Google Research Football and are as wide; not the game",
+        "gymnasium",
+    ),
+    "_smac_like": (
+        vector_column(f"gymnasium:{SLEEPING}:SmacLike-v0", "SmacLike-v0", (2, 4, 8)),
+        "environments that sleep as long as SMAC and are as wide; not the game",
+        "gymnasium",
+    ),
+}
+
+CASES = tuple(
+    Case(
+        name=f"srl_table_1{name}",
+        claim=f"SRL's Table 1 in kind: {what}; frames/s that trainers learn from by PPO on all cores of this process: "
+        "workers with inline and with remote inference, TCG_EX, and other libraries, each at its best numbers of "
+        f"environments, processes and threads; {column.samples} samples an update.",
+        unit="frames/s",
+        open=opener(column),
+        obstacle=_obstacle(package),
+        reference="SRL (arXiv 2306.16688), Table 1, 8 A100: 2.29x RLlib (Atari), 1.92x (DMLab), 3.27x (Football), "
+        "1.82x (SMAC) at equal cores",
+        limits="Peers are missing where their environment is (benchmarks/peers/setup.py rllib sample_factory). "
+        "Workers share cores where there are more workers. Returns are not compared.",
+        repeats=3,
+    )
+    for name, (column, what, package) in COLUMNS.items()
+)

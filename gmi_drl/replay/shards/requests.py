@@ -1,0 +1,155 @@
+"""What all ranks collect in one call, and what one rank owns of it."""
+
+import zlib
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from gmi_drl.errors import UsageError
+from gmi_drl.replay.indices import Integers
+
+Window = tuple[Tensor, int]
+GONE, PAST_THE_END = 1, 2
+"""Why a place of a list cannot be served: its trajectory is not there, its window begins behind the end."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What all ranks collect; as a text, what a rank does that collects this.
+
+    Args:
+        indices: int64 `[n]`.
+        columns: Of the storage.
+        window: See `Shards.collect`; None for whole trajectories.
+        is_split: Whether each head gets a part of its own.
+    """
+
+    indices: Tensor
+    columns: tuple[str, ...]
+    window: Window | None
+    is_split: bool
+
+    def __str__(self) -> str:
+        indices, window = self.indices, self.window
+        named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
+        words = f"collects {indices.numel()} trajectories ({named}; checksum {_checksum(indices):08x})"
+        words += f" of columns {', '.join(self.columns)}"
+        if window is not None:
+            words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
+        return words + (" split over heads" if self.is_split else "")
+
+    def owned_by(self, rank: int, lengths: Tensor) -> "Owned | None":
+        """What a rank owns; None if the indices are no list.
+
+        Args:
+            rank: One.
+            lengths: Steps of the trajectories in its shard, int64 `[trajectories]`; 0 where there is none.
+        """
+        if not _is_list(self.indices):
+            return None
+        first, count = rank * len(lengths), len(lengths)
+        local = self.indices.numpy() - first if first else self.indices.numpy()
+        is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
+        places = None if is_own.all() else is_own.nonzero()[0]
+        if places is not None:
+            local = local[places]
+        there = lengths.numpy()[local]
+        return Owned(places, local, there)
+
+    def first_wrong(self, owned: "Owned | None", lengths: Tensor) -> tuple[int, int, int]:
+        """The first place of the list that its owner cannot serve: kind (0 for none), place, and what there is."""
+        if owned is None or not len(owned.local):
+            return 0, 0, 0
+        if not owned.lengths.all():
+            return GONE, owned.place_of(owned.lengths == 0), int((lengths > 0).sum())
+        if self.window and _is_list(self.window[0]) and len(self.window[0]) == len(self.indices):
+            late = owned.of(self.window[0].numpy()) >= owned.lengths
+            if late.any():
+                return PAST_THE_END, owned.place_of(late), int(owned.lengths[late][0])
+        return 0, 0, 0
+
+    def starts_of(self, owned: "Owned") -> Integers | None:
+        """The first steps of the windows of what one rank owns; None for whole trajectories."""
+        if self.window is None:
+            return None
+        starts, steps = owned.of(self.window[0].numpy()), self.window[1]
+        if starts.dtype == np.int64:
+            return starts
+        return (starts * np.maximum(owned.lengths - steps + 1, 1)).astype(np.int64)
+
+    def check_window(self, steps: int) -> None:
+        """Raise unless the window is one of trajectories of so many steps.
+
+        Raises:
+            UsageError: with what a window is.
+        """
+        if self.window is None:
+            return
+        starts, length = self.window
+        are_points, count = _are_points(starts), len(self.indices)
+        is_list = (are_points or _is_list(starts)) and len(starts) == count
+        if not is_list or not (isinstance(length, int) and 1 <= length <= steps):
+            text = f"a window has starts int64 or float64 [{count}] and a length of 1 to {steps}"
+            raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
+        numbers = starts.numpy()
+        if are_points and count and not 0 <= numbers.min() <= numbers.max() < 1:
+            raise UsageError("starts of windows are steps (int64) or fractions from 0 to below 1 (float64)")
+        if count and not are_points and numbers.min() < 0:
+            raise UsageError(f"a window begins at step 0 at least, not {numbers.min()}")
+
+
+class Owned(NamedTuple):
+    """What one rank owns of a request.
+
+    Args:
+        places: Of the list, int64 `[m]`, rising; None for all.
+        local: Of the trajectories in its shard, `[m]`.
+        lengths: Of the trajectories, `[m]`.
+        starts: Of the windows, `[m]`; None for whole trajectories.
+    """
+
+    places: Integers | None
+    local: Integers
+    lengths: Integers
+    starts: Integers | None = None
+
+    def of(self, values: NDArray[Any]) -> NDArray[Any]:
+        """What belongs to this part of `[n]`."""
+        return values if self.places is None else values[self.places]
+
+    def place_of(self, marks: NDArray[np.bool_]) -> int:
+        """The place of the list that is marked first in `[m]`."""
+        number = int(marks.argmax())
+        return number if self.places is None else int(self.places[number])
+
+    def between(self, first: int, last: int) -> "Owned":
+        """What lies at these places of the list, which are counted from the first one."""
+        if self.places is None:
+            part = slice(first, last)
+            places = None
+        else:
+            part = slice(*self.places.searchsorted((first, last)))
+            places = self.places[part] - first
+        starts = None if self.starts is None else self.starts[part]
+        return Owned(places, self.local[part], self.lengths[part], starts)
+
+    def steps(self, most: int) -> Integers:
+        """Steps that are collected of each, `[m]`; at most so many."""
+        left = self.lengths if self.starts is None else self.lengths - self.starts
+        return np.minimum(left, most)
+
+
+def _is_list(values: Tensor) -> bool:
+    return values.dtype == torch.int64 and values.dim() == 1
+
+
+def _are_points(starts: Tensor) -> bool:
+    return starts.dtype == torch.float64 and starts.dim() == 1
+
+
+def _checksum(values: Tensor) -> int:
+    return zlib.crc32(values.contiguous().numpy().data) if values.numel() else 0
