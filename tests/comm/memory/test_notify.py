@@ -192,5 +192,11 @@ def test_a_peer_that_leaves_has_ended_for_who_sleeps_though_its_process_goes_on(
     leaving.join()
     later = Notifier(mailboxes, memory, 2, hang_s=60)
     assert later.poll_ended([0, 1]) == [1]
+    connected = Notifier(mailboxes, memory, 2, hang_s=60)
+    connected.watch_elsewhere(1)
+    assert connected.poll_ended([1]) == [], (
+        "its connection tells when it ends: here it has a proxy, which may end first"
+    )
+    connected.close()
     for one in (notifier, peer, later):
         one.close()
