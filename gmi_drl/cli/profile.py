@@ -1,6 +1,7 @@
 """`gmi-drl profile`."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -161,7 +162,8 @@ def _profile_workers(
         print_json("profile-workers", {"profile_file": str(output), **measured.model_dump(mode="json", by_alias=True)})
         return
     console().print(rates_told(measured), markup=False, soft_wrap=True)
-    following = f"gmi-drl plan --template workers --cluster FILE --profile {output}"
+    named = shlex.quote(measured.task)
+    following = f"gmi-drl plan --template workers --task {named} --cluster FILE --profile {output}"
     console().print(f"Wrote {output}. Next: {following}", markup=False, soft_wrap=True)
 
 
