@@ -11,6 +11,7 @@ from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options
 from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
+from gmi_drl.run import RUNS
 from gmi_drl.units import counted
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gmi_drl.launch.job import TrainingJob
     from gmi_drl.layout.layout import Layout
 
-RUNS = Path("runs")
 LATEST = "latest"
 """In place of a run, the newest one in `RUNS`."""
 
