@@ -166,8 +166,9 @@ class CodecFileStorage(CodecStorage):
         fewest_blocks: int = FEWEST_BLOCKS,
         differences: bool = False,
     ) -> None:
-        options = {"longest": longest, "device": device, "fewest_blocks": fewest_blocks, "differences": differences}
-        super().__init__(signature, steps, **options)  # type: ignore[arg-type]
+        super().__init__(
+            signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks, differences=differences
+        )
         facts = {"steps": self.steps, "longest": longest, "differences": int(differences)}
         self._coded = file = CodedFile(path, signature, facts, self.blocks.count, self.blocks.block_steps)
         self.was_there = file.was_there
