@@ -12,7 +12,7 @@ from gmi_drl.comm.memory.segment import in_pages
 from gmi_drl.errors import MachineError
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
-from gmi_drl.replay.storage.file_header import HEADER_BYTES, check_file, create_file
+from gmi_drl.replay.storage.file_header import HEADER_BYTES, Facts, check_file, create_file
 from gmi_drl.units import human_bytes
 
 FORMAT = "gmi-drl/replay-rows/1"
@@ -57,7 +57,7 @@ class FileStorage(Storage):
     def _allocate(self) -> dict[str, Tensor]:
         size = HEADER_BYTES + sum(in_pages(self._column_bytes(column)) for column in self.signature.columns)
         try:
-            facts = {"format": FORMAT, "steps": self.steps, "longest": self.longest}
+            facts: Facts = {"format": FORMAT, "steps": self.steps, "longest": self.longest}
             if self.was_there:
                 check_file(self.path, self.signature, facts, size)
             else:  # a full disk is an error here, not a signal later
