@@ -99,9 +99,18 @@ def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_store
 def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
     whole, _ = config.ring_bytes(ANT, 4)
-    assert [config.growth_bytes(ANT, 4, written) for written in (0, 25, 100, 300)] == [whole, whole * 3 // 4, 0, 0]
+    assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
-    assert not_saved.growth_bytes(ANT, 4, 0) == 0
+    assert not_saved.growth_bytes(ANT, 400) == 0
+
+
+def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():
+    once = SACConfig(horizon=4, replay=ReplaySettings(size=400))
+    twice = SACConfig(horizon=4, replay=ReplaySettings(size=400, next_obs="twice"))
+    assert [once.rows_of_rollouts(steps) for steps in (1, 4, 5, 400)] == [2, 5, 7, 500]
+    assert twice.rows_of_rollouts(5) == 5 and twice.ring_bytes(ANT, 4, of_rollouts=True) == twice.ring_bytes(ANT, 4)
+    whole, rows = (once.ring_bytes(ANT, 4, of_rollouts=of_rollouts)[0] for of_rollouts in (False, True))
+    assert 4 * rows == 5 * whole
 
 
 def test_beta_rises_evenly():

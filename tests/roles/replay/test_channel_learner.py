@@ -191,10 +191,20 @@ def test_a_ring_that_is_not_saved_begins_empty():
     assert second.learner.published[2] == 0  # the policy has learnt: it acts
 
 
+@pytest.mark.parametrize(("next_obs", "rows"), [("once", 120), ("twice", 100)])
+def test_a_ring_has_its_size_and_least_size_in_steps_of_rollouts(next_obs, rows):
+    pair, ready = Pair(settings("sac", {"next_obs": next_obs, "min_size": 41})), []
+    assert pair.learner.ring.steps == rows  # of 4 environments, 400 steps
+    for _ in range(4):
+        pair.learner.take(pair.play())
+        ready.append(pair.learner.ring.can_sample(8))
+    assert ready == [False, False, True, True], "two rollouts are 40 steps"
+
+
 def test_a_checkpoint_becomes_larger_until_the_ring_is_full():
     pair = Pair(settings("sac", {"min_size": 400}))
     told, before = pair.learner.growth_bytes(), bytes_of(pair.learner.local_state())
-    for _ in range(18):  # of 6 rows each, in 100
+    for _ in range(21):  # of 6 rows each, in 120
         pair.learn(pair.play())
     grown = bytes_of(pair.learner.local_state()) - before
     assert 0 < grown <= told <= 2 * grown and pair.learner.growth_bytes() == 0
