@@ -75,7 +75,7 @@ class SupervisorListener:
             yield from self.poll(_LOOK_S)
             ended = {name: why for name in sorted(self.missing) if (why := self._supervisors[name].why_ended())}
             if ended and not starts_without(ended.keys()):
-                name, why = next(iter(ended.items()))
+                name, why = min(ended.items(), key=lambda one: starts_without({one[0]}))  # first who is needed
                 raise MissingNodeError(f"node {name} has not connected: {why}", [name])
             if starts_without(self.missing):
                 enough_s = min(enough_s, time.monotonic())

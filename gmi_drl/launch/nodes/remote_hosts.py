@@ -75,7 +75,7 @@ class RemoteHosts:
             try:
                 yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxy_processes(layout))])
             finally:
-                for node in self._nodes.values():
+                for node in list(self._nodes.values()):
                     node.connection.send({"type": "settle"})
 
         overrides = dict(environment)  # the rest of a GMI's environment is its node's
@@ -147,7 +147,7 @@ class RemoteHosts:
         return gmi
 
     def _release(self, groups: Sequence[int]) -> None:
-        for node in self._nodes.values():
+        for node in list(self._nodes.values()):  # another thread adds one that comes later
             if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
                 node.connection.send({"type": "release", "gmis": gmis})
 
@@ -229,17 +229,17 @@ def on_nodes(
         accepting = life.enter_context(closing(SupervisorListener(listener, token, supervisors)))
 
         def connect(arrival: Arrival) -> RemoteNode:
-            versions[arrival.node] = arrival.versions
             node = RemoteNode(arrival, supervisors[arrival.node], tell)
             life.callback(node.close)  # all are closed before any end is waited for
             return node
 
         def arrivals() -> list[RemoteNode]:
             """Those that have come later; with other versions they stay outside."""
-            return [node for one in accepting.poll() if has_same_versions(node := connect(one), versions, tell)]
+            came = [(connect(one), one.versions) for one in accepting.poll()]
+            return [node for node, own in came if has_same_versions(node, own, versions, tell)]
 
         for arrival in accepting.await_all(partial(starts_without, layout)):
-            nodes[arrival.node] = connect(arrival)
+            nodes[arrival.node], versions[arrival.node] = connect(arrival), arrival.versions
         if table := differing({name: versions[name] for name in names if name in versions}):
             raise MachineError(f"the nodes have different versions: install the same on all\n{table}")
         if not accepting.missing:
@@ -250,9 +250,11 @@ def on_nodes(
         yield RemoteHosts(present, purpose, apply_mig=apply_mig, arrivals=arrivals, tell=tell)
 
 
-def has_same_versions(node: RemoteNode, versions: Mapping[str, Mapping[str, str]], tell: Tell) -> bool:
-    """Whether a node that has come later has the versions of the others. If not, this tells so and closes it."""
-    if table := differing({name: dict(one) for name, one in versions.items()}):
+def has_same_versions(
+    node: RemoteNode, own: Mapping[str, str], versions: Mapping[str, Mapping[str, str]], tell: Tell
+) -> bool:
+    """Whether a node that has come later has the `versions` of the others. If not, this tells so and closes it."""
+    if table := differing({name: dict(one) for name, one in {**versions, node.name: own}.items()}):
         tell(f"node {node.name} cannot join, it has other versions: install the same on all\n{table}")
         node.close()
     return not table

@@ -179,13 +179,17 @@ class GMIProcesses:
         return any(gmi_id in self._children and gmi_id not in self._results for gmi_id in first)
 
     def _start_late(self) -> None:
-        """Start the GMIs of a node that has joined the run."""
-        if self._late and (gmis := self._late.come()):
-            for gmi_id in gmis:
+        """Start the GMIs of a node that has joined the run, which goes on without one that cannot be started."""
+        for gmi_id in self._late.come() if self._late else ():
+            self._joined.add(gmi_id)
+            try:
                 self._add(gmi_id)
-            self._joined.update(gmis)
-            if self._losses:
-                self._losses.join(gmis)
+            except GmiError as error:
+                if not self._losses or not self._losses.take(gmi_id, error):
+                    raise
+            else:
+                if self._losses:
+                    self._losses.join([gmi_id])
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]

@@ -75,3 +75,9 @@ def test_silent_strangers_delay_nobody_and_nobody_can_connect_after_the_last(lis
         assert {one.getpeername() for one in came} == {one.getsockname() for one in agents}
         with pytest.raises(ConnectionRefusedError):
             dial(listener, hello(RIGHT))
+
+
+def test_of_those_that_have_ended_the_one_that_is_needed_is_named(listener):
+    ended = {node: SimpleNamespace(why_ended=lambda why=f"{node} was killed": why) for node in "ab"}
+    with pytest.raises(MachineError, match="node b has not connected: b was killed"):
+        list(accept_supervisors(listener, RIGHT, ended, lambda nodes: nodes <= {"a"}))
