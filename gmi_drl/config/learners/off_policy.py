@@ -173,6 +173,10 @@ class OffPolicyConfig(LearnerConfig):
         """Steps of each environment in the ring of a GMI."""
         return max(-(-self.replay.size // num_env), 2 * self.horizon, self.replay.n_step + 2)
 
+    def rows_of(self, steps: int) -> int:
+        """Rows of a ring for so many steps of rollouts of other GMIs: with `next_obs: once` one more follows each."""
+        return steps if self.replay.next_obs == "twice" else math.ceil(steps * (self.horizon + 1) / self.horizon)
+
     def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
         """See `LearnerConfig`."""
         if self.replay.server is not None:
@@ -244,14 +248,17 @@ class OffPolicyConfig(LearnerConfig):
         if self.replay.server is not None:
             return found
         sizes = {gmi.num_env for gmi in layout.with_role("simulator")}
-        whole = layout.num_env
+        whole, least = layout.num_env, self.replay.min_size
         if layout.channels is not None:
             worlds = self.environments_of(layout)
-            sizes, whole = {worlds}, worlds * len(layout.with_role("trainer"))
+            sizes, whole, least = {worlds}, worlds * len(layout.with_role("trainer")), self.rows_of(least)
         for num_env in sorted(sizes):
             steps, part = self.ring_steps(num_env) * num_env, num_env / whole
-            for name, wanted in (("learner.replay.min_size", self.replay.min_size), ("learner.batch", self.batch)):
-                if (own := math.ceil(wanted * part)) > steps:
+            for name, wanted, rows in (
+                ("learner.replay.min_size", self.replay.min_size, least),
+                ("learner.batch", self.batch, self.batch),
+            ):
+                if (own := math.ceil(rows * part)) > steps:
                     of = f"a GMI with {num_env} of {whole} environments"
                     found.append(f"{name} is {wanted}, of which {of} needs {own}, but its ring has {steps}: lower it")
         return found

@@ -88,7 +88,8 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         self._config, self._steps = self.learner.config, 0
         of_ring = (seed + 1) % SEEDS  # other numbers than those of the updates' noise
         everyone = num_env * self._group.size
-        self.ring = make_ring(spec, self._config, num_env, everyone, device, of_ring, more=(VERSION,))
+        least = self._config.rows_of(self._config.replay.min_size)
+        self.ring = make_ring(spec, self._config, num_env, everyone, device, of_ring, more=(VERSION,), min_size=least)
         self._stored = 0.0
         self.learner.updater.explore(0)
 

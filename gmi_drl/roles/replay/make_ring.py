@@ -18,6 +18,7 @@ def make_ring(
     device: torch.device,
     seed: int,
     more: tuple[Field, ...] = (),
+    min_size: int | None = None,
 ) -> Ring:
     """Make the ring of a GMI.
 
@@ -29,12 +30,14 @@ def make_ring(
         device: That learns.
         seed: Of what is drawn.
         more: Further fields of a step.
+        min_size: Rows of all GMIs together from which on it is sampled; None: those of the configuration.
 
     Raises:
         UsageError: The placement is not one of this device.
         MachineError: There is not as much memory.
     """
     replay, seen = config.replay, spec.observation
+    least = replay.min_size if min_size is None else min_size
     placement = replay.placement or ("cpu" if device.type == "cpu" else "device")
     fields = (
         Field("obs", seen.shape, dtype_of(seen)),
@@ -50,7 +53,7 @@ def make_ring(
         n_step=replay.n_step,
         gamma=config.gamma,
         sampler=Prioritized(replay.exponent) if replay.sampler == "prioritized" else Uniform(),
-        limiter=MinSize(math.ceil(replay.min_size * num_env / group_num_env)),
+        limiter=MinSize(math.ceil(least * num_env / group_num_env)),
         placement=placement,
         device=device,
         update_size=replay.update_size if placement == "device" else None,
