@@ -22,6 +22,9 @@ from gmi_drl.replay import Field, Signature
 from gmi_drl.replay.shards import Fifo, Shards, open_shards_of_torch
 
 DISCOUNT, DECAY, CLIP, LARGEST_NORM = 0.99, 0.95, 0.2, 0.5
+TOLD_EVERY = 10
+"""Iterations."""
+
 SIGNATURE = Signature(
     [
         Field("obs", (LEGS, OBSERVATION)),
@@ -51,7 +54,8 @@ def main() -> None:
     adam = torch.optim.Adam(learning.parameters(), lr=given.rate, eps=1e-5)
     shards = open_shards_of_torch(SIGNATURE, trajectories=2 * given.worlds, steps=given.steps)
     torch.manual_seed(1000 * given.seed + rank)
-    worlds, began, steps, is_over = Legs(given.worlds, seed=1000 * given.seed + rank), time.monotonic(), 0, False
+    worlds, began = Legs(given.worlds, seed=1000 * given.seed + rank), time.monotonic()
+    iteration, steps, is_over = 0, 0, False
     while not is_over:
         reward = play(worlds, network, shards, given.worlds, given.steps)
         indices = shards.select(given.worlds * size, Fifo())
@@ -59,11 +63,11 @@ def main() -> None:
         learn(learning, adam, {name: value.flatten(0, 1) for name, value in fields.items()}, given)
         if rank == 0:
             shards.evict(indices)
-        steps += indices.numel() * given.steps
+        iteration, steps = iteration + 1, steps + indices.numel() * given.steps
         told = torch.tensor([time.monotonic() - began > given.seconds])
         torch.distributed.broadcast(told, 0)
         is_over = bool(told)
-        if rank == 0 and (is_over or len(worlds.returns) >= given.worlds):
+        if rank == 0 and (is_over or iteration % TOLD_EVERY == 0):
             ended, mean = len(worlds.returns), sum(worlds.returns) / max(1, len(worlds.returns))
             worlds.returns.clear()
             print(

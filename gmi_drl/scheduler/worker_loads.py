@@ -119,24 +119,22 @@ def links_told(split: ClusterSplit) -> str:
 
 
 def _parts(split: ClusterSplit, services: Services, rate: float) -> Iterator[tuple[str, float]]:
-    """Each service and the busy part of what it may take: a core of its own, or the cores of its host."""
-    rollout_steps = split.kinds[0].rates.num_env * split.sizes.horizon
-    away = sum(kind.count * _made(split, kind, share, rate) for kind, share in split.parts if not share.trainers)
-    training = [kind for kind, share in split.parts if share.trainers]
-    host_cores = min(kind.cores for kind in training)
-    yield (
-        "rollouts of other hosts on a trainers' host",
-        (away / rollout_steps / split.training_hosts * services.rollout_s / host_cores),
-    )
-    versions = rate * split.updates_per_step * far_readers(split) * services.version_s
-    cores = split.training_hosts * host_cores if split.inline else 1  # inline: a process for each agent; else one
-    yield "versions to other hosts", versions / cores
+    """Each service and the busy part of its core."""
+    versions = rate * split.updates_per_step * services.version_s  # for one reader
+    proxies = [_proxies(split, kind, share, services, rate) for kind, share in split.parts if not share.trainers]
+    yield "the proxies of a machine of actors", max(proxies, default=0.0)
     yield "the launcher", sum(kind.count * _workers(share) for kind, share in split.parts) * services.beat_s
     if not split.inline:
-        yield (
-            "the policy workers' requests",
-            max(_requests(split, kind, share, services, rate) for kind, share in split.parts),
-        )
+        yield "versions to other machines", versions * far_readers(split)
+        requests = (_requests(split, kind, share, services, rate) for kind, share in split.parts)
+        yield "the policy workers' requests", max(requests)
+
+
+def _proxies(split: ClusterSplit, kind: Kind, share: Share, services: Services, rate: float) -> float:
+    """The busy part of the one process that stands for the actors of a machine on a trainers' host."""
+    rollouts = _made(split, kind, share, rate) / (kind.rates.num_env * split.sizes.horizon)
+    readers = share.actors if split.inline else 0
+    return rollouts * services.rollout_s + rate * split.updates_per_step * readers * services.version_s
 
 
 def _requests(split: ClusterSplit, kind: Kind, share: Share, services: Services, rate: float) -> float:

@@ -34,7 +34,7 @@ class Services(FileModel):
     """The same from another host, on the host of the policy worker."""
 
     rollout_s: NotNegative
-    """Of a rollout that comes from another host, on the host of the trainers."""
+    """Of a rollout that comes from another host, in its proxy on the host of the trainers."""
 
     version_s: NotNegative
     """Of sending a version of the policy to one reader on another host."""

@@ -1,8 +1,11 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from conftest import tiny_config, tiny_layout, two_cores
+from rich.console import Console
 
+from gmi_drl.cli import serve as command
 from gmi_drl.config.learners import RslRlConfig
 from gmi_drl.files import dump_yaml, load_yaml
 from gmi_drl.hardware.node import Cpu, Node
@@ -136,3 +139,22 @@ def test_a_layout_for_training_is_not_served(command_line, run):
 def test_an_even_plan_for_serving_says_what_it_is(command_line):
     code, out, _ = command_line("plan", "--template", "TCG", "--budget", 0, "--num-env", 4)
     assert code == 0 and "TCG: simulator and agent share a GMI" in out and "nothing was measured" in out
+
+
+@pytest.mark.parametrize(("width", "has_times"), [(80, False), (140, True)])
+def test_no_heading_is_broken_in_80_columns(monkeypatch, capsys, width, has_times):
+    times = SimpleNamespace(milliseconds=lambda: {"p50": 9.94, "p95": 18.4, "p99": 19.6, "max": 19.6})
+    numbers = {
+        "num_env": 16384,
+        "steps": 1000,
+        "steps_per_second": 123456.0,
+        "sim_s": 12.3,
+        "act_s": 4.5,
+        "sync_s": 0.1,
+    }
+    gmi = SimpleNamespace(**numbers, latencies=times, episodes=1234, return_sum=1234567.0, length_sum=1234000.0)
+    monkeypatch.setattr(command, "console", lambda: Console(width=width))
+    command._print(SimpleNamespace(gmis={0: gmi}))
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.split()[:4] == ["GMI", "environments", "steps", "steps/s"] and ("p95" in heading) == has_times
+    assert row.split()[:4] == ["0", "16384", "1000", "123.5k"] and row.split()[-3:] == ["1234", "1000.5", "1000.0"]

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from conftest import environment, tiny_layout, two_cores
 
-from gmi_drl.config.learners import base
+from gmi_drl.config.learners import entries
 from gmi_drl.config.run_config import default_config
 from gmi_drl.files import dump_yaml
 from gmi_drl.launch.job import resolve
@@ -181,14 +181,14 @@ def test_without_the_package_or_with_an_old_one_nothing_starts(command_line, tmp
         raise PackageNotFoundError(name)
 
     for find, message in ((missing, "needs rsl-rl-lib"), (lambda name: "5.3.1", "needs rsl-rl-lib 5.4, not 5.3.1")):
-        monkeypatch.setattr(base, "version", find)
+        monkeypatch.setattr(entries, "version", find)
         code, _, err = command_line("train", *RSL_RL)
         assert code == 4 and message in err and "pip install 'gmi-drl[rsl-rl]'" in err
         assert not (tmp_path / "run").exists()
 
 
 def test_the_oldest_one_that_is_supported_may_start(monkeypatch):
-    monkeypatch.setattr(base, "version", lambda name: "5.4.0")
+    monkeypatch.setattr(entries, "version", lambda name: "5.4.0")
     resolve(tiny_layout(1), default_config(TASK_SPECS["ant"], "rsl_rl"), RunFolder(Path("run")))
 
 

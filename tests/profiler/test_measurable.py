@@ -1,7 +1,7 @@
 import pytest
 from conftest import tiny_layout
 
-from gmi_drl.config.learners import PPOConfig, RslRlConfig, base
+from gmi_drl.config.learners import PPOConfig, RslRlConfig, entries
 from gmi_drl.config.learners.rsl_rl import runner_config
 from gmi_drl.config.run_config import RunConfig, default_config
 from gmi_drl.errors import MachineError, UsageError
@@ -23,7 +23,7 @@ def measured(config, template=TCG_EX):
 @pytest.fixture
 def without_probe(monkeypatch):
     """Nobody can measure a training; what learners need is installed."""
-    monkeypatch.setattr(base, "version", lambda package: "5.4")
+    monkeypatch.setattr(entries, "version", lambda package: "5.4")
     monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner: None)
 
 
@@ -31,7 +31,7 @@ def test_a_learner_with_a_probe_is_measured_as_it_is():
     for kind in ("ppo", "rsl_rl"):
         config = default_config(ANT, kind)
         assert measured(config) == (config, [])
-        assert Session(tiny_layout(1), config).roles == {0: base.LEARNERS.find(kind).probe}
+        assert Session(tiny_layout(1), config).roles == {0: entries.LEARNERS.find(kind).probe}
 
 
 def test_our_ppo_stands_for_one_that_brings_none_with_as_much_to_do(without_probe):
@@ -50,7 +50,7 @@ def test_who_serves_is_measured_whatever_has_learnt(without_probe):
 
 
 def test_what_the_learner_needs_must_be_there(monkeypatch):
-    monkeypatch.setattr(base, "version", lambda package: "1.0")
+    monkeypatch.setattr(entries, "version", lambda package: "1.0")
     for probe in ("toy:Probe", None):
         monkeypatch.setattr(type(TCG_EX), "probe", lambda self, learner, probe=probe: probe)
         with pytest.raises(MachineError, match=r"needs rsl-rl-lib 5\.4, not 1\.0"):

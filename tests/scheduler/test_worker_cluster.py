@@ -91,6 +91,14 @@ def test_the_service_that_is_full_first_comes_first():
     assert told[0].saturated == pytest.approx(10 / told[0].part) and "full with" in told[0].described
 
 
+def test_a_machine_of_actors_has_one_process_of_proxies_which_sends_versions_where_inference_is_inline():
+    one = split((ACTS, Share(4, 0, 0)), (LEARNS, Share(2, 0, 2)), inline=True)
+    (proxies,) = [load for load in loads(one, SERVICES) if load.service.startswith("the proxies")]
+    rate = pace(one)
+    rollouts, updates = 0.4 * rate / (8 * 8), rate / (2 * 5 * 8 * 8)
+    assert proxies.part == pytest.approx(rollouts * 1e-3 + 4 * updates * 1e-3)
+
+
 def test_machines_with_gpus_train_and_the_rest_act():
     best, *_ = divided([ACTS, LEARNS], NETWORK, SIZES, limits)
     assert best.shares[0].trainers == 0 and best.shares[1].trainers > 0

@@ -18,9 +18,9 @@ MOST_MESSAGES = 64
 MOST_BYTES = 64 * 2**20
 
 _HEADER = struct.Struct(
-    "8sqqq"
-)  # magic, GMIs, most_messages, most_bytes; then for all GMIs: ids, process ids, activity
-_MAGIC = b"gmi-msg3"
+    "8sqqqq"
+)  # magic, GMIs, most_messages, most_bytes, whether a GMI has left; then for all GMIs: ids, process ids, activity
+_MAGIC = b"gmi-msg4"
 _WORD_BYTES = 8
 _CONTROL_LINES = 2  # of a mailbox: one for each end, before the order of its pieces
 
@@ -77,7 +77,7 @@ def create_mailboxes(
             undone.callback(os.close, memory)
             allocate(memory, 0, _table_bytes(size), "mailboxes", remedy)
             os.ftruncate(memory, _table_bytes(size) + size**2 * _mailbox_bytes(most_bytes))
-            os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes), 0)
+            os.pwrite(memory, _HEADER.pack(_MAGIC, size, most_messages, most_bytes, 0), 0)
             os.pwrite(memory, struct.pack(f"={size}q", *gmis), _HEADER.size)
             eventfds: dict[int, int] = {}
             for gmi in gmis:
@@ -111,7 +111,7 @@ class MailboxMemory:
         except OSError as error:
             text = f"descriptor {descriptor} is not the memory of mailboxes: {error.strerror} (see pass_fds)"
             raise UsageError(text) from error
-        magic, size, self.most_messages, self.most_bytes = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
+        magic, size, self.most_messages, self.most_bytes, _ = _HEADER.unpack(header.ljust(_HEADER.size, b"\0"))
         if magic != _MAGIC:
             raise UsageError(f"descriptor {descriptor} is not the memory of mailboxes")
         self._descriptor, self._size = descriptor, int(size)
@@ -120,7 +120,8 @@ class MailboxMemory:
         except OSError as error:
             text = f"mailboxes of {self._size} GMIs cannot be mapped: {error.strerror} (ulimit -v)"
             raise MachineError(f"{text}: use fewer GMIs") from error
-        words = memoryview(self.memory)[: _table_bytes(self._size)].cast("q")[_HEADER.size // _WORD_BYTES :]
+        whole, first = memoryview(self.memory)[: _table_bytes(self._size)].cast("q"), _HEADER.size // _WORD_BYTES
+        words, self._has_left = whole[first:], whole[first - 1 : first]
         self._gmis = tuple(words[: self._size])
         self._index = {gmi: index for index, gmi in enumerate(self._gmis)}
         self._pids, self._activity = (words[part * self._size : (part + 1) * self._size] for part in (1, 2))
@@ -138,6 +139,12 @@ class MailboxMemory:
         """Publish that a GMI has ended, though its process goes on: a process of proxies carries several."""
         fence()  # what it did before counts
         self._pids[self._index[gmi]] = -self.pid(gmi)
+        self._has_left[0] = 1
+
+    @property
+    def has_left(self) -> bool:
+        """Whether any GMI has ever left. Most hosts have none that could: this is much quicker than `left`."""
+        return bool(self._has_left[0])
 
     def left(self) -> list[int]:
         """The GMIs that have ended and whose process may go on."""

@@ -187,7 +187,8 @@ class Notifier:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)
                 self._ended.add(self._pidfds.pop(descriptor))
-        self._ended.update(self._watched.intersection(self._memory.left()))
+        if self._memory.has_left:  # of a peer on another host it may only be its proxy
+            self._ended.update(self._watched.difference(self._elsewhere).intersection(self._memory.left()))
         return self.seen_ended(peers)
 
     def _watch(self, peer: int) -> None:

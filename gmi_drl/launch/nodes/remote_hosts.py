@@ -229,17 +229,18 @@ def on_nodes(
         accepting = life.enter_context(closing(SupervisorListener(listener, token, supervisors)))
 
         def connect(arrival: Arrival) -> RemoteNode:
-            node = RemoteNode(arrival, supervisors[arrival.node], tell)
+            nodes[arrival.node] = node = RemoteNode(arrival, supervisors[arrival.node], tell)
             life.callback(node.close)  # all are closed before any end is waited for
             return node
 
         def arrivals() -> list[RemoteNode]:
             """Those that have come later; with other versions they stay outside."""
-            came = [(connect(one), one.versions) for one in accepting.poll()]
-            return [node for node, own in came if has_same_versions(node, own, versions, tell)]
+            came = [(connect(one), {**versions, one.node: one.versions}) for one in accepting.poll()]
+            return [node for node, with_it in came if has_same_versions(node, with_it, tell)]
 
         for arrival in accepting.await_all(partial(starts_without, layout)):
-            nodes[arrival.node], versions[arrival.node] = connect(arrival), arrival.versions
+            connect(arrival)
+            versions[arrival.node] = arrival.versions
         if table := differing({name: versions[name] for name in names if name in versions}):
             raise MachineError(f"the nodes have different versions: install the same on all\n{table}")
         if not accepting.missing:
@@ -250,11 +251,9 @@ def on_nodes(
         yield RemoteHosts(present, purpose, apply_mig=apply_mig, arrivals=arrivals, tell=tell)
 
 
-def has_same_versions(
-    node: RemoteNode, own: Mapping[str, str], versions: Mapping[str, Mapping[str, str]], tell: Tell
-) -> bool:
-    """Whether a node that has come later has the `versions` of the others. If not, this tells so and closes it."""
-    if table := differing({name: dict(one) for name, one in {**versions, node.name: own}.items()}):
+def has_same_versions(node: RemoteNode, versions: dict[str, dict[str, str]], tell: Tell) -> bool:
+    """Whether all have the same versions. If not, this tells so, and closes a node that has come later."""
+    if table := differing(versions):
         tell(f"node {node.name} cannot join, it has other versions: install the same on all\n{table}")
         node.close()
     return not table

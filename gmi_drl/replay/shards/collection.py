@@ -181,16 +181,21 @@ class Collection:
     def _gather(self, column: str, part: Owned, lengths: Integers, out: Tensor) -> None:
         """Copy the rows of trajectories of this shard to `[m, T, words]`, zeros from their `lengths [m]` on."""
         shard, local = self._calls.shard, torch.from_numpy(part.local)
-        rows = shard.storage.rows.words[column]
+        storage = shard.storage
+        rows = storage.rows.words[column]
         if part.starts is None and shard.is_padded and out.device == rows.device:
             torch.index_select(rows.view(shard.trajectories, -1), 0, local, out=out.view(len(out), -1))
             return
         first, steps = shard.first_of(local), out.shape[1]
         if part.starts is not None:
             first = first + torch.from_numpy(part.starts)
-        length = steps if lengths.min() == steps else torch.from_numpy(lengths)
-        into = Rows(shard.storage.signature, {column: out})
-        shard.storage.gather(first, length, longest=steps, columns=(column,), out=into)
+        are_whole = lengths.min() == steps
+        if are_whole and storage.has_stretches:
+            storage.gather_stretches(column, first, out)
+            return
+        length = steps if are_whole else torch.from_numpy(lengths)
+        into = Rows(storage.signature, {column: out})
+        storage.gather(first, length, longest=steps, columns=(column,), out=into)
 
     def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows) -> None:
         """Put what came from one rank into its places."""

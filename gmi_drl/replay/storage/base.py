@@ -123,7 +123,7 @@ class Storage:
         names = columns or self.signature.columns
         if out is None or not out.fits((len(first), steps), names):
             out = Rows.empty(self.signature, (len(first), steps), device=self.device, columns=names)
-        are_whole = steps > 1 and stride == 1 and self.is_direct and self.device.type == "cpu" and len(first) > 0
+        are_whole = steps > 1 and stride == 1 and self.has_stretches and len(first) > 0
         are_whole = are_whole and int(first.numpy().max()) <= self.steps - steps
         places = first
         if steps > 1 and not are_whole:
@@ -132,7 +132,7 @@ class Storage:
         for name in names:
             rows = out.words[name]
             if are_whole:
-                self._gather_stretches(name, first, rows)
+                self.gather_stretches(name, first, rows)
             else:
                 self._gather(name, places, rows.view(-1, rows.shape[-1]))
             if isinstance(length, Tensor):
@@ -140,12 +140,20 @@ class Storage:
                 rows.masked_fill_(past.to(rows.device)[..., None], 0)
         return out
 
+    @property
+    def has_stretches(self) -> bool:
+        """Whether `gather_stretches` can be called: rows lie as they are in the host's memory."""
+        return self.is_direct and self.device.type == "cpu"
+
     def _gather(self, column: str, places: Tensor, out: Tensor) -> None:
         """Copy the rows at `places [M]` of a column to `out [M, words]`."""
         torch.index_select(self.rows.words[column], 0, places, out=out)
 
-    def _gather_stretches(self, column: str, first: Tensor, out: Tensor) -> None:
-        """Copy as many rows of a column as `out [B, T, words]` has, from each of `first [B]` on: one copy of each."""
+    def gather_stretches(self, column: str, first: Tensor, out: Tensor) -> None:
+        """Copy as many rows of a column as `out [B, T, words]` has, from each of `first [B]` on: one copy of each.
+
+        The storage `has_stretches`, and none of these reaches past its end.
+        """
         rows, (count, steps, words) = self.rows.words[column], out.shape
         stretches = rows.as_strided((self.steps - steps + 1, steps * words), (words, 1), rows.storage_offset())
         torch.index_select(stretches, 0, first, out=out.view(count, steps * words))

@@ -97,3 +97,16 @@ def test_a_lack_of_descriptors_leaves_none_open(monkeypatch):
     with pytest.raises(MachineError, match="no mailboxes for 3 GMIs: Too many open files: use fewer"):
         create_mailboxes(range(3))
     assert len(open_descriptors()) == before
+
+
+def test_who_leaves_has_ended_though_its_process_goes_on_and_may_come_again():
+    mailboxes = create_mailboxes([3, 7])
+    memory, other = MailboxMemory(mailboxes.memory), MailboxMemory(mailboxes.memory)
+    memory.set_pid(3, 8)
+    memory.set_pid(7, 8)
+    assert not other.has_left and other.left() == []
+    memory.leave(7)
+    assert other.has_left and other.left() == [7] and [other.pid(3), other.pid(7)] == [8, 8]
+    memory.set_pid(7, 9)
+    assert other.left() == [] and other.pid(7) == 9
+    mailboxes.close()

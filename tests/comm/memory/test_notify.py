@@ -180,3 +180,23 @@ def test_who_is_seen_off_has_ended_or_had_its_time(mailboxes, memory):
         assert process.poll() is not None or notifier.seen_ended((1,)) == [1]
     notifier.wait_until_left((1,), NAP_S)  # at once
     notifier.close()
+
+
+def test_a_peer_that_leaves_has_ended_for_who_sleeps_though_its_process_goes_on(mailboxes, memory, monkeypatch):
+    monkeypatch.setattr("gmi_drl.comm.memory.notify._NAP_S", NAP_S)
+    notifier, peer = (Notifier(mailboxes, memory, own, hang_s=60) for own in (0, 1))
+    leaving = threading.Timer(0.05, peer.leave)
+    leaving.start()
+    with pytest.raises(PeerDiedError, match=r"GMI 1 \(process \d+\) ended and has not spoken for GMI 0"):
+        notifier.wait(lambda: False, 1, "spoken")
+    leaving.join()
+    later = Notifier(mailboxes, memory, 2, hang_s=60)
+    assert later.poll_ended([0, 1]) == [1]
+    connected = Notifier(mailboxes, memory, 2, hang_s=60)
+    connected.watch_elsewhere(1)
+    assert connected.poll_ended([1]) == [], (
+        "its connection tells when it ends: here it has a proxy, which may end first"
+    )
+    connected.close()
+    for one in (notifier, peer, later):
+        one.close()

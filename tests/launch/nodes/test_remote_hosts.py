@@ -63,9 +63,9 @@ def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_o
         process.close()
 
 
-def test_a_node_with_other_versions_stays_outside_and_keeps_nobody_else_from_joining():
+def test_a_node_with_other_versions_stays_outside_and_another_does_not():
     told, closed, versions = [], [], {"a": {"torch": "2.9"}}
     other, same = (SimpleNamespace(name=name, close=lambda name=name: closed.append(name)) for name in "bc")
-    assert not has_same_versions(other, {"torch": "2.8"}, versions, told.append) and closed == ["b"]
+    assert not has_same_versions(other, {**versions, "b": {"torch": "2.8"}}, told.append) and closed == ["b"]
     assert told[0].startswith("node b cannot join, it has other versions") and "2.8" in told[0]
-    assert has_same_versions(same, {"torch": "2.9"}, versions, told.append) and len(told) == len(closed) == 1
+    assert has_same_versions(same, {**versions, "c": {"torch": "2.9"}}, told.append) and len(told) == len(closed) == 1

@@ -88,10 +88,12 @@ def one_round(dice, hang_s):
             os.close(theirs)
         for listener in listeners:
             listener.close()
-        os.waitpid(pids[victim], os.WUNTRACED)
+        _, status = os.waitpid(pids[victim], os.WUNTRACED)
         since, problems = time.monotonic(), []
         deadline = since + 2 * NAMED_S + hang_s
-        ended = set() if how == "stops" else {victim}
+        ended = set() if os.WIFSTOPPED(status) else {victim}
+        if os.WIFEXITED(status):  # by an error of its own, before it was to be lost
+            problems.append(f"rank {victim} says: {os.read(says[victim], 65536).decode()}")
         while time.monotonic() < deadline and len(ended | {victim}) < size:
             ended |= {rank for rank in set(range(size)) - ended - {victim} if os.waitpid(pids[rank], os.WNOHANG)[0]}
             time.sleep(0.005)

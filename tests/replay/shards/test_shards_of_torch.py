@@ -6,6 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -55,6 +56,24 @@ def test_large_rows_go_from_where_they_lie_to_where_they_belong(split):
 
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(live, range(2))) == [True, True]
+
+
+@pytest.mark.parametrize(("gpus", "most"), [("ab", 1), ("aa", 2)])
+def test_ranks_tell_each_other_their_gpus_for_nccl(monkeypatch, gpus, most):
+    properties = lambda device: SimpleNamespace(uuid=f"GPU-{gpus[device.index]}")  # noqa: E731
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties)
+    monkeypatch.setattr(torch_group, "NcclLink", lambda sockets, store, device, **more: (device, more))
+    store = torch.distributed.HashStore()
+
+    def live(rank):
+        with closing(link_by_store(store, rank, 2)) as link:
+            with pytest.raises(UsageError, match="NCCL moves between GPUs, and device is cpu"):
+                torch_group._over_nccl(link, store, torch.device("cpu"), 20.0)
+            return torch_group._over_nccl(link, store, torch.device("cuda", rank), 20.0)
+
+    with ThreadPoolExecutor(2) as pool:
+        came = list(pool.map(live, range(2)))
+    assert came == [(torch.device("cuda", rank), {"most_per_gpu": most, "on_one_host": True}) for rank in range(2)]
 
 
 def test_a_rank_that_does_not_come_is_named():

@@ -56,6 +56,18 @@ def test_stretches_have_zeros_past_their_ends(storage):
     assert not gathered.fields["obs"][1, 2:].any()
 
 
+@pytest.mark.parametrize("longest", (2, 3))
+def test_stretches_of_one_length_are_the_steps_from_each_place_on(storage, longest):
+    """The last ones end with the storage, or reach past its end, where the last step stands for all."""
+    fill(storage)
+    for last in (storage.steps - longest, storage.steps - 1):
+        first = torch.tensor([0, 7, 7, last])
+        wanted = (first[:, None] + torch.arange(longest)).clamp(max=storage.steps - 1)
+        gathered = storage.gather(first, longest)
+        for name, value in mixed_steps(storage.steps).items():
+            assert torch.equal(gathered.fields[name], value[wanted])
+
+
 def test_a_stride_skips_steps_and_columns_can_be_chosen(storage):
     fill(storage)
     gathered = storage.gather(torch.tensor([10, 2]), 3, stride=7, columns=("step",))

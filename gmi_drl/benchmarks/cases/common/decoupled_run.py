@@ -11,6 +11,8 @@ from gmi_drl.benchmarks.case import Sample
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi.inventory import allowed_cores
+from gmi_drl.gmi.inventory.core_load import busy_s
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 CORES = 2
 WARM_UP_S, QUICK_WARM_UP_S = 4.0, 1.0
 FOREVER = 10**9
+BUSY_S = "busy_s"
 
 
 def layout_of(task: str, num_env: int, *, gmis: int = 2, channels: "Channels | None" = None) -> "Layout":
@@ -50,17 +53,24 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
 
 
 def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":
-    """Train for `seconds` in a temporary folder. Returns each row of metrics with the time at which it came."""
+    """Train for `seconds` in a temporary folder. Returns each row of metrics with the time at which it came.
+
+    Each has one number more, `BUSY_S`: seconds for which the cores of this process were busy, since the machine's boot.
+    """
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.training import train
     from gmi_drl.run.folder import RunFolder
 
     rows: list[tuple[float, dict[str, Any]]] = []
     timed = config.model_copy(update={"time_limit_s": seconds, "iterations": FOREVER})
+
+    def keep(row: dict[str, Any]) -> None:
+        rows.append((time.monotonic(), row | {BUSY_S: busy_s(set(allowed_cores()))}))
+
     with TemporaryDirectory(prefix="gmi-drl-bench-") as path:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
-        outcome = train(resolve(layout, timed, folder), on_row=lambda row: rows.append((time.monotonic(), row)))
+        outcome = train(resolve(layout, timed, folder), on_row=keep)
     if outcome.signal is not None:
         raise SystemExit(128 + outcome.signal)
     return rows

@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gmi_drl.benchmarks.case import Sample
-from gmi_drl.benchmarks.cases.common.decoupled_run import run
+from gmi_drl.benchmarks.cases.common.decoupled_run import BUSY_S, run
 from gmi_drl.errors import GmiError
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def layout_of(
 def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float = WARM_UP_S) -> Sample:
     """Train, and measure the steps per second that trainers learn from; details have means of the rows.
 
+    `cpu_s_per_million_steps` are seconds for which the cores were busy, with other programs.
+
     Raises:
         GmiError: if there were fewer than two updates after the warm-up.
     """
@@ -77,7 +79,9 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
         raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few for a rate")
     (first_s, first), *_, (last_s, last) = used
     details = {name: fmean(row[name] for _, row in used) for name in MEANS if name in last}
-    return Sample((last["env_steps"] - first["env_steps"]) / (last_s - first_s), details)
+    steps = last["env_steps"] - first["env_steps"]
+    details["cpu_s_per_million_steps"] = 1e6 * (last[BUSY_S] - first[BUSY_S]) / steps
+    return Sample(steps / (last_s - first_s), details)
 
 
 def _this_node_of_cores() -> "Node":

@@ -45,8 +45,15 @@ OURS = {"GRU": "gru", "LSTM": "lstm", "MLP": "none"}
 APART, APART_MEMORY = "GRU by A3C", "gru"
 APART_STEPS = 4
 """How often as many steps: A3C learns from each but once."""
-APART_MORE = {"minibatches": 4, "reward_scale": 0.1}
-"""Settings of A3C. Its horizon is one sequence."""
+APART_MORE = {
+    "horizon": 64,
+    "minibatches": 8,
+    "schedule": "linear",
+    "learning_rate": 1e-3,
+    "entropy_coef": 0.005,
+    "reward_scale": 0.1,
+}
+"""Settings of A3C, chosen on seed 1: with other schedules it reached 400 and fell again, from 5e-4 it ended at 448."""
 
 
 @contextmanager

@@ -125,9 +125,7 @@ def _workers(column: Column, policies: int, quick: bool) -> Side:
     def train(shape: Shape, seconds: float) -> Sample:
         layout, horizon = worker_layout(column, shape, policies, cores)
         warm_up_s = QUICK_WARM_UP_S if quick else WARM_UP_S
-        sample, busy = _with_busy(lambda: rates(layout, column.config(horizon), seconds, warm_up_s))
-        steps = sample.value * (seconds + warm_up_s)
-        return _in_frames(column, sample, {**vars(shape), "cpu_s_per_million_steps": 1e6 * busy / steps})
+        return _in_frames(column, rates(layout, column.config(horizon), seconds, warm_up_s), vars(shape))
 
     choices = {"num_env": column.num_envs, "actors": column.processes, "trainers": sorted({1, cores})}
     return _at_best(train, Shape(column.num_envs[0]), choices, quick)
