@@ -234,7 +234,9 @@ def on_nodes(
             return node
 
         def arrivals() -> list[RemoteNode]:
-            """Those that have come later; with other versions they stay outside."""
+            """Those that have come later; with other versions they stay outside. Tells whose supervisors have ended."""
+            for name, why in accepting.give_up().items():
+                tell(f"node {name} cannot join: {why}")
             came = [(connect(one), {**versions, one.node: one.versions}) for one in accepting.poll()]
             return [node for node, with_it in came if has_same_versions(node, with_it, tell)]
 

@@ -121,11 +121,9 @@ class GMIProcesses:
             absent = self._late.absent if self._late else ()
             if self._losses:
                 self._losses.lost.update(absent)
-            for gmi in self.layout.gmis:
-                if gmi.id not in absent:
-                    self._add(gmi.id)
-            for gmi_id in proxy_processes(self.layout):
-                self._add(proxy_of(gmi_id))
+            here = [gmi.id for gmi in self.layout.gmis if gmi.id not in absent]
+            for number in (*here, *map(proxy_of, proxy_processes(self.layout))):
+                self._add(number)
         except BaseException:
             self.end()
             raise
