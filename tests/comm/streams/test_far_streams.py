@@ -243,3 +243,18 @@ def test_a_client_that_is_lost_with_its_host_is_not_waited_for_and_the_others_en
         near.close()
         assert serve(server) == [] and server._living == []
         late._notifier._link.connection.close()
+
+
+def test_what_was_left_to_be_sent_to_a_lost_client_is_not_of_the_next_with_its_descriptor():
+    """Else the server never wakes up to send the rest of a long answer."""
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        late, far = late_client(made, server, changes, FAR), server._far
+        connection = far._links[FAR].connection
+        while not connection.is_sending:
+            connection.send_frame(FIRST_OTHER_KIND, bytes(2**20))
+        far._watch(connection)
+        assert far._sending == {connection.fileno()}
+        changes.tell(FAR, None)
+        far.receive()
+        assert far._sending == set()
+        late._notifier._link.connection.close()
