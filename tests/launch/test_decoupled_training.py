@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gmi_drl.config.learners import A3CConfig, SACConfig
+from gmi_drl.config.learners import A3CConfig, SequenceConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.gmi.inventory import this_node
@@ -165,7 +165,7 @@ def test_with_restarts_the_run_goes_on_from_its_checkpoint_after_a_trainers_deat
 
 def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="take --algo a3c"):
-        resolve(layout_of(), RunConfig(learner=SACConfig()), RunFolder(Path("run")))
+        resolve(layout_of(), RunConfig(learner=SequenceConfig(data=tmp_path)), RunFolder(Path("run")))
 
 
 def test_an_agent_that_hangs_is_named_though_another_goes_on_and_a_trainer_waits_for_a_trainer(tmp_path):
