@@ -1,6 +1,7 @@
 """`gmi-drl profile`."""
 
 import math
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -121,7 +122,8 @@ def profile(
     spec, config = usual_config(named, algo or OUR_PPO.name, played_as(named, set))
     node = this_node()
     if template:
-        points = {"--gmis-per-gpu": gmis_per_gpu, "--noise": noise or None, "--fresh": fresh or None}
+        points: dict[str, object] = {"--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
+        points |= {"--noise": noise or None, "--fresh": fresh or None}
         refuse(f"--template {template} measures one core", points)
         _profile_workers(spec, config, num_env, budget, output, format)
         return
@@ -160,7 +162,8 @@ def _profile_workers(
         print_json("profile-workers", {"profile_file": str(output), **measured.model_dump(mode="json", by_alias=True)})
         return
     console().print(rates_told(measured), markup=False, soft_wrap=True)
-    following = f"gmi-drl plan --template workers --cluster FILE --profile {output}"
+    named = shlex.quote(measured.task)
+    following = f"gmi-drl plan --template workers --task {named} --cluster FILE --profile {output}"
     console().print(f"Wrote {output}. Next: {following}", markup=False, soft_wrap=True)
 
 

@@ -8,8 +8,7 @@ import rich_click as click
 from gmi_drl.cli.options import format_option
 from gmi_drl.cli.output import console, plain_table, print_json
 from gmi_drl.errors import UsageError
-
-RUNS = Path("runs")
+from gmi_drl.run import RUNS
 
 ASYNCHRONOUS = (
     "training_frames_per_second",
@@ -28,7 +27,10 @@ ASYNCHRONOUS = (
 @click.option("--runs-dir", type=click.Path(path_type=Path), help=f"The folder that holds the runs.  [default: {RUNS}]")
 @format_option
 def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
-    """Show the state of a RUN, or of all runs in the runs folder, and of your replay servers on this machine."""
+    """Show the state of a RUN, or of all in the runs folder, and of your replay servers on this machine.
+
+    The runs of a sweep are listed, too.
+    """
     from gmi_drl.cli.replay.show import own_servers, print_servers
     from gmi_drl.run.folder import RunFolder
 
@@ -39,7 +41,7 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
         RunFolder(run).read_setup()  # raises if this is no run
         folders = [run]
     else:
-        folders = sorted((file.parent for file in where.glob("*/layout.yaml")), key=lambda path: path.stat().st_mtime)
+        folders = run_folders(where)
     rows = [_describe(RunFolder(folder)) for folder in folders]
     servers, silent = own_servers() if run is None else ({}, {})
     if format == "json":
@@ -53,6 +55,12 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
         print_servers(servers)
     for address, why in silent.items():
         console().print(f"replay server {address} tells nothing: {why}", markup=False)
+
+
+def run_folders(where: Path) -> list[Path]:
+    """The runs in a folder, those of its sweeps, too, newest last."""
+    files = [*where.glob("*/layout.yaml"), *where.glob("*/*/layout.yaml")]
+    return sorted((file.parent for file in files), key=lambda path: path.stat().st_mtime)
 
 
 def _describe(folder: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from gmi_drl.cli.train.command import train
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import as_file_name, with_arguments
 from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.run import RUNS
 from gmi_drl.units import counted, human_seconds
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -80,7 +81,7 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
-    folder = resume or options["sweep_dir"] or Path("runs") / _usual_name(options["task"])
+    folder = resume or options["sweep_dir"] or RUNS / _usual_name(options["task"])
     with stop_on_signals() as request, _removed_if_refused(folder) if resume is None else nullcontext():
         what = _new(options, folder) if resume is None else read_sweep(resume)
         say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
@@ -227,13 +228,13 @@ class _Progress:
         self.folder, self.total = folder, sweep.total
         before = [read_ended(folder, trial) for trial in sweep.trials]
         self.before = sum(ended is not None and not ended.has_failed for ended in before)
-        self.ended, self.started = 0, time.monotonic()
+        self.ended = 0
 
-    def __call__(self, trial: "Trial", ended: "Ended") -> None:
-        """Print the line."""
+    def __call__(self, trial: "Trial", ended: "Ended", busy_s: float) -> None:
+        """Print the line, by the seconds in which trials have run."""
         self.ended += 1
         left = self.total - self.before - self.ended
-        rest = human_seconds((time.monotonic() - self.started) / self.ended * left)
+        rest = human_seconds(busy_s / self.ended * left)
         how = "stopped early" if ended.early else _failure(self.folder, trial, ended) if ended.has_failed else "done"
         more = f"; about {rest} left" if left else ""
         say(f"{trial.name}: {how} ({self.before + self.ended} of {self.total}{more})")

@@ -8,8 +8,9 @@ import rich_click as click
 
 from gmi_drl.cli.options import format_option
 from gmi_drl.cli.output import console, plain_table, print_json
-from gmi_drl.cli.status import RUNS
+from gmi_drl.cli.status import run_folders
 from gmi_drl.errors import UsageError
+from gmi_drl.run import RUNS
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -48,8 +49,7 @@ def _rows(runs_dir: Path, every: bool) -> list[dict[str, Any]]:
     """What is shown of each run, those of sweeps, too, newest first."""
     from gmi_drl.run.folder import RunFolder
 
-    found = [*runs_dir.glob("*/layout.yaml"), *runs_dir.glob("*/*/layout.yaml")]
-    folders = [RunFolder(file.parent) for file in sorted(found, key=lambda file: -file.stat().st_mtime)]
+    folders = [RunFolder(path) for path in reversed(run_folders(runs_dir))]
     states = [(folder, folder.read_state()["state"]) for folder in folders]
     return [_describe(folder, state) for folder, state in states if every or state == "running"]
 

@@ -16,7 +16,7 @@ from gmi_drl.layout.layout import Projection
 from gmi_drl.profiler.budget import budget_of
 from gmi_drl.profiler.identical_machines import Machines, require_alike
 from gmi_drl.profiler.measured_plan import known_speeds
-from gmi_drl.profiler.memory_check import LESS_IN_CHANNELS, SMALLER_RINGS
+from gmi_drl.profiler.memory_check import SMALLER_RINGS, less_in_channels
 from gmi_drl.profiler.rates import Rates, both_at_once, rates_here
 from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.agent_trainer_split import AS_GOOD, Division, chosen, divisions
@@ -106,7 +106,7 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
         rollouts = learner.rollouts_of(way.agents, way.trainers)
         channels = way.trainers * learner.batches_bytes(machines.task, Channels(), rollouts, way.cut.num_env)
         point, gmis = points[way.cut], way.agents + way.trainers
-        on_device, on_host = learner.ring_bytes(machines.task, rollouts * way.cut.num_env)
+        on_device, on_host = learner.ring_bytes(machines.task, rollouts * way.cut.num_env, of_rollouts=True)
         if not machines.node.num_gpus:
             on_device, on_host = 0, on_device + on_host
         needed, besides = point.memory_bytes + on_device, "channels and rings" if on_host else "channels"
@@ -116,7 +116,7 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
     fitting = [way for way in ways if short(way) is None]
     if ways and not fitting:
         has_rings = any(learner.ring_bytes(machines.task, ways[0].cut.num_env))
-        remedy = f"{LESS_IN_CHANNELS}; or {SMALLER_RINGS}" if has_rings else LESS_IN_CHANNELS
+        remedy = less_in_channels(learner) + (f"; or {SMALLER_RINGS}" if has_rings else "")
         raise NoFeasiblePlanError(f"{ways[0].described}, but {short(ways[0])}: {remedy}")
     return fitting
 

@@ -31,10 +31,13 @@ PLENTY_BYTES = 2**20
 FIXED_BYTES = 2**30
 """More than a process without environments and networks takes."""
 
-LESS_IN_CHANNELS = "let agents have fewer environments, or lower learner.rollouts or max_lag in the layout's channels"
-"""The remedy if channels are too large."""
-
 SMALLER_RINGS = "lower learner.replay.size"
+
+
+def less_in_channels(learner: LearnerConfig) -> str:
+    """The remedy if channels are too large."""
+    settings = "learner.rollouts or max_lag" if "rollouts" in type(learner).model_fields else "max_lag"
+    return f"let agents have fewer environments, or lower {settings} in the layout's channels"
 
 
 def require_room(
@@ -64,25 +67,28 @@ def require_room(
     most = max(gmi.num_env for gmi in layout.gmis)
     _require_room_for_images(layout, config, task, node)
     learner = config.learner
+    less = less_in_channels(learner)
     batches = learner.channels_bytes(layout, task)
     channels = batches * len(layout.with_role("trainer"))
     if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
-        raise LayoutMismatchError(f"{why}: {LESS_IN_CHANNELS}")
+        raise LayoutMismatchError(f"{why}: {less}")
     _require_room_for_streams(layout, learner, task, node, channels)
     worlds = learner.environments_of(layout) if layout.channels else most
-    ring = learner.ring_bytes(task, worlds)
+    ring = learner.ring_bytes(task, worlds, of_rollouts=layout.channels is not None)
     if any(ring) and (why := _shortage_of_trainers(layout, node, *ring, channels)):
         raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
     learning = learner.memory_bytes(task, worlds)
     if learning is None:
         tell(f"the memory of {learner.kind} cannot be computed: measuring how much a few environments take")
     else:
+        if layout.channels is not None:  # only those that train have a ring: its part of all on a device
+            learning += ceil(_most_trainers(layout) * ring[0] / size) - learner.ring_bytes(task, worlds)[0]
         generous = FIXED_BYTES + PLENTY_BYTES * most + learning
         if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
             return
         much = f"{layout.num_env} environments are many"
         if channels and _shortage(layout, node, generous, generous) is None:
-            much = f"channels of {human_bytes(channels)} are large ({LESS_IN_CHANNELS})"
+            much = f"channels of {human_bytes(channels)} are large ({less})"
         if template_of(layout).probe(OUR_PPO) is None:
             tell(f"{much}; GMIs of {layout.template} differ, so none is measured")
             return
@@ -148,8 +154,13 @@ def _shortage_of_trainers(
     """As `_shortage`, for what only GMIs that train have."""
     if layout.channels is None:
         return _shortage(layout, node, device_bytes, host_bytes)
-    most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices)
-    return shortage(node, len(layout.with_role("trainer")), most, device_bytes, host_bytes, channel_bytes)
+    trainers = len(layout.with_role("trainer"))
+    return shortage(node, trainers, _most_trainers(layout), device_bytes, host_bytes, channel_bytes)
+
+
+def _most_trainers(layout: Layout) -> int:
+    """GMIs that train on the device that has most of them."""
+    return max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices)
 
 
 def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:
@@ -166,7 +177,7 @@ def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:
     """Why a GPU has no room for the batches of channels, which each of its trainers copies there; None if it has."""
     if node.gpu_memory_gib is None:
         return None
-    most = max(sum("trainer" in gmi.roles for gmi in device.gmis) for device in layout.devices) * batches
+    most = _most_trainers(layout) * batches
     if most <= (1 - SPARE) * node.gpu_memory_gib * GIB:
         return None
     return f"batches of channels would take {human_bytes(most)} of a GPU's {human_gib(node.gpu_memory_gib)}"

@@ -59,7 +59,8 @@ def plan_here(
     """
     ppo_of(config)
     if cluster is not None:
-        raise UsageError(f"{WORKERS.name} is planned for one machine: leave --cluster out")
+        instead = "give a --profile of each kind of machine (gmi-drl profile --template workers) in place of --budget"
+        raise UsageError(f"this machine cannot be measured in place of a cluster for {WORKERS.name}: {instead}")
     cut = _cut_of(grid, node)
     budget = budget_of(seconds, task, config, node, tell)
     rates = measured(task, config, node, cut, budget)

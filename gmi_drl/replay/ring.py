@@ -133,6 +133,11 @@ class Ring:
         return self.steps * self.num_env
 
     @property
+    def free(self) -> int:
+        """Rows that nothing was written to yet."""
+        return max(0, self.steps - self.written) * self.num_env
+
+    @property
     def first(self) -> int:
         """The oldest step that is there with all its pictures, counted from the first one ever."""
         return max(0, self.written - self.steps + self.depth - 1)
@@ -243,7 +248,11 @@ class Ring:
         return evaluate(reward, flags, self.gamma, knows_ends=self.is_twice)
 
     def update(self, keys: Tensor, priorities: Tensor) -> None:
-        """Give windows other priorities `[B]`, 0 or more; outdated keys are ignored. Of a uniform ring: nothing."""
+        """Give windows other priorities `[B]`, 0 or more; outdated keys are ignored. Of a uniform ring: nothing.
+
+        Raises:
+            UsageError: if one is negative or no finite number. On a GPU they are not looked at: that would wait for it.
+        """
         self._draws.updated(self, keys, priorities)
 
     def info(self) -> dict[str, Any]:

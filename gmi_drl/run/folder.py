@@ -19,6 +19,7 @@ from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import InUseError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout.layout import Layout
+from gmi_drl.run import RUNS
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.process_names import file_name_of
 from gmi_drl.workload import TaskSpec
@@ -237,7 +238,7 @@ class RunFolder:
     def kept_if_begun(self) -> Iterator[None]:
         """Remove the folders of `create` if the `with` block fails before there is a run. Only within `lock`.
 
-        If another folder has taken this one's name meanwhile, it stays as it is.
+        So is `RUNS`, if it is empty. If another folder has taken this one's name meanwhile, it stays as it is.
         """
         made = self.path.stat()
         try:
@@ -250,6 +251,8 @@ class RunFolder:
                         folder.rmdir()
                     (self.path / LOCK).unlink()
                     self.path.rmdir()
+                    if self.path.parent == RUNS:
+                        RUNS.rmdir()
             raise
 
     @contextmanager

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 
 from gmi_drl.hardware.cluster import Network
 from gmi_drl.scheduler.worker_rates import WorkerRates, on_line
@@ -183,7 +184,9 @@ class ClusterSplit:
 
 
 def divided(kinds: Sequence[Kind], network: Network | None, sizes: Sizes, limit: "Limit") -> list[ClusterSplit]:
-    """The best division inline, and remote by each ring, the fastest first.
+    """A good division inline, and remote by each ring, the fastest first.
+
+    They are searched one kind after the other, so in few clusters a slightly faster one is missed.
 
     Args:
         kinds: The machines.
@@ -195,7 +198,10 @@ def divided(kinds: Sequence[Kind], network: Network | None, sizes: Sizes, limit:
     found = []
     for ring, inline in ways:
         options = [list(_shares(kind, kinds, inline)) for kind in kinds]
-        best = [_climbed(start, options, limit) for start in _starts(kinds, options, ring, inline, network, sizes)]
+        best = [
+            _climbed(ClusterSplit(tuple(kinds), tuple(of[0] for of in some), ring, inline, network, sizes), some, limit)
+            for some in _searched(options, inline)
+        ]
         found += sorted(filter(None, best), key=limit, reverse=True)[:1]
     return sorted(found, key=lambda one: (limit(one), one.inline, -one.ring), reverse=True)
 
@@ -203,21 +209,25 @@ def divided(kinds: Sequence[Kind], network: Network | None, sizes: Sizes, limit:
 Limit = Callable[[ClusterSplit], tuple[float, ...]]
 
 
-def _starts(
-    kinds: Sequence[Kind],
-    options: Sequence[Sequence[Share]],
-    ring: int,
-    inline: bool,
-    network: Network | None,
-    sizes: Sizes,
-) -> Iterator[ClusterSplit]:
-    """All kinds train, or one of them does: the first option of each kind that has this."""
-    for alone in (None, *range(len(kinds))):
-        shares = [
-            next((one for one in of if bool(one.trainers) == (alone in (None, number))), of[0])
+def _searched(options: Sequence[Sequence[Share]], inline: bool) -> Iterator[list[list[Share]]]:
+    """Options that are searched by themselves: any kinds train, or one alone; any answer, or one alone.
+
+    Each part has shares with trainers and policy workers first. To move these from one kind to another two shares must
+    change at once, which `_climbed` does not try.
+    """
+    alone = (None, *range(len(options)))
+    for trains, answers in product(alone, [None] if inline else alone):
+        some = [
+            [
+                one
+                for one in of
+                if (trains is None or bool(one.trainers) == (number == trains))
+                and (answers is None or bool(one.policies) == (number == answers))
+            ]
             for number, of in enumerate(options)
         ]
-        yield ClusterSplit(tuple(kinds), tuple(shares), ring, inline, network, sizes)
+        if all(some):
+            yield [sorted(of, key=lambda one: (not one.trainers, not one.policies)) for of in some]
 
 
 def _climbed(split: ClusterSplit, options: Sequence[Sequence[Share]], limit: Limit) -> ClusterSplit | None:

@@ -108,7 +108,8 @@ def _kinds(
         if (profile.task, profile.learner) != (task.name, learner.kind):
             measured = f"the profile of {profile.node} is of {profile.task} by {profile.learner}"
             raise UsageError(f"{measured}, not of {task.name} by {learner.kind}: measure that one")
-    if len(sizes := {profile.node: profile.num_env for profile in profiles}) > 1 and len(set(sizes.values())) > 1:
+    sizes = {profile.node: profile.num_env for profile in profiles}
+    if len(set(sizes.values())) > 1:
         raise UsageError(
             f"actors have equally many environments, the profiles have {sizes}: measure with one --num-env"
         )
@@ -118,6 +119,8 @@ def _kinds(
         raise UsageError(
             f"no profile is of {', '.join(missing)}, these are of {have}: give one more --profile for each"
         )
+    if unused := by_node.keys() - {node.name for _, node in nodes}:
+        raise UsageError(f"{machines.name} has no machine {', '.join(sorted(unused))}: leave that --profile out")
     kinds = []
     for count, node in nodes:
         rates = by_node[node.name]

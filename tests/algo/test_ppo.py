@@ -219,3 +219,25 @@ def run_in_step(replicas, parts, orders):
         thread.start()
     for thread in threads:
         thread.join(60)
+
+
+@pytest.mark.parametrize("clip_value_loss", [False, True])
+def test_gradients_without_autograd_are_those_of_autograd_where_ratios_and_values_are_clipped_too(clip_value_loss):
+    policy = make_policy()
+    ppo = PPO(policy, PPOConfig(clip_value_loss=clip_value_loss, entropy_coef=0.1, value_loss_coef=0.7))
+    ppo.sample_share, rollout = 0.3, make_rollout(policy)
+    normalise(rollout)
+    batch, noise = rollout.empty_batch(), torch.Generator().manual_seed(3)
+    rollout.shuffle(torch.randperm(T * N, generator=noise), into=batch)
+    for field in (batch.log_prob, batch.value, batch.returns, batch.advantage, batch.params):
+        field += 0.4 * torch.randn(field.shape, generator=noise)
+    batch.valid[::5] = 0
+    ppo.old_log_std.copy_(policy.log_std.detach() - 0.2)
+    ratio = (policy.log_prob(batch.action, policy.params_and_value(batch.obs)[0]) - batch.log_prob).exp()
+    assert 0.2 < ((ratio - 1).abs() > 0.2).float().mean() < 0.9
+    ppo._by_autograd(batch)
+    expected = ppo.flat.bucket.clone()
+    assert expected.abs().min() > 0
+    ppo.flat.bucket.fill_(float("nan"))
+    ppo._differentiate(batch)
+    torch.testing.assert_close(ppo.flat.bucket, expected, rtol=1e-4, atol=1e-6)

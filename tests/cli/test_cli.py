@@ -38,6 +38,8 @@ def test_only_the_command_that_is_called_is_imported(arguments):
         (["train", "missing.yaml"], 2, "missing.yaml: no such file"),
         (["train", "antt"], 2, "antt: no such file, and there is no task 'antt'; did you mean 'ant'?"),
         (["train", "folder/missing"], 2, "folder/missing: no such file"),
+        (["train", 'several:ant{"units": [1.5]}'], 2, "several:ant names no two tasks"),
+        (["train", "gymnasium:ALE/Nope-v5"], 2, "gymnasium has no 'ALE/Nope-v5'"),
         (["train", "ant", "--num-env", "1", "--set", "learner.horizon=2"], 2, "a GMI learns from 2 transitions"),
         (["train", "ant", "--task", "ant"], 2, "--task: the layout file decides that"),
         (["train", "--set", "learner.gama=1"], 2, "did you mean 'gamma'"),

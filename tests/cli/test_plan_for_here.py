@@ -107,7 +107,8 @@ def test_a_training_that_this_machine_cannot_start_says_nothing_else_and_leaves_
     assert sorted(tmp_path.iterdir()) == before
 
 
-def test_a_training_whose_devices_are_taken_leaves_no_folder(command_line, tmp_path):
+@pytest.mark.parametrize("where", [("--run-dir", "run"), ()], ids=["named", "usual"])
+def test_a_training_whose_devices_are_taken_leaves_no_folder(command_line, tmp_path, where):
     with claim([f"core-{core}" for core in allowed_cores()], "somebody"):
-        code, _, err = command_line("train", "--gmis-per-gpu", 1, "--run-dir", "run")
-    assert code == 7 and "somebody" in err and "Training" not in err and not (tmp_path / "run").exists()
+        code, _, err = command_line("train", "--gmis-per-gpu", 1, *where)
+    assert code == 7 and "somebody" in err and "Training" not in err and not list(tmp_path.glob("run*"))

@@ -33,8 +33,13 @@ def test_one_core_is_measured_for_plans_of_workers(command_line, tmp_path, monke
     assert code == 0, err
     measured = load_worker_profile(tmp_path / "w.json")
     assert measured.task == "ball_balance" and sorted(measured.answers) == [2, 4, 8] and measured.gpu is None
-    assert "measured on one core alone" in out and "--template workers --cluster FILE --profile w.json" in out
-    for option, said in (("--noise", "measures one core"), ("--num-env=4,8", "give one --num-env")):
+    assert "measured on one core alone" in out
+    assert "--template workers --task ball_balance --cluster FILE --profile w.json" in out
+    for option, said in (
+        ("--noise", "measures one core"),
+        ("--backend=process", "--backend: --template workers measures one core"),
+        ("--num-env=4,8", "give one --num-env"),
+    ):
         code, _, err = command_line("profile", "--template", "workers", "--task", "ball_balance", option)
         assert code == 2 and said in err
 

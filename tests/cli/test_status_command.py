@@ -34,6 +34,11 @@ def test_runs_are_listed(command_line, tmp_path):
     assert [row["state"] for row in rows] == ["done", "failed"] and rows[1]["message"] == "GMI 1 was killed"
 
 
+def test_the_runs_of_a_sweep_are_listed(command_line, tmp_path):
+    make_run(tmp_path / "runs" / "sweep-ant" / "0-seed0", "done")
+    assert "runs/sweep-ant/0-seed0" in command_line("status")[1]
+
+
 def test_a_run_that_goes_on_says_on_which_host(command_line, tmp_path):
     folder = make_run(tmp_path / "runs" / "a", "running")
     state = json.loads((folder.path / "state.json").read_text())

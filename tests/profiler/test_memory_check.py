@@ -5,7 +5,7 @@ import pytest
 from conftest import tiny_config, tiny_layout
 from toys import install_backend
 
-from gmi_drl.config.learners import A3CConfig, PPOConfig, RslRlConfig
+from gmi_drl.config.learners import A3CConfig, DQNConfig, PPOConfig, RslRlConfig, SACConfig
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
@@ -170,6 +170,12 @@ def test_images_that_do_not_fit_are_refused_by_their_bytes_with_what_fits():
         memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits + 1), config, games, node_with(4.0))
 
 
+@pytest.mark.parametrize(("kind", "is_told"), [("a3c", True), ("sac", False), ("dqn", False), ("ppo", False)])
+def test_the_remedy_for_channels_names_settings_that_the_learner_has(kind, is_told):
+    learner = {"a3c": A3CConfig, "sac": SACConfig, "dqn": DQNConfig, "ppo": PPOConfig}[kind]()
+    assert ("learner.rollouts" in memory_check.less_in_channels(learner)) == is_told
+
+
 def test_rings_that_have_no_room_are_refused_by_their_size():
     config = default_config(ANT, "sac")
     large = config.learner.replay.model_copy(update={"size": 400_000_000})
@@ -186,6 +192,9 @@ def test_rings_of_rollouts_are_on_trainers_alone():
     cut, node = Cut(3, 8, share_cores=True), node_with(4.0)
     each = config.learner.ring_bytes(ANT, 2 * 8)[0]
     assert each < 3 * GIB < 4 * GIB < 2 * each
+    told_lines: list[str] = []
+    require_room(DECOUPLED.lay_out(ANT, node, cut), config, ANT, node_with(9.0), told_lines.append)
+    assert told_lines == [], "agents have none"
     require_room(DECOUPLED.lay_out(ANT, node, cut), config, ANT, node)
     told = r"2 GMIs .* would take .* in rings of replay alone"
     with pytest.raises(LayoutMismatchError, match=told):

@@ -1,12 +1,15 @@
 """Machines of several kinds are divided among actors, policy workers and trainers, and what they carry is told."""
 
+from dataclasses import replace
+from itertools import product
+
 import pytest
 
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Gpus, Node
-from gmi_drl.scheduler.worker_cluster import ClusterSplit, Kind, Share, Sizes, divided
+from gmi_drl.scheduler.worker_cluster import ClusterSplit, Kind, Share, Sizes, _shares, _works, divided
 from gmi_drl.scheduler.worker_cluster_plan import plan_workers
 from gmi_drl.scheduler.worker_loads import carried, limits, links, loads, pace, pace_setter
 from gmi_drl.scheduler.worker_rates import (
@@ -113,6 +116,20 @@ def test_cores_alone_are_divided_as_on_one_machine():
     assert best.shares == (Share(1, 0, 3),)
 
 
+def test_trainers_and_policy_workers_are_of_the_kind_where_all_is_fastest():
+    quick = rates(step_s=0.0064, answers={4: 6e-5, 8: 1.2e-4, 16: 2.4e-4}, update_s=3e-5)
+    slow = rates(step_s=0.028, answers={4: 2e-3, 8: 4e-3, 16: 7e-3}, update_s=1.2e-4)
+    sums = replace(SIZES, version_bytes=100_000, sums_s=lambda hosts: 0.002 * (hosts > 1))
+    network = Network(gbit_per_s=1, round_trip_ms=0.5)
+    best, *_ = divided([Kind("quick", 3, 4, 0, quick), Kind("slow", 1, 8, 0, slow)], network, sums, limits)
+    assert best.inline and best.shares == (Share(4, 0, 0), Share(6, 0, 2))
+    quick, slow = replace(ACTS, rates=quick), Kind("learns", 1, 4, 0, rates(step_s=0.001))
+    for ring in divided([quick, slow], network, sums, limits):
+        every = product(*(_shares(kind, [quick, slow], ring.inline) for kind in (quick, slow)))
+        others = [one for shares in every if _works(one := replace(ring, shares=shares))]
+        assert limits(ring) == max(map(limits, others))
+
+
 NODES = (
     Nodes(count=2, node=Node(name="acts", cpu=Cpu(cores=4, memory_gib=8))),
     Nodes(
@@ -157,6 +174,8 @@ def test_profiles_that_do_not_fit_are_refused():
         plan_workers(TASK_SPECS["humanoid"], PPO, CLUSTER, [profile("acts"), profile("learns")])
     with pytest.raises(UsageError, match="give one profile for each kind"):
         plan_workers(ANT, PPO, CLUSTER, [profile("acts"), profile("acts")])
+    with pytest.raises(UsageError, match="acts has no machine learns: leave that --profile out"):
+        plan_workers(ANT, PPO, NODES[0].kind, [profile("acts"), profile("learns")])
     with pytest.raises(NoFeasiblePlanError, match="no room for an actor and a trainer"):
         plan_workers(ANT, PPO, Node(name="acts", cpu=Cpu(cores=1, memory_gib=8)), [profile("acts")])
 

@@ -10,6 +10,7 @@ from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run, run_of
 from gmi_drl.config.task_names import as_file_name
+from gmi_drl.run import RUNS
 
 if TYPE_CHECKING:
     from gmi_drl.launch.job import TrainingJob
@@ -55,7 +56,7 @@ def _new_run(options: TrainOptions) -> "TrainingJob":
         chosen = make_layout(task, num_env, options.gmis_per_gpu, named, options.backend, config.learner, config.task)
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)
-    usual = Path("runs") / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
+    usual = RUNS / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
     job = resolve(chosen, config, RunFolder(options.run_dir or usual))
     check(job, options.launcher, apply_mig=options.apply_mig)
     return job

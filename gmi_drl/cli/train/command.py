@@ -146,11 +146,13 @@ def _is_task(layout: Path) -> bool:
     Raises:
         UsageError: if it is neither, and its name is not that of a file.
     """
-    if layout.exists() or layout.suffix or layout.parent.name:
+    if layout.exists():
         return False
     try:
         find_task(str(layout))
     except UsageError as error:
+        if layout.suffix or layout.parent.name:
+            return False
         raise UsageError(f"{layout}: no such file, and {error}") from None
     return True
 

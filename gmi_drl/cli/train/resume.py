@@ -11,6 +11,7 @@ from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options
 from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
+from gmi_drl.run import RUNS
 from gmi_drl.units import counted
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from gmi_drl.launch.job import TrainingJob
     from gmi_drl.layout.layout import Layout
 
-RUNS = Path("runs")
 LATEST = "latest"
 """In place of a run, the newest one in `RUNS`."""
 
@@ -64,8 +64,8 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
             "--rsl-rl-config is for a new run: change the one that this run has with --set learner.runner.KEY=VALUE"
         )
     folder = RunFolder(run)
-    chosen, before = folder.read_setup()
-    learner, name = before.learner.kind, chosen.task
+    was, before = folder.read_setup()
+    chosen, learner, name = was, before.learner.kind, was.task
     if name is None:
         raise UsageError(f"{run} cannot be resumed: its layout names no task")
     config = apply_options(before, options)
@@ -102,7 +102,7 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     check(job, options.launcher, apply_mig=options.apply_mig, has_run_here=seen.digest == index["layout"])
     if why := _why_anew(index, chosen):
         say(f"{why}: environments start anew")
-    if told := _rings_told(before, index, chosen):
+    if told := _rings_told(before, was, index, chosen):
         say(told)
     return job, saved[-1]
 
@@ -172,7 +172,7 @@ def _why_anew(index: dict[str, Any], layout: "Layout") -> str | None:
     return f"The layout is not that of the checkpoint ({differs})"
 
 
-def _rings_told(before: "RunConfig", index: dict[str, Any], layout: "Layout") -> str | None:
+def _rings_told(before: "RunConfig", was: "Layout", index: dict[str, Any], layout: "Layout") -> str | None:
     """How rings of replay go on otherwise than as they were; None if they go on so, or the learner has none."""
     from gmi_drl.config.learners import OffPolicyConfig
 
@@ -182,8 +182,9 @@ def _rings_told(before: "RunConfig", index: dict[str, Any], layout: "Layout") ->
         return "The checkpoint holds none (learner.replay.saved: false): the rings of replay begin empty"
     if layout.digest == index["layout"] or before.learner.replay.server is not None:
         return None
-    is_dealt = len(layout.nodes) == 1 and layout.channels is None
-    how = "are dealt out anew, by environments" if is_dealt else "begin empty"
+    is_dealt = len(layout.nodes) == 1 and (layout.channels is None) == (was.channels is None)
+    by = "are dealt out anew, by environments" if layout.channels is None else "are dealt out anew, by rollouts"
+    how = by if is_dealt else "begin empty"
     return f"The layout is not that of the checkpoint: the rings of replay {how}"
 
 

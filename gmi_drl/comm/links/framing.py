@@ -23,6 +23,7 @@ Frame = tuple[int, bytes]  # a message: its kind, any but CALL and DATA, and its
 
 _HEADER = struct.Struct("<QQ")  # the kind; the code of the call, or the number of bytes that follow
 _AT_ONCE = 256  # views that one system call takes
+_AHEAD_BYTES = 4096  # that are read beyond the frame which is read: headers and short messages, to be copied
 
 
 class FrameError(GmiError):
@@ -61,6 +62,8 @@ class FramedConnection:
         self._kind: int | None = None  # of the frame whose body is being read
         self._body = memoryview(self._header)
         self._filled = 0
+        self._ahead = memoryview(bytearray(_AHEAD_BYTES))
+        self._ahead_from = self._ahead_to = 0  # what of it has not been handled
         self._inbox: deque[memoryview] = deque()
         self._targets: deque[memoryview] = deque()
         self._unsent: deque[tuple[memoryview, bool]] = deque()  # with whether it is data
@@ -134,28 +137,39 @@ class FramedConnection:
         """Copy what the socket has not taken: its memory may change from now on."""
         self._unsent = deque((memoryview(bytes(view)), is_data) for view, is_data in self._unsent)
 
-    def read(self, most_bytes: float = math.inf) -> Iterator[Frame]:
-        """Read what has arrived, at most this much and a piece. Yields the messages in it.
+    def read(self, most_bytes: float = math.inf, *, may_stop: bool = False) -> Iterator[Frame]:
+        """Read what has arrived. Yields the messages in it.
 
-        Bytes behind a message are read when the next message is requested: a message may decide where data goes
-        (`receive_data`). The caller may stop after any message.
+        Bytes behind a message are handled when the next message is requested: a message may decide where data goes
+        (`receive_data`).
+
+        Args:
+            most_bytes: Read at most this much and a piece; what is left keeps the connection readable.
+            may_stop: Whether the caller may stop after any message. Then nothing is read ahead of a frame, which takes
+                more system calls: what is left keeps the connection readable. Others take all messages.
 
         Raises:
             FrameError: If a peer that is not trusted sends what it may not send; close the connection.
         """
-        while self.is_open and most_bytes > 0:
+        is_empty = False
+        while True:
+            while self._ahead_from < self._ahead_to:
+                yield from self._take_ahead()
+            if is_empty or most_bytes <= 0 or not self.is_open:
+                return
+            views = self._views(may_stop)
             try:
-                count = self._socket.recv_into(self._body[self._filled :])
+                count, *_ = self._socket.recvmsg_into(views)
             except BlockingIOError:
-                break
+                return
             except OSError:
                 count = 0
             self.is_open = count > 0
             most_bytes -= count
-            self._filled += count
-            self.received += count * (self._kind == DATA)
-            if self._filled == len(self._body):
-                yield from self._whole()
+            is_empty = count < sum(map(len, views))  # to be told so would take another call
+            own = 0 if views[0] is self._ahead else min(count, len(views[0]))
+            self._ahead_from, self._ahead_to = 0, count - own
+            yield from self._came(own)
 
     def close(self) -> None:
         """Close the socket."""
@@ -186,6 +200,25 @@ class FramedConnection:
             self.sent += count * is_data
             if count < len(view):
                 self._unsent.appendleft((view[count:], is_data))
+
+    def _views(self, may_stop: bool) -> list[memoryview]:
+        """Where the next bytes go: to the header or body that is read, and behind a body ahead."""
+        if may_stop:
+            return [self._body[self._filled :]]
+        return [self._ahead] if self._kind is None else [self._body[self._filled :], self._ahead]
+
+    def _take_ahead(self) -> list[Frame]:
+        """Copy what was read ahead to the header or body that it belongs to."""
+        count = min(len(self._body) - self._filled, self._ahead_to - self._ahead_from)
+        start, self._ahead_from = self._ahead_from, self._ahead_from + count
+        self._body[self._filled : self._filled + count] = self._ahead[start : start + count]
+        return self._came(count)
+
+    def _came(self, count: int) -> list[Frame]:
+        """Count bytes of a header or body. Returns the message that is complete with them."""
+        self._filled += count
+        self.received += count * (self._kind == DATA)
+        return self._whole() if self._filled == len(self._body) else []
 
     def _whole(self) -> list[Frame]:
         """Handle a complete header or body of a frame."""

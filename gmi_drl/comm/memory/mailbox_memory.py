@@ -148,9 +148,10 @@ class MailboxMemory:
 
     def left(self) -> list[int]:
         """The GMIs that have ended and whose process may go on."""
-        if len(left := np.flatnonzero(self._all_pids < 0)):
-            order_loads()
-        return [self._gmis[index] for index in left]
+        if not (has_left := self._all_pids < 0).any():
+            return []
+        order_loads()
+        return [self._gmis[index] for index in np.flatnonzero(has_left)]
 
     def activity_ns(self, gmi: int) -> int:
         """The time (`time.monotonic_ns`) of the last message that a GMI knows of; 0 before any."""

@@ -50,7 +50,7 @@ class ParameterReceiver:
         polling.register(self._connection, POLLIN)
         while waiting.look() < most_s:
             polling.poll(1000 * _NAP_S)
-            for kind, payload in self._connection.read():
+            for kind, payload in self._connection.read(may_stop=True):
                 if kind == INFO:
                     return payload.decode()
                 raise error_of(payload) if kind == FAILURE else self._unknown(kind)

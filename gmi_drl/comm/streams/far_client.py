@@ -49,10 +49,7 @@ class ServerLink:
         """
         connection, waiting = self._link.connection, WaitClock()
         most_s = self.hang_s if most_s is None else most_s
-        while True:
-            self._link.receive()
-            if is_done():
-                return
+        while not is_done():
             who = f"GMI {peer} on another host"
             if not connection.is_open:
                 raise PeerDiedError(f"{who} ended and has not {action} for GMI {self.own}: its log says why")
@@ -62,6 +59,7 @@ class ServerLink:
                 text = f"{who} has not {action} for {most_s:g} s while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see the logs of both nodes, or raise hang_s")
             self._sleep(min(_NAP_S, most_s - waiting.seconds))
+            self._link.receive()
 
     def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
         """See `Notifier.wait_at_most`, of a server that may be succeeded: on another host none is."""

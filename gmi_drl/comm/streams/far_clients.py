@@ -71,8 +71,10 @@ class FarClients:
             GmiError: If a client has sent something else.
         """
         for descriptor, _ in self._poll.poll(0):
-            if descriptor not in self._clients:
-                self._take_changes()
+            if self._changes is not None and descriptor == self._changes.fileno():
+                self._take_changes(self._changes)
+                continue
+            if descriptor not in self._clients:  # of one that was lost just now
                 continue
             link = self._links[self._clients[descriptor]]
             link.connection.flush()
@@ -96,9 +98,8 @@ class FarClients:
         self._poll.register(connection.fileno(), EPOLLIN)
         connection.send_frame(READY, self._memory.sizes.text.encode())
 
-    def _take_changes(self) -> None:
-        assert self._changes is not None
-        for client, connection in self._changes.take().items():
+    def _take_changes(self, changes: ClientChanges) -> None:
+        for client, connection in changes.take().items():
             if connection is not None:
                 self._add(client, connection)
                 self.absent.discard(client)
@@ -108,6 +109,7 @@ class FarClients:
     def _end(self, descriptor: int) -> None:
         client = self._clients.pop(descriptor)
         self._poll.unregister(descriptor)
+        self._sending.discard(descriptor)  # another connection may get the same one
         self._links[client].connection.close()
         first = self._memory.sizes.slots_of(client)[0]
         if not self._memory.words[first * SLOT_WORDS + HAS_LEFT]:

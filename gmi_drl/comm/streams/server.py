@@ -109,8 +109,9 @@ class StreamServer:
             PeerDiedError: If all clients have ended before they left, and none is awaited.
             PeerSilentError: If none of them has posted a request for some times `hang_s`, or no successor has come.
         """
+        waiting = self._waiting()
         while True:
-            if waiting := self._waiting():
+            if waiting:
                 due = self._collect(waiting)
                 self._turn = due[-1] + 1
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
@@ -118,10 +119,11 @@ class StreamServer:
                 return due
             if self._living or (self._absent() and not self._left):
                 began = time.perf_counter()
-                self._await_request()
+                waiting = self._await_request()
                 self.wait_s += time.perf_counter() - began
             elif self._ended and not self._left:  # once one has left, no more is needed of the others either
                 self._await_successor()
+                waiting = self._waiting()
             else:
                 return ()
 
@@ -205,18 +207,26 @@ class StreamServer:
         """Whether more than `count` requests are open, or fewer clients can post than before."""
         return len(self._waiting()) > count or self._has_news()
 
-    def _await_request(self) -> None:
+    def _await_request(self) -> list[int]:
+        """Wait for a request, or news of the clients. Returns the slots with open requests."""
         until = time.perf_counter() + self._spin_s
         while self._spin_s and time.perf_counter() < until:
-            if self._waiting():
-                return
+            if waiting := self._waiting():
+                return waiting
+        waiting: list[int] = []
+
+        def has_come() -> bool:
+            waiting[:] = self._waiting()
+            return bool(waiting) or self._has_news()
+
         self._notifier.wait_for(
-            lambda: bool(self._waiting()) or self._has_news(),
+            has_come,
             self._living or sorted(self._absent()),
             "posted a request",
             self._patience,
             self._progress,
         )
+        return waiting or self._waiting()  # what came before the news counts
 
     def _has_news(self) -> bool:
         """Note which clients have left, ended or been succeeded. Returns whether those that may post have changed."""

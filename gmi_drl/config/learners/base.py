@@ -158,8 +158,11 @@ class LearnerConfig(FileModel):
         numbers = task.action.params + task.action.size + 2 + 2 * self.network.state_size(task.observation)
         return task.observation.nbytes + FLOAT_BYTES * numbers
 
-    def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
-        """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host."""
+    def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
+        """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host.
+
+        With `of_rollouts` these are environments of other GMIs, whose rollouts it gets.
+        """
         return 0, 0
 
     def bucket_bytes(self, task: TaskSpec) -> int:

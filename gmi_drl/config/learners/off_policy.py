@@ -173,19 +173,22 @@ class OffPolicyConfig(LearnerConfig):
         """Steps of each environment in the ring of a GMI."""
         return max(-(-self.replay.size // num_env), 2 * self.horizon, self.replay.n_step + 2)
 
-    def ring_bytes(self, task: TaskSpec, num_env: int) -> tuple[int, int]:
+    def rows_of_rollouts(self, steps: int) -> int:
+        """Rows for so many steps of rollouts of other GMIs: with `next_obs: once` one more follows each rollout."""
+        return steps if self.replay.next_obs == "twice" else -(-steps * (self.horizon + 1) // self.horizon)
+
+    def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
         """See `LearnerConfig`."""
         if self.replay.server is not None:
             return 0, 0
-        size = self.ring_steps(num_env) * num_env * self.step_bytes(task)
+        steps = self.ring_steps(num_env)
+        rows = self.rows_of_rollouts(steps) if of_rollouts else steps
+        size = rows * num_env * self.step_bytes(task)
         return (0, size) if self.replay.placement == "pinned" else (size, 0)
 
-    def growth_bytes(self, task: TaskSpec, num_env: int, written: int) -> int:
-        """Bytes by which a checkpoint of a ring of so many written steps may become larger; 0 if it holds none."""
-        if not self.replay.saved:
-            return 0
-        steps = self.ring_steps(num_env)
-        return max(0, steps - written) * sum(self.ring_bytes(task, num_env)) // steps
+    def growth_bytes(self, task: TaskSpec, rows: int) -> int:
+        """Bytes by which a checkpoint becomes larger until these rows of a ring are written; 0 if it holds none."""
+        return rows * self.step_bytes(task) if self.replay.saved else 0
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """See `LearnerConfig`."""

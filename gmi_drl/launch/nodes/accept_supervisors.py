@@ -60,6 +60,16 @@ class SupervisorListener:
                 client.connection.close()
         return arrivals
 
+    def ended(self) -> dict[str, str]:
+        """Why supervisors have ended before they connected, by node."""
+        return {name: why for name in sorted(self.missing) if (why := self._supervisors[name].why_ended())}
+
+    def give_up(self) -> dict[str, str]:
+        """As `ended`, for those that may come later: they are not waited for any longer."""
+        ended = self.ended()
+        self.missing.difference_update(ended)
+        return ended
+
     def await_all(self, starts_without: Callable[[Set[str]], bool] = lambda nodes: not nodes) -> Iterator[Arrival]:
         """Yield each supervisor, until all have connected.
 
@@ -73,9 +83,9 @@ class SupervisorListener:
         began_s, enough_s = time.monotonic(), math.inf
         while self.missing and time.monotonic() < enough_s + LATE_S:
             yield from self.poll(_LOOK_S)
-            ended = {name: why for name in sorted(self.missing) if (why := self._supervisors[name].why_ended())}
+            ended = self.ended()
             if ended and not starts_without(ended.keys()):
-                name, why = next(iter(ended.items()))
+                name, why = min(ended.items(), key=lambda one: starts_without({one[0]}))  # first who is needed
                 raise MissingNodeError(f"node {name} has not connected: {why}", [name])
             if starts_without(self.missing):
                 enough_s = min(enough_s, time.monotonic())

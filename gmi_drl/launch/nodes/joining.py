@@ -18,7 +18,7 @@ class LateNodes:
         layout: Of the run.
         absent: The nodes that have not come yet.
         arrivals: Returns the nodes that have connected since the last call.
-        admit: Has a node open and share its part; raises `GmiError` or OSError if it cannot.
+        admit: Has a node open and share its part; raises `GmiError` or OSError if it cannot. One is admitted at a time.
         tell: Called with a line about a node that joins, or cannot.
     """
 
@@ -32,7 +32,7 @@ class LateNodes:
     ) -> None:
         self.absent = gmis_on(layout, absent)
         self._layout, self._arrivals, self._admit, self._tell = layout, arrivals, admit, tell
-        self._admitted = SimpleQueue[str]()
+        self._admitted, self._one_at_a_time = SimpleQueue[str](), threading.Lock()
 
     def come(self) -> list[int]:
         """See `LateGMIs`."""
@@ -48,7 +48,8 @@ class LateNodes:
 
     def _let_in(self, node: RemoteNode) -> None:
         try:
-            self._admit(node)
+            with self._one_at_a_time:  # nodes of one machine share its cores, and all find one file in the run folder
+                self._admit(node)
         except (GmiError, OSError) as error:
             node.close()
             self._tell(f"node {node.name} cannot join: {error}")

@@ -75,7 +75,7 @@ class RemoteHosts:
             try:
                 yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxy_processes(layout))])
             finally:
-                for node in self._nodes.values():
+                for node in list(self._nodes.values()):
                     node.connection.send({"type": "settle"})
 
         overrides = dict(environment)  # the rest of a GMI's environment is its node's
@@ -147,7 +147,7 @@ class RemoteHosts:
         return gmi
 
     def _release(self, groups: Sequence[int]) -> None:
-        for node in self._nodes.values():
+        for node in list(self._nodes.values()):  # another thread adds one that comes later
             if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
                 node.connection.send({"type": "release", "gmis": gmis})
 
@@ -234,7 +234,9 @@ def on_nodes(
             return node
 
         def arrivals() -> list[RemoteNode]:
-            """Those that have come later; with other versions they stay outside."""
+            """Those that have come later; with other versions they stay outside. Tells whose supervisors have ended."""
+            for name, why in accepting.give_up().items():
+                tell(f"node {name} cannot join: {why}")
             came = [(connect(one), {**versions, one.node: one.versions}) for one in accepting.poll()]
             return [node for node, with_it in came if has_same_versions(node, with_it, tell)]
 

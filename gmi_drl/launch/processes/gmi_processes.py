@@ -121,11 +121,9 @@ class GMIProcesses:
             absent = self._late.absent if self._late else ()
             if self._losses:
                 self._losses.lost.update(absent)
-            for gmi in self.layout.gmis:
-                if gmi.id not in absent:
-                    self._add(gmi.id)
-            for gmi_id in proxy_processes(self.layout):
-                self._add(proxy_of(gmi_id))
+            here = [gmi.id for gmi in self.layout.gmis if gmi.id not in absent]
+            for number in (*here, *map(proxy_of, proxy_processes(self.layout))):
+                self._add(number)
         except BaseException:
             self.end()
             raise
@@ -179,13 +177,17 @@ class GMIProcesses:
         return any(gmi_id in self._children and gmi_id not in self._results for gmi_id in first)
 
     def _start_late(self) -> None:
-        """Start the GMIs of a node that has joined the run."""
-        if self._late and (gmis := self._late.come()):
-            for gmi_id in gmis:
+        """Start the GMIs of a node that has joined the run, which goes on without one that cannot be started."""
+        for gmi_id in self._late.come() if self._late else ():
+            self._joined.add(gmi_id)
+            try:
                 self._add(gmi_id)
-            self._joined.update(gmis)
-            if self._losses:
-                self._losses.join(gmis)
+            except GmiError as error:
+                if not self._losses or not self._losses.take(gmi_id, error):
+                    raise
+            else:
+                if self._losses:
+                    self._losses.join([gmi_id])
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]

@@ -39,9 +39,12 @@ class Queue:
         sweep: What it runs.
         slots: Where.
         request: Of a signal, after which trials are stopped and the queue returns.
-        on_end: Called with each trial that has ended for good.
+        on_end: Called with each trial that has ended for good, and `busy_s`.
         tell: Called with a line for the user.
         living_nodes: Returns the nodes of the Ray cluster.
+
+    Attributes:
+        busy_s: Seconds in which a trial ran: without those in which all waited for other runs.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Queue:
         sweep: Sweep,
         slots: Sequence[Slot],
         request: StopRequest,
-        on_end: Callable[[Trial, Ended], None] = lambda trial, ended: None,
+        on_end: Callable[[Trial, Ended, float], None] = lambda trial, ended, busy_s: None,
         tell: Callable[[str], None] = lambda text: None,
         living_nodes: Callable[[], Sequence[RayNode]] = running_nodes,
     ) -> None:
@@ -63,7 +66,7 @@ class Queue:
         self._reaper: Reaper | None = None
         self._tries: Counter[str] = Counter()
         self._told: set[str] = set()  # trials of which the user knows that they wait
-        self._not_before = 0.0
+        self._not_before, self.busy_s = 0.0, 0.0
 
     def run(self) -> bool:
         """Run until all trials have ended. Returns whether they have; not after a signal."""
@@ -125,7 +128,10 @@ class Queue:
         events = poll()
         for process in self.running.values():
             events.register(process.leader.exit_fd, POLLIN)
+        began = time.monotonic()
         events.poll(LOOK_S * 1000)
+        if self.running:
+            self.busy_s += time.monotonic() - began
 
     def _collect(self) -> None:
         for number, process in list(self.running.items()):
@@ -165,7 +171,7 @@ class Queue:
             self.waiting.append(trial)
             return
         write_ended(self.folder, trial, ended)
-        self.on_end(trial, ended)
+        self.on_end(trial, ended, self.busy_s)
 
     def _wait_for_others(self, trial: Trial) -> None:
         """Let a trial wait again: another run was faster, and has its device or its folder."""

@@ -35,11 +35,11 @@ class Listener:
 
     Args:
         tell: Called with a line for the user.
-        on_end: Called with each trial that has ended for good.
+        on_end: Called with each trial that has ended for good, and the seconds in which trials have run.
     """
 
     tell: Callable[[str], None]
-    on_end: Callable[[Trial, Ended], None]
+    on_end: Callable[[Trial, Ended, float], None]
 
 
 def run_sweep(folder: Path, sweep: Sweep, request: StopRequest, listener: Listener) -> bool:

@@ -201,7 +201,8 @@ class Loop:
         self._want(connection)
 
     def _read(self, connection: Connection) -> None:
-        for number, (kind, message) in enumerate(connection.framed.read(_TURN_BYTES), start=1):
+        arrived = connection.framed.read(_TURN_BYTES, may_stop=True)
+        for number, (kind, message) in enumerate(arrived, start=1):
             connection.settle()
             request = self._handler.handle(connection, kind, message)
             if request is not None and not request.attempt():

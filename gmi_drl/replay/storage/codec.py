@@ -2,6 +2,7 @@
 
 import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import ClassVar
 
 import torch
@@ -11,6 +12,7 @@ from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
+from gmi_drl.replay.storage.coded_blocks import CodedBlocks, CodedFile
 
 LEVEL = 1
 """Of zlib: the fastest. Atari frames need 98 to 99 % less memory already."""
@@ -43,7 +45,7 @@ class CodecStorage(Storage):
     ) -> None:
         self._differences = differences
         self._raw: dict[int, Rows] = {}
-        self._coded: dict[int, dict[str, bytes]] = {}
+        self._coded: CodedBlocks = CodedBlocks()
         super().__init__(signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks)
 
     def _allocate(self) -> dict[str, Tensor]:
@@ -60,7 +62,7 @@ class CodecStorage(Storage):
         block, start = divmod(first, self.blocks.block_steps)
         if block not in self._raw:
             self._raw[block] = Rows.empty(self.signature, (self.blocks.block_steps,))
-            self._coded.pop(block, None)
+            self._coded.drop(block)
         for name, value in fields.items():
             self._raw[block].fields[name][start : start + len(value)].copy_(value)
 
@@ -71,7 +73,7 @@ class CodecStorage(Storage):
 
     def seal(self, block: int) -> None:
         """Compress a block."""
-        self._coded[block] = {column: self._encoded(words) for column, words in self._raw[block].words.items()}
+        self._coded.put(block, {column: self._encoded(words) for column, words in self._raw[block].words.items()})
         del self._raw[block]
 
     def read_blocks(self, blocks: Tensor, columns: tuple[str, ...] | None = None) -> dict[str, Tensor]:
@@ -85,7 +87,8 @@ class CodecStorage(Storage):
     def load_blocks(self, blocks: Tensor, rows: Mapping[str, Tensor]) -> None:
         """Write what `read_blocks` has returned, and compress what nobody writes to."""
         size = self.blocks.block_steps
-        self._coded.clear()
+        for block in range(self.blocks.count):
+            self._coded.drop(block)
         self._raw = {
             block: Rows(
                 self.signature,
@@ -99,8 +102,8 @@ class CodecStorage(Storage):
 
     def info(self) -> dict[str, float]:
         """Bytes that are used now, and `saved`, the part that compression saves of complete blocks."""
-        coded = sum(len(content) for block in list(self._coded.values()) for content in block.values())
-        raw = len(self._coded) * self._block_bytes
+        sizes = self._coded.sizes()
+        coded, raw = sum(sizes), len(sizes) * self._block_bytes
         used = coded + len(self._raw) * self._block_bytes
         return super().info() | {"bytes": used, "saved": 1 - coded / raw if raw else 0.0}
 
@@ -112,12 +115,12 @@ class CodecStorage(Storage):
 
     def _block(self, block: int, column: str) -> Tensor:
         """The rows of a block, decoded if it is complete; zeros if nothing was written to it."""
-        raw, coded = self._raw.get(block), self._coded.get(block)
-        if raw is not None:
+        if (raw := self._raw.get(block)) is not None:
             return raw.words[column]
+        coded = self._coded.get(block, column)
         if coded is None:
             return torch.zeros(self.blocks.block_steps, self.signature.row_bytes(column) // 8, dtype=torch.int64)
-        read = torch.frombuffer(bytearray(zlib.decompress(coded[column])), dtype=torch.uint8)
+        read = torch.frombuffer(bytearray(zlib.decompress(coded)), dtype=torch.uint8)
         rows = read.view(self.blocks.block_steps, -1)
         if self._differences:
             rows = rows.cumsum(0, dtype=torch.uint8)  # differences of bytes wrap around, and so do their sums
@@ -128,3 +131,50 @@ class CodecStorage(Storage):
         if self._differences:
             rows = torch.cat((rows[:1], rows[1:] - rows[:-1]))
         return zlib.compress(rows.numpy().tobytes(), LEVEL)
+
+
+class CodecFileStorage(CodecStorage):
+    """Complete blocks are in a file, compressed; it is opened again by its path. Those that are written to are not yet.
+
+    Args:
+        signature: Of a step.
+        steps: Least number of steps.
+        path: Of the file; a new one is made if it is not there.
+        longest: Steps of the longest item.
+        device: As in `Storage`.
+        fewest_blocks: As in `Storage`.
+        differences: As in `CodecStorage`.
+
+    Attributes:
+        was_there: Whether the file was there, with its blocks. Which of their steps are items a checkpoint says.
+
+    Raises:
+        UsageError: if a file is there that has another signature, other sizes or another codec.
+        MachineError: if it cannot be written; also by `seal`, where the disk is full: then the block stays in memory.
+    """
+
+    placement: ClassVar[str] = "file"
+
+    def __init__(
+        self,
+        signature: Signature,
+        steps: int,
+        *,
+        path: Path,
+        longest: int = 1,
+        device: torch.device | str = "cpu",
+        fewest_blocks: int = FEWEST_BLOCKS,
+        differences: bool = False,
+    ) -> None:
+        super().__init__(
+            signature, steps, longest=longest, device=device, fewest_blocks=fewest_blocks, differences=differences
+        )
+        facts = {"steps": self.steps, "longest": longest, "differences": int(differences)}
+        self._coded = file = CodedFile(path, signature, facts, self.blocks.count, self.blocks.block_steps)
+        self.was_there = file.was_there
+
+    def close(self) -> None:
+        """Write what was not complete, and close the file."""
+        for block in list(self._raw):
+            self.seal(block)
+        self._coded.close()

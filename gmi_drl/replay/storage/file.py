@@ -1,6 +1,5 @@
 """Steps in a file that is mapped into memory: more than the memory holds, and there again after a restart."""
 
-import json
 import mmap
 import os
 from pathlib import Path
@@ -10,13 +9,11 @@ import torch
 from torch import Tensor
 
 from gmi_drl.comm.memory.segment import in_pages
-from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.errors import MachineError
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.storage.base import FEWEST_BLOCKS, Storage
+from gmi_drl.replay.storage.file_header import HEADER_BYTES, Facts, check_file, create_file
 from gmi_drl.units import human_bytes
-
-HEADER_BYTES = 64 * 1024
-"""In front of the rows: JSON, filled up with blanks."""
 
 FORMAT = "gmi-drl/replay-rows/1"
 
@@ -60,10 +57,11 @@ class FileStorage(Storage):
     def _allocate(self) -> dict[str, Tensor]:
         size = HEADER_BYTES + sum(in_pages(self._column_bytes(column)) for column in self.signature.columns)
         try:
+            facts: Facts = {"format": FORMAT, "steps": self.steps, "longest": self.longest}
             if self.was_there:
-                self._check(size)
-            else:
-                self._create(size)
+                check_file(self.path, self.signature, facts, size)
+            else:  # a full disk is an error here, not a signal later
+                create_file(self.path, self.signature, facts, size, os.posix_fallocate)
             access = mmap.ACCESS_WRITE if self._is_writable else mmap.ACCESS_COPY
             with self.path.open("r+b" if self._is_writable else "rb") as file:
                 memory = mmap.mmap(file.fileno(), size, access=access)
@@ -79,32 +77,3 @@ class FileStorage(Storage):
 
     def _column_bytes(self, column: str) -> int:
         return self.steps * self.signature.row_bytes(column)
-
-    def _create(self, size: int) -> None:
-        facts = {"format": FORMAT, "steps": self.steps, "longest": self.longest, "signature": self.signature.to_json()}
-        header = json.dumps(facts).encode()
-        if len(header) > HEADER_BYTES:
-            raise UsageError(f"{self.path}: the signature has {len(header)} bytes of JSON, {HEADER_BYTES} at most")
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}.draft")
-        try:
-            with draft.open("xb") as file:
-                os.posix_fallocate(file.fileno(), 0, size)  # a full disk is an error here, not a signal later
-                os.pwrite(file.fileno(), header.ljust(HEADER_BYTES), 0)
-            draft.rename(self.path)
-        finally:
-            draft.unlink(missing_ok=True)
-
-    def _check(self, size: int) -> None:
-        with self.path.open("rb") as file:
-            header = file.read(HEADER_BYTES)
-        try:
-            facts = json.loads(header)
-            there = Signature.from_json(facts["signature"])
-            sizes = facts["format"], facts["steps"], facts["longest"]
-        except (ValueError, KeyError, TypeError, RecursionError):
-            raise UsageError(f"{self.path} is no file of replay rows") from None
-        if difference := self.signature.difference(there):
-            raise UsageError(f"{self.path} has steps of another signature: {difference}")
-        if sizes != (FORMAT, self.steps, self.longest) or self.path.stat().st_size != size:
-            text = f"format, steps and longest item {sizes} and {self.path.stat().st_size} bytes"
-            raise UsageError(f"{self.path} has {text}, not {(FORMAT, self.steps, self.longest)} and {size}")

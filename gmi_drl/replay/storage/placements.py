@@ -19,6 +19,12 @@ PLACEMENTS = {
 }
 """Where the class of each placement is."""
 
+CODED = {
+    "cpu": "gmi_drl.replay.storage.codec:CodecStorage",
+    "file": "gmi_drl.replay.storage.codec:CodecFileStorage",
+}
+"""Where the class of each placement is, if steps are compressed."""
+
 CODECS = ("none", "zlib", "zlib-differences")
 
 
@@ -44,7 +50,7 @@ def make_storage(
         longest: Steps of the longest item.
         device: Where gathered rows go; of `device` also where the steps lie.
         path: Of the file, with the placement `file` only.
-        codec: A name of `CODECS`; other than `none` with the placement `cpu` only.
+        codec: A name of `CODECS`; other than `none` with the placements `cpu` and `file` only.
         fewest_blocks: As of `Storage`.
         block_bytes: As of `Storage`; with the placements `cpu` and `shared` only, without a codec.
         update_size: As in `DeviceStorage`; with the placement `device` only.
@@ -61,8 +67,8 @@ def make_storage(
         raise UsageError(f"a path goes with the placement 'file', and only with it (placement {placement!r})")
     if update_size is not None and placement != "device":
         raise UsageError(f"update_size goes with the placement 'device', not {placement!r}")
-    if codec != "none" and placement != "cpu":
-        raise UsageError(f"the codec {codec!r} goes with the placement 'cpu', not {placement!r}")
+    if codec != "none" and placement not in ("cpu", "file"):
+        raise UsageError(f"the codec {codec!r} goes with the placements 'cpu' and 'file', not {placement!r}")
     if placement not in ("device", "pinned") and torch.device(device).type != "cpu":
         raise UsageError(f"the placement {placement!r} gathers on the CPU, not {device}: take 'pinned' or 'device'")
     if block_bytes is not None and (codec != "none" or placement not in ("cpu", "shared")):
@@ -70,11 +76,11 @@ def make_storage(
     options: dict[str, Any] = {"longest": longest, "device": device, "fewest_blocks": fewest_blocks}
     if block_bytes is not None:
         options["block_bytes"] = block_bytes
-    if codec != "none":
-        coded = class_at("gmi_drl.replay.storage.codec:CodecStorage")
-        return coded(signature, steps, differences=codec == "zlib-differences", **options)  # type: ignore[no-any-return]
     if path is not None:
         options["path"] = path
+    if codec != "none":
+        options["differences"] = codec == "zlib-differences"
+        return class_at(CODED[placement])(signature, steps, **options)  # type: ignore[no-any-return]
     if update_size is not None:
         options["update_size"] = update_size
     return class_at(PLACEMENTS[placement])(signature, steps, **options)  # type: ignore[no-any-return]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gmi_drl.algo.experience_batch import RolloutBatch
+from gmi_drl.algo.experience_batch import ReplayBatch, RolloutBatch
 from gmi_drl.algo.normaliser import merge_moments
 from gmi_drl.comm.channels.trainer_end import ENDED, death_of
 from gmi_drl.comm.group import Group
@@ -102,7 +102,7 @@ class UpdateExchange:
             told: What the learner tells those of the other trainers, float64 `[K]`.
 
         Raises:
-            GmiError: if no transition of any trainer is valid.
+            GmiError: if no transition of any trainer is valid. A ring has others, and tells if it has none.
         """
         sums, facts, delta = batch.sums.sum(0), batch.facts.cpu(), reduce(merge_moments, batch.delta)
         lags = version - facts[:, FACTS.index("version")]
@@ -117,7 +117,7 @@ class UpdateExchange:
         table = self.group.gather(torch.cat((on_host, on_device)))
         lengths = [len(report), len(self._counters), 1, len(sums), len(delta), len(told)]
         reports, drops, valid, all_sums, deltas, of_learners = torch.split(table, lengths, dim=1)
-        if not valid.sum() > 0:
+        if not valid.sum() > 0 and not isinstance(batch, ReplayBatch):
             raise GmiError(
                 "every environment of every GMI went wrong in all steps of a batch: the task or the policy is broken"
             )

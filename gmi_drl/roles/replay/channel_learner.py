@@ -1,6 +1,6 @@
 """DQN and SAC as a trainer with channels uses them: rollouts go into its ring, and it learns from that."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from gmi_drl.replay import Ring
 from gmi_drl.replay.ring import RingBatch
 from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
 from gmi_drl.roles.precision import flush_denormals
+from gmi_drl.roles.replay.dealt_rollouts import Part, deal_rollouts
 from gmi_drl.roles.replay.exchange import facts_of, rings_of
 from gmi_drl.roles.replay.learner import RingLearner, off_policy_of
 from gmi_drl.roles.replay.make_ring import make_ring
@@ -88,7 +89,7 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         self._config, self._steps = self.learner.config, 0
         of_ring = (seed + 1) % SEEDS  # other numbers than those of the updates' noise
         everyone = num_env * self._group.size
-        self.ring = make_ring(spec, self._config, num_env, everyone, device, of_ring, more=(VERSION,))
+        self.ring = make_ring(spec, self._config, num_env, everyone, device, of_ring, of_rollouts=True)
         self._stored = 0.0
         self.learner.updater.explore(0)
 
@@ -141,6 +142,11 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         self.learner.load_local_state(state)
         load_ring(self.ring, state, goes_on=True)  # rollouts are complete, whatever environments do
 
+    def deal(self, parts: Callable[[], Iterable[Part]]) -> None:
+        """Begin with this trainer's share of the rings of a checkpoint; see `deal_rollouts`."""
+        num_env = self.ring.num_env
+        deal_rollouts(self.ring, parts, self._group.rank * num_env, self._group.size * num_env)
+
     def growth_bytes(self) -> int:
         """See `ChannelLearner`: the room that is left in the ring, if that is saved."""
-        return self._config.growth_bytes(self._spec, self.ring.num_env, self.ring.written)
+        return self._config.growth_bytes(self._spec, self.ring.free)

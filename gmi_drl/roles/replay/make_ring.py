@@ -6,6 +6,7 @@ import torch
 
 from gmi_drl.config.learners import OffPolicyConfig
 from gmi_drl.replay import Field, MinSize, Prioritized, Ring, Signature, Uniform
+from gmi_drl.roles.replay.rollouts import VERSION
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.observations import dtype_of
 
@@ -17,7 +18,8 @@ def make_ring(
     group_num_env: int,
     device: torch.device,
     seed: int,
-    more: tuple[Field, ...] = (),
+    *,
+    of_rollouts: bool = False,
 ) -> Ring:
     """Make the ring of a GMI.
 
@@ -28,7 +30,8 @@ def make_ring(
         group_num_env: Those of all GMIs that train together.
         device: That learns.
         seed: Of what is drawn.
-        more: Further fields of a step.
+        of_rollouts: Whether they are those of other GMIs, whose rollouts `add_rollouts` adds: then a step has the field
+            `VERSION`, and the rows that follow rollouts count neither in the ring's size nor in the least one.
 
     Raises:
         UsageError: The placement is not one of this device.
@@ -41,16 +44,19 @@ def make_ring(
         Field("action", (spec.action.size,)),
         Field("reward"),
         Field("terminated", (), torch.bool),
-        *more,
+        *((VERSION,) if of_rollouts else ()),
     )
+    steps, least = config.ring_steps(num_env), math.ceil(replay.min_size * num_env / group_num_env)
+    if of_rollouts:
+        steps, least = config.rows_of_rollouts(steps), config.rows_of_rollouts(least)
     return Ring(
         Signature(fields),
         num_env,
-        config.ring_steps(num_env),
+        steps,
         n_step=replay.n_step,
         gamma=config.gamma,
         sampler=Prioritized(replay.exponent) if replay.sampler == "prioritized" else Uniform(),
-        limiter=MinSize(math.ceil(replay.min_size * num_env / group_num_env)),
+        limiter=MinSize(least),
         placement=placement,
         device=device,
         update_size=replay.update_size if placement == "device" else None,

@@ -159,8 +159,7 @@ class ReplayReplica:
         """Bytes, at most, by which `local_state` becomes larger until the ring is full."""
         if isinstance(self.ring, ServerRing):
             return 0
-        task = self.actor.task
-        return self.off_policy.growth_bytes(task.spec, task.num_env, self.ring.written)
+        return self.off_policy.growth_bytes(self.actor.task.spec, self.ring.free)
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `local_state`, bit-identically if the ring was saved."""

@@ -1,7 +1,9 @@
 """The part of a checkpoint that is a ring: tensors by name."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,7 +11,7 @@ from torch import Tensor
 from gmi_drl.replay import Ring
 from gmi_drl.replay.checkpoint import flattened, nested
 from gmi_drl.roles.replay.server_ring import ServerRing
-from gmi_drl.run.checkpoint import prefixed, with_prefix
+from gmi_drl.run.checkpoint import prefixed, read_part, with_prefix
 
 PART, NUMBERS, SERVER = "ring", "ring_numbers", "replay_server.step"
 
@@ -76,22 +78,39 @@ def deal_anew(ring: Ring | ServerRing, parts: Iterable[Mapping[str, Tensor]], fi
     found: list[dict[str, Tensor]] = []
     begin, end = 0, first + ring.num_env
     for part in parts:
-        num_env, rows = part["episode"].shape[1], with_prefix(f"{PART}.rows", part)
-        if not rows:
+        num_env, steps = columns_of(part)
+        if not steps or "episode" not in part:  # rings of rollouts have other fields
             return
         if own := range(max(first, begin), min(end, begin + num_env)):
-            written = int(part[f"{NUMBERS}.counts.written"])
             chosen = slice(own.start - begin, own.stop - begin)
-            found.append({column: _in_order(words, num_env, written)[:, chosen] for column, words in rows.items()})
+            found.append({column: words[:, chosen] for column, words in rows_in_order(part).items()})
         begin += num_env
         if begin >= end:
             break
-    steps = min(len(words) for columns in found for words in columns.values())
-    if steps:
+    if found:
+        steps = min(len(words) for columns in found for words in columns.values())
         ring.begin_with({name: torch.cat([each[name][-steps:] for each in found], 1) for name in found[0]})
 
 
-def _in_order(words: Tensor, num_env: int, written: int) -> Tensor:
-    """The rows of a ring as `[T, num_env, words]`, oldest first, of the `written` steps that it had in all."""
-    steps = len(words) // num_env
-    return words.view(steps, num_env, -1).roll(-(written % steps) if written > steps else 0, 0)
+def saved_parts(checkpoint: Path, index: Mapping[str, Any]) -> Iterator[dict[str, Tensor]]:
+    """Read the part of each GMI of a checkpoint, in order."""
+    files = [Path(name).stem for name in index["parts"] if name.startswith("gmi-")]
+    for name in sorted(files, key=lambda name: int(name.removeprefix("gmi-"))):
+        yield read_part(checkpoint, name)
+
+
+def columns_of(part: Mapping[str, Tensor]) -> tuple[int, int]:
+    """The environments of the ring in a part of a checkpoint, and the steps of each that are there; 0 without one."""
+    written = int(part.get(f"{NUMBERS}.counts.written", 0))
+    if not written:
+        return 0, 0
+    num_env = int(part[f"{NUMBERS}.limiter.inserts"]) // written
+    return num_env, len(next(iter(with_prefix(f"{PART}.rows", part).values()))) // num_env
+
+
+def rows_in_order(part: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The rows of the ring in a part of a checkpoint, by column: `[T, num_env, words]`, oldest first."""
+    (num_env, steps), written = columns_of(part), int(part[f"{NUMBERS}.counts.written"])
+    newest = -(written % steps) if written > steps else 0
+    rows = with_prefix(f"{PART}.rows", part)
+    return {column: words.view(steps, num_env, -1).roll(newest, 0) for column, words in rows.items()}

@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.roles.replay.replica import ReplayReplica
-from gmi_drl.roles.replay.ring_state import deal_anew
+from gmi_drl.roles.replay.ring_state import deal_anew, saved_parts
 from gmi_drl.roles.training.holistic import Holistic
-from gmi_drl.run.checkpoint import read_part
 from gmi_drl.tasks import Task
 
 
@@ -36,11 +35,9 @@ class Replaying(Holistic):
         layout = self.mgr.layout
         if index["layout"] == layout.digest or len(layout.nodes) > 1:
             return
-        files = [Path(name).stem for name in index["parts"] if name.startswith("gmi-")]
-        names = sorted(files, key=lambda name: int(name.removeprefix("gmi-")))
         before = [gmi_id for gmi_id in self.group.members if gmi_id < self.GMI_id]
         first = sum(self.num_env_of(layout.gmis[gmi_id]) for gmi_id in before)
-        deal_anew(self.replica.ring, (read_part(saved, name) for name in names), first)
+        deal_anew(self.replica.ring, saved_parts(saved, index), first)
 
     def growth_bytes(self) -> int:
         """See `Holistic`: the room that is left in the ring, if that is saved."""

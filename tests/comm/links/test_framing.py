@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from random import Random
 from select import POLLIN, poll
 
 import pytest
@@ -78,15 +79,60 @@ def test_more_than_a_socket_takes_at_once_comes_whole_and_in_order(views):
     other.close()
 
 
-def test_a_reader_may_stop_after_some_bytes_and_go_on_later():
+def test_a_reader_may_stop_after_some_bytes_and_what_is_left_can_be_polled():
     connection, other = connections()
     other.send_together([(FIRST_OTHER_KIND, [b"word"])] * 3)
-    other.close()
     looking = poll()
     looking.register(connection, POLLIN)
     assert looking.poll(60_000)
-    first = list(connection.read(17))
-    assert len(first) == 1 and len(list(words(connection))) == 2
+    assert len(list(connection.read(17, may_stop=True))) == 1
+    assert looking.poll(0) and next(connection.read(may_stop=True)) == (FIRST_OTHER_KIND, b"word")
+    assert looking.poll(0), "the last message waits in the socket"
+    other.close()
+    assert len(list(words(connection))) == 1
+    connection.close()
+
+
+def test_a_reader_that_takes_everything_leaves_no_whole_message_behind():
+    connection, other = connections()
+    other.send_together([(FIRST_OTHER_KIND, [b"word"])] * 200)
+    looking = poll()
+    looking.register(connection, POLLIN)
+    came = []
+    while looking.poll(0 if came else 60_000):
+        came += connection.read(17)
+    assert len(came) == 200
+    connection.close()
+    other.close()
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_frames_arrive_whole_however_they_are_cut(seed):
+    """Headers, messages and numbers in pieces of any size, read ahead of a frame or not."""
+    random = Random(seed)
+    connection, other = connections()
+    sent = []
+    for _ in range(30):
+        size = random.choice([0, 1, 15, 100, 4080, 4096, 5000, 9000])
+        kind = random.choice([DATA, FIRST_OTHER_KIND]) if size else FIRST_OTHER_KIND
+        sent.append((kind, random.randbytes(size)))
+    stream = b"".join(struct.pack("<QQ", kind, len(text)) + text for kind, text in sent)
+    targets = [bytearray(len(text)) for kind, text in sent if kind == DATA]
+    if random.getrandbits(1):
+        connection.receive_data(*map(memoryview, targets))
+    came, start = [], 0
+    while start < len(stream):
+        end = start + random.choice([1, 16, 17, 4096, 4097, 20_000])
+        other._socket.setblocking(True)
+        other._socket.sendall(stream[start:end])
+        came += connection.read(may_stop=bool(random.getrandbits(1)))
+        start = end
+    other.close()
+    came += words(connection)
+    connection.receive_data(*map(memoryview, targets[len(targets) - len(connection._inbox) :]))
+    assert came == [one for one in sent if one[0] != DATA]
+    assert targets == [text for kind, text in sent if kind == DATA]
+    assert connection.received == sum(map(len, targets)) and not connection.is_receiving
     connection.close()
 
 

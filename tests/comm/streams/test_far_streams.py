@@ -4,17 +4,19 @@ import os
 import socket
 import struct
 import threading
+from collections import Counter
 from contextlib import contextmanager, suppress
 from random import Random
 
 import pytest
 
 from gmi_drl.comm.links.framing import CALL, DATA, FAILURE, FIRST_OTHER_KIND, FramedConnection
-from gmi_drl.comm.streams import StreamServer
+from gmi_drl.comm.streams import StreamServer, StreamSizes
 from gmi_drl.comm.streams.far_client import far_client
 from gmi_drl.comm.streams.slot_link import HALF, MESSAGE_BYTES, READY
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from tests.comm.streams.stream_ends import ends, post, serve, sizes_of, value_of
+from gmi_drl.layout.experience import Kind
+from tests.comm.streams.stream_ends import ANSWER, ends, post, serve, sizes_of, value_of
 
 FAR = 2
 
@@ -50,6 +52,40 @@ def test_a_request_over_hosts_is_answered_by_the_version_that_it_wants():
             answer = client.take(0)
             assert (answer.version, answer.rows, value_of(answer)) == (7, 2, 3.0 + 2 * number)
             assert 0 < answer.took_s < 5, "by one clock, though that of the server is another one"
+
+
+class CountedSocket(socket.socket):
+    """A socket whose system calls are counted, by what they do."""
+
+    def __init__(self, one):
+        super().__init__(fileno=one.detach())
+        self.calls = Counter()
+
+    def recvmsg_into(self, buffers):
+        self.calls["receive"] += 1
+        return super().recvmsg_into(buffers)
+
+    def sendmsg(self, buffers):
+        self.calls["send"] += 1
+        return super().sendmsg(buffers)
+
+
+def test_a_request_of_64_kb_takes_two_receives_and_an_answer_one():
+    sizes = StreamSizes((Kind("obs", (2, 8192)),), ANSWER, 2, (0,), ((FAR,),), 1)
+    with ends(sizes) as made:
+        here, there = map(CountedSocket, socket.socketpair())
+        server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: FramedConnection(here, 1, MESSAGE_BYTES)})
+        client = far_client(FramedConnection(there, 1), FAR, sizes, 5.0, 5.0)
+        post(client, 0.0)
+        assert serve(server) == [0] and value_of(client.take(0)) == 0.0  # the first tells that the client is there
+        here.calls.clear()
+        there.calls.clear()
+        for number in range(3):
+            post(client, 1.0 + number)
+            assert serve(server) == [0] and value_of(client.take(0)) == 2.0 + 2 * number
+        assert here.calls == {"receive": 6, "send": 3} and there.calls == {"receive": 3, "send": 3}
+        client.close()
+        server.close()
 
 
 def test_near_and_far_requests_of_all_members_make_one_batch():
@@ -206,4 +242,19 @@ def test_a_client_that_is_lost_with_its_host_is_not_waited_for_and_the_others_en
         assert serve(server) == [0]
         near.close()
         assert serve(server) == [] and server._living == []
+        late._notifier._link.connection.close()
+
+
+def test_what_was_left_to_be_sent_to_a_lost_client_is_not_of_the_next_with_its_descriptor():
+    """Else the server never wakes up to send the rest of a long answer."""
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        late, far = late_client(made, server, changes, FAR), server._far
+        connection = far._links[FAR].connection
+        while not connection.is_sending:
+            connection.send_frame(FIRST_OTHER_KIND, bytes(2**20))
+        far._watch(connection)
+        assert far._sending == {connection.fileno()}
+        changes.tell(FAR, None)
+        far.receive()
+        assert far._sending == set()
         late._notifier._link.connection.close()

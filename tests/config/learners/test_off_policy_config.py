@@ -67,8 +67,10 @@ def test_a_gmis_part_must_fit_its_ring(sizes, num_envs, words):
 @pytest.mark.parametrize(
     ("replay", "words"),
     [
-        ({"min_size": 800}, []),
-        ({"min_size": 802}, ["a GMI with 8 of 16 environments needs 401, but its ring has 400"]),
+        ({"min_size": 800, "next_obs": "twice"}, []),
+        ({"min_size": 802, "next_obs": "twice"}, ["of 16 environments needs 401, but its ring has 400"]),
+        ({"min_size": 640}, []),
+        ({"min_size": 642}, ["min_size is 642, of which a GMI with 8 of 16 environments needs 402"]),
         ({"server": "here:1/steps"}, ["server is for GMIs that act and train"]),
         ({"stacks": "first"}, ["stacks is for GMIs that act and train"]),
         ({"n_step": 4}, []),
@@ -99,9 +101,18 @@ def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_store
 def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
     whole, _ = config.ring_bytes(ANT, 4)
-    assert [config.growth_bytes(ANT, 4, written) for written in (0, 25, 100, 300)] == [whole, whole * 3 // 4, 0, 0]
+    assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
-    assert not_saved.growth_bytes(ANT, 4, 0) == 0
+    assert not_saved.growth_bytes(ANT, 400) == 0
+
+
+def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():
+    once = SACConfig(horizon=4, replay=ReplaySettings(size=400))
+    twice = SACConfig(horizon=4, replay=ReplaySettings(size=400, next_obs="twice"))
+    assert [once.rows_of_rollouts(steps) for steps in (1, 4, 5, 400)] == [2, 5, 7, 500]
+    assert twice.rows_of_rollouts(5) == 5 and twice.ring_bytes(ANT, 4, of_rollouts=True) == twice.ring_bytes(ANT, 4)
+    whole, rows = (once.ring_bytes(ANT, 4, of_rollouts=of_rollouts)[0] for of_rollouts in (False, True))
+    assert 4 * rows == 5 * whole
 
 
 def test_beta_rises_evenly():

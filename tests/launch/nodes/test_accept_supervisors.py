@@ -75,3 +75,16 @@ def test_silent_strangers_delay_nobody_and_nobody_can_connect_after_the_last(lis
         assert {one.getpeername() for one in came} == {one.getsockname() for one in agents}
         with pytest.raises(ConnectionRefusedError):
             dial(listener, hello(RIGHT))
+
+
+def test_one_that_may_come_later_and_has_ended_is_told_once(listener):
+    ends = SimpleNamespace(why_ended=lambda: "its python is another one")
+    with closing(SupervisorListener(listener, RIGHT, {"a": LIVES, "b": ends})) as accepting:
+        assert accepting.give_up() == {"b": "its python is another one"}
+        assert accepting.missing == {"a"} and accepting.give_up() == {}
+
+
+def test_of_those_that_have_ended_the_one_that_is_needed_is_named(listener):
+    ended = {node: SimpleNamespace(why_ended=lambda why=f"{node} was killed": why) for node in "ab"}
+    with pytest.raises(MachineError, match="node b has not connected: b was killed"):
+        list(accept_supervisors(listener, RIGHT, ended, lambda nodes: nodes <= {"a"}))

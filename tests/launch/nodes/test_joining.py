@@ -1,3 +1,4 @@
+import threading
 import time
 from types import SimpleNamespace
 
@@ -37,3 +38,25 @@ def test_the_gmis_of_a_node_come_when_it_is_admitted_and_a_node_that_cannot_stay
     arriving.append(node("c", closed))
     assert until(late, told) == [] and closed == ["c"]
     assert told == ["node c cannot join: its cores are in use"] and late.absent == {4, 5}
+
+
+def test_nodes_that_come_together_are_admitted_one_after_the_other():
+    """Each finds a file of its own in the run folder, by which it knows whether it sees that."""
+    told, within, together = [], [], threading.Event()
+    arriving = [node("b", []), node("c", [])]
+
+    def admit(node):
+        within.append(node.name)
+        if len(within) > 1:
+            together.set()
+        together.wait(0.2)
+        within.remove(node.name)
+
+    late = LateNodes(
+        LAYOUT, frozenset("bc"), lambda: [arriving.pop(), arriving.pop()] if arriving else [], admit, told.append
+    )
+    deadline = time.monotonic() + 60
+    while late.absent:
+        late.come()
+        assert time.monotonic() < deadline
+    assert not together.is_set() and len(told) == 2

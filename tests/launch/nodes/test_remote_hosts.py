@@ -5,7 +5,7 @@ from on_two import over
 
 from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
-from gmi_drl.launch.nodes.remote_hosts import cpus_of
+from gmi_drl.launch.nodes.remote_hosts import cpus_of, has_same_versions
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.run.process_names import proxy_of
 
@@ -61,3 +61,11 @@ def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_o
     assert [process.exit_code(0) for process in processes] == [LOST, LOST] and said == []
     for process in processes:
         process.close()
+
+
+def test_a_node_with_other_versions_stays_outside_and_another_does_not():
+    told, closed, versions = [], [], {"a": {"torch": "2.9"}}
+    other, same = (SimpleNamespace(name=name, close=lambda name=name: closed.append(name)) for name in "bc")
+    assert not has_same_versions(other, {**versions, "b": {"torch": "2.8"}}, told.append) and closed == ["b"]
+    assert told[0].startswith("node b cannot join, it has other versions") and "2.8" in told[0]
+    assert has_same_versions(same, {**versions, "c": {"torch": "2.9"}}, told.append) and len(told) == len(closed) == 1

@@ -7,7 +7,7 @@ import time
 import pytest
 from conftest import two_cores
 from networks import needs_hosts, two_hosts
-from test_decoupled_on_nodes import kill
+from test_decoupled_on_nodes import is_of, kill
 from test_training_on_nodes import processes_of
 
 from gmi_drl.config.learners import PPOConfig
@@ -151,7 +151,7 @@ def test_a_node_that_comes_later_joins_and_the_run_ends_in_order_after_the_first
     def on_row(row):
         if row["iteration"] == 2:
             later.come()
-        if not killed and any("joins" in line for line in told) and is_acting(tmp_path / "run", 3):
+        if not killed and "node b joins the run with GMI 3" in told and is_acting(tmp_path / "run", 3):
             killed.append(row["iteration"])
             kill(tmp_path / "run", 2, "roles.main")
         if killed and row["iteration"] == killed[0] + 40:
@@ -168,11 +168,10 @@ def test_a_node_that_comes_later_joins_and_the_run_ends_in_order_after_the_first
 
 
 def is_acting(path, gmi_id):
-    """Whether a GMI's process has been there for some seconds, in which it has begun to act."""
+    """Whether a GMI's process, not its proxy, has been there for some seconds, in which it has begun to act."""
     now = time.time()
     return any(
-        f"GMI {gmi_id} of" in " ".join(process.cmdline()) and now - process.create_time() > 6
-        for process in processes_of(path)
+        is_of(process, gmi_id, "roles.main") and now - process.create_time() > 6 for process in processes_of(path)
     )
 
 

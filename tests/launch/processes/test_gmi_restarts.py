@@ -270,8 +270,11 @@ def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_
     )
     folder, started, told, coming = RunFolder(tmp_path / "run"), {}, [], []
     folder.create()
+    lost = [2]  # the first time its node is lost again before it starts
 
     def start(order, environment, log, resources):
+        if order["gmi"] in lost:
+            raise GmiError(f"GMI {lost.pop()} (node b) is lost")
         return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
 
     instances = SimpleNamespace(
@@ -286,6 +289,9 @@ def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_
         started[0].tell(Attached(), Report({"a": 1}))
         started[1].tell(Attached())
         assert run.heard() == [{"a": 1}]
+        coming.append(2)
+        assert run.heard() == [] and set(started) == {0, 1} and losses.lost == {2}
+        assert told.pop() == "GMI 2 (node b) is lost: going on with 1 actor"
         coming.append(2)
         assert run.heard() == [] and set(started) == {0, 1, 2} and losses.lost == set()
         started[2].tell(Attached(), Failed("the task is not installed", 4, blames_peer=False))

@@ -110,7 +110,7 @@ def run_queue(folder, sweep, stop_after=None):
     """Run it on one core, two trials at once; stop it as by Ctrl-C after `stop_after` trials."""
     request, ended = StopRequest(Stage.RUNNING), []
 
-    def on_end(trial, how):
+    def on_end(trial, how, busy_s):
         ended.append(trial)
         if len(ended) == stop_after:
             request.signal = Signals.SIGINT

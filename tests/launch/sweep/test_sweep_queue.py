@@ -34,7 +34,7 @@ from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.sweep.sweep_file import read_sweep
 trial_process.OURS = tuple(sys.argv[2:])
 folder = Path(sys.argv[1])
-listener = run_sweep.Listener(print, lambda trial, ended: None)
+listener = run_sweep.Listener(print, lambda trial, ended, busy_s: None)
 run_sweep.run_sweep(folder, read_sweep(folder), StopRequest(Stage.RUNNING), listener)
 """
 
@@ -63,7 +63,8 @@ def toy_sweep(seeds=3, **others):
 
 def test_all_trials_run_and_the_table_is_best_first(tmp_path, toys):
     sweep, ended = toy_sweep(), []
-    assert run(tmp_path / "a", sweep, on_end=lambda trial, how: ended.append(trial.name))
+    assert run(tmp_path / "a", sweep, on_end=lambda trial, how, busy_s: ended.append(busy_s))
+    assert 0 < ended[0] <= ended[-1] and ended == sorted(ended)
     assert table(tmp_path / "a", sweep) == [
         ({"rate": "2"}, {0: 24, 1: 25, 2: 26}, 3, 0),
         ({"rate": "1"}, {0: 12, 1: 13, 2: 14}, 3, 0),
@@ -207,7 +208,7 @@ def test_settings_that_are_refused_are_not_tried_again(tmp_path):
 
 def test_a_sweep_runs_once_at_a_time(tmp_path):
     with locked_sweep(tmp_path), pytest.raises(InUseError, match="another process runs this sweep"):
-        run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended: None))
+        run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended, busy_s: None))
 
 
 def test_the_median_rule_needs_three_finished_trials(tmp_path, toys):

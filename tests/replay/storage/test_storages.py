@@ -15,6 +15,7 @@ KINDS = [
     {"placement": "file"},
     {"codec": "zlib"},
     {"codec": "zlib-differences"},
+    {"placement": "file", "codec": "zlib-differences"},
 ]
 
 
@@ -118,7 +119,7 @@ def test_a_file_is_opened_again(tmp_path):
     assert again.gather(torch.tensor([4])).fields["step"].item() == 4
     with pytest.raises(UsageError, match="another signature: number is missing; obs is unknown"):
         make_storage(NUMBERED, 100, placement="file", path=path)
-    with pytest.raises(UsageError, match="longest item"):
+    with pytest.raises(UsageError, match=r"longest 1 .*, not .* longest 2"):
         make_storage(MIXED, 100, longest=2, placement="file", path=path)
     path.write_bytes(b"\0" * 70000)
     with pytest.raises(UsageError, match="no file of replay rows"):
@@ -149,6 +150,47 @@ def test_complete_blocks_are_small():
     assert torch.equal(storage.gather(torch.tensor([0]), size).fields["frame"][0], frame)
 
 
+def test_a_file_of_compressed_blocks_is_small_and_opened_again(tmp_path):
+    path, codec = tmp_path / "blocks", "zlib-differences"
+    storage = make_storage(MIXED, 20_000, placement="file", path=path, codec=codec)
+    size = storage.blocks.block_steps
+    for block in range(3):
+        storage.write(block * size, mixed_steps(size, block * size))
+    storage.seal(0)
+    storage.seal(1)
+    storage.write(size, mixed_steps(5))  # another stream has leased it
+    told = storage.info()
+    assert not storage.was_there and 0.5 < told["saved"] < 1
+    assert path.stat().st_blocks * 512 < 3 * size * MIXED.step_bytes + 100_000 < path.stat().st_size
+    storage.close()
+    again = make_storage(MIXED, 20_000, placement="file", path=path, codec=codec)
+    assert again.was_there and again.placement == "file"
+    seen = again.gather(torch.tensor([0, size - 1, size, size + 4, 2 * size, 3 * size])).fields["step"].flatten()
+    assert seen.tolist() == [0, size - 1, 0, 4, 2 * size, 0]
+    with pytest.raises(UsageError, match=r"differences 1 .*, not .* differences 0"):
+        make_storage(MIXED, 20_000, placement="file", path=path, codec="zlib")
+    with pytest.raises(UsageError, match="format gmi-drl/replay-blocks/1"):
+        make_storage(MIXED, 20_000, placement="file", path=path)
+    again.close()
+
+
+def test_a_block_that_the_disk_has_no_room_for_stays_in_memory(tmp_path, monkeypatch):
+    storage = make_storage(MIXED, 500, placement="file", path=tmp_path / "blocks", codec="zlib")
+    storage.write(0, mixed_steps(5))
+
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", full)
+        with pytest.raises(MachineError, match="a block of replay cannot be written: No space left"):
+            storage.seal(0)
+    assert storage.gather(torch.tensor([4])).fields["step"].item() == 4 and storage.info()["saved"] == 0
+    storage.seal(0)
+    assert storage.gather(torch.tensor([4])).fields["step"].item() == 4 and storage.info()["saved"] > 0
+    storage.close()
+
+
 def test_steps_reach_a_device_in_updates():
     storage = make_storage(NUMBERED, 5000, placement="device")
     storage.write(0, {"number": torch.arange(1, 2501)})
@@ -174,7 +216,7 @@ def test_more_than_the_host_has_is_refused():
         ({"placement": "gpu"}, "no placement 'gpu'"),
         ({"codec": "zstd"}, "no codec 'zstd'"),
         ({"placement": "file"}, "a path goes with"),
-        ({"placement": "shared", "codec": "zlib"}, "goes with the placement 'cpu'"),
+        ({"placement": "shared", "codec": "zlib"}, "goes with the placements 'cpu' and 'file'"),
         ({"placement": "shared", "device": "cuda"}, "gathers on the CPU"),
         ({"placement": "pinned"}, "read by a GPU"),
         ({"steps": 0}, "1 step"),
@@ -197,5 +239,5 @@ def test_it_tells_its_bytes_while_a_stream_completes_a_block():
                 storage.seal(1)
             return super().values()
 
-    storage._coded[0] = Sealing(storage._coded[0])
+    storage._coded._blocks[0] = Sealing(storage._coded._blocks[0])
     assert storage.info()["bytes"] > 0

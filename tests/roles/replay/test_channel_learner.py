@@ -97,8 +97,27 @@ def test_the_share_of_random_actions_is_published_with_the_policy():
     for _ in range(4):
         pair.learn(pair.play())
         found.append(float(pair.agent.policy.exploration))
-    assert found == pytest.approx([1, 1, 0.9 - 0.8 * 40 / 200, 0.9 - 0.8 * 60 / 200])  # 24 and then 48 rows are there
+    assert found == pytest.approx([1, 1, 0.9 - 0.8 * 40 / 200, 0.9 - 0.8 * 60 / 200])  # 20 and then 40 steps are there
     assert pair.learner.metrics()["epsilon"] == pytest.approx(0.9 - 0.8 * 80 / 200)
+
+
+@pytest.mark.parametrize("next_obs", ["once", "twice"])
+def test_the_least_size_counts_steps_and_not_the_rows_behind_rollouts(next_obs):
+    pair, updates = Pair(settings("sac", {"min_size": 42, "next_obs": next_obs})), []
+    for _ in range(3):  # of 20 steps each
+        pair.learn(pair.play())
+        updates.append(pair.learner.learner.updater.updates)
+    assert updates == [0, 0, 5]
+
+
+def test_a_batch_without_transitions_is_no_error_where_a_ring_has_others():
+    """With a step of each environment, in which all begin an episode."""
+    pair = Pair(settings("sac", {"min_size": 20, "next_obs": "twice"}, horizon=1))
+    for number in range(12):
+        batch = pair.play()
+        batch.valid.fill_(float(number != 9))
+        pair.learn(batch)
+    assert pair.learner.learner.updater.updates == 8
 
 
 def test_ages_are_of_what_was_drawn():
@@ -191,10 +210,20 @@ def test_a_ring_that_is_not_saved_begins_empty():
     assert second.learner.published[2] == 0  # the policy has learnt: it acts
 
 
+@pytest.mark.parametrize(("next_obs", "rows"), [("once", 120), ("twice", 100)])
+def test_a_ring_has_its_size_and_least_size_in_steps_of_rollouts(next_obs, rows):
+    pair, ready = Pair(settings("sac", {"next_obs": next_obs, "min_size": 41})), []
+    assert pair.learner.ring.steps == rows  # of 4 environments, 400 steps
+    for _ in range(4):
+        pair.learner.take(pair.play())
+        ready.append(pair.learner.ring.can_sample(8))
+    assert ready == [False, False, True, True], "two rollouts are 40 steps"
+
+
 def test_a_checkpoint_becomes_larger_until_the_ring_is_full():
-    pair = Pair(settings("sac", {"min_size": 400}))
+    pair = Pair(settings("sac", {"min_size": 300}))
     told, before = pair.learner.growth_bytes(), bytes_of(pair.learner.local_state())
-    for _ in range(18):  # of 6 rows each, in 100
+    for _ in range(21):  # of 6 rows each, in 120
         pair.learn(pair.play())
     grown = bytes_of(pair.learner.local_state()) - before
     assert 0 < grown <= told <= 2 * grown and pair.learner.growth_bytes() == 0

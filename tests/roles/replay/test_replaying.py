@@ -61,9 +61,11 @@ def test_a_resumed_run_says_how_rings_go_on(saved):
 
     replay = REPLAY.model_copy(update={"saved": saved})
     config, layout = tiny_config(learner=SMALL.model_copy(update={"replay": replay})), tiny_layout()
-    same, other = (_rings_told(config, {"layout": digest}, layout) for digest in (layout.digest, "another"))
+    same, other = (_rings_told(config, layout, {"layout": digest}, layout) for digest in (layout.digest, "another"))
     assert (same is None) if saved else same.startswith("The checkpoint holds none")
     assert other.endswith("are dealt out anew, by environments" if saved else "begin empty")
     apart = layout.model_copy(update={"channels": Channels()})
-    assert _rings_told(config, {"layout": "another"}, apart).endswith("begin empty")
-    assert _rings_told(tiny_config(), {"layout": "another"}, layout) is None
+    assert _rings_told(config, layout, {"layout": "another"}, apart).endswith("begin empty")
+    told = _rings_told(config, apart, {"layout": "another"}, apart)
+    assert told.endswith("are dealt out anew, by rollouts" if saved else "begin empty")
+    assert _rings_told(tiny_config(), layout, {"layout": "another"}, layout) is None

@@ -63,6 +63,8 @@ CASES = (
         open=partial(open_sides, is_windows=False),
         obstacle=_obstacle,
         lower_is_better=True,
+        guard=0.3,
+        floor=0.19,
     ),
     Case(
         name="replay_gather_windows",

@@ -110,6 +110,8 @@ CASES = (
             unit="s",
             open=partial(open_layouts, width),
             lower_is_better=True,
+            guard=0.3 if width == WIDTHS[0] else None,
+            floor=2 if width == WIDTHS[0] else None,
         )
         for width in WIDTHS
     ),

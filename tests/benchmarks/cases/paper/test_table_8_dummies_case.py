@@ -4,6 +4,7 @@ import time
 import pytest
 from conftest import children_of, two_cores
 
+from gmi_drl.benchmarks.cases import find_case
 from gmi_drl.benchmarks.cases.paper import table_8_dummies
 from gmi_drl.benchmarks.cases.paper.table_8_agents import Dummies, Rates
 from gmi_drl.benchmarks.runner import run_case
@@ -13,9 +14,10 @@ from gmi_drl.workload.spaces import continuous, vector
 
 
 @two_cores
-def test_both_modes_send_the_same_in_messages_of_their_own(monkeypatch):
+@pytest.mark.parametrize("name", ["table_8_most_anymal", "table_8_most_franka_cabinet"])
+def test_both_modes_send_the_same_in_messages_of_their_own(monkeypatch, name):
     monkeypatch.setattr(table_8_dummies, "QUICK_PART", 0.02)
-    case = next(case for case in table_8_dummies.CASES if case.name == "table_8_most_franka_cabinet")
+    case = find_case(name)
     affinity = os.sched_getaffinity(0)
     result = run_case(case, repeats=1, quick=True)
     for mode, messages in ("MCC", 11), ("UCC", 16 * 7 + 4):
