@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tests.roles.workers.workers_in_process import CPU, Served
 
 from gmi_drl.algo.agent import make_agent
 from gmi_drl.config.learners import PPOConfig
@@ -13,6 +12,7 @@ from gmi_drl.roles.workers.ends import inline_stream
 from gmi_drl.roles.workers.forward import kinds_of
 from gmi_drl.roles.workers.served_ring import ServedRing, ServedShare
 from gmi_drl.tasks import make
+from tests.roles.workers.workers_in_process import CPU, Served
 
 CONFIG, EACH = PPOConfig(hidden=(8,), horizon=8), 3
 
