@@ -33,7 +33,7 @@ from gmi_drl.workload import TaskSpec, spec_of
 class ServedActor(Server):
     """Serves as `Server` does: a ring whose members act by policy workers, or by an agent beside them."""
 
-    def GMI_run(self, steps: int, seed: int, stochastic: bool, **others: Any) -> dict[str, Any]:
+    def GMI_run(self, steps: int, seed: int, stochastic: bool, *others: Any, **more: Any) -> dict[str, Any]:
         """See `Server`; at the end, also after an error, policy workers expect no more requests.
 
         Member m of a ring has the environments and the noise of `gmi-drl play --seed SEED+n`, where n counts the
@@ -43,7 +43,8 @@ class ServedActor(Server):
             steps: See `Server`.
             seed: See `Server`.
             stochastic: See `Server`.
-            **others: Of recording, which is for GMIs without rings.
+            *others: Of recording, which is for GMIs without rings.
+            **more: The same, by name.
         """
         config, tasks, gmi = self.mgr.configure(), list[Task](), self.mgr.gmi
         seeds = [serving_seed(seed, self.number * gmi.ring + member) for member in range(gmi.ring)]
