@@ -209,11 +209,10 @@ class StreamServer:
 
     def _await_request(self) -> list[int]:
         """Wait for a request, or news of the clients. Returns the slots with open requests."""
-        until = time.perf_counter() + self._spin_s
+        until, waiting = time.perf_counter() + self._spin_s, list[int]()
         while self._spin_s and time.perf_counter() < until:
             if waiting := self._waiting():
                 return waiting
-        waiting: list[int] = []
 
         def has_come() -> bool:
             waiting[:] = self._waiting()
