@@ -32,7 +32,7 @@ def sums_of(episodes):
 
 @pytest.mark.parametrize("remote", [False, True])
 @pytest.mark.parametrize("stochastic", [False, True])
-@pytest.mark.parametrize("members", [1])
+@pytest.mark.parametrize("members", [1, 2])
 def test_members_play_what_players_play(members, stochastic, remote):
     tasks = [worlds(member) for member in range(members)]
     spec, noise = tasks[0].spec, generators(members, stochastic=stochastic)
