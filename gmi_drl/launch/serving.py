@@ -202,6 +202,8 @@ def _check_table(into: str, token: str | None, layout: Layout, spec: TaskSpec, e
 def _require_whole_gmis(where: object, layout: Layout) -> None:
     if apart := [gmi.id for gmi in layout.gmis if gmi.roles != SERVING]:
         raise UsageError(f"{where}: GMIs that simulate and act write experience, and GMIs {apart} do not do both")
+    if rings := [gmi.id for gmi in layout.gmis if gmi.ring > 1]:
+        raise UsageError(f"{where}: GMIs write the steps of all their environments at once: leave ring of {rings} out")
 
 
 def _writing(

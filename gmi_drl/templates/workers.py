@@ -196,12 +196,10 @@ class ServedWorkers(Workers):
     channels = None
 
     def role_mistakes(self, layout: Layout) -> list[str]:
-        """See `Template`: environments do not step in turn here, and all have one policy."""
+        """See `Template`: also what holds for training alone."""
         mistakes = super().role_mistakes(layout)
         if len(layout.nodes) > 1:
             mistakes.append(f"{self.name} serves on one machine, this layout has {len(layout.nodes)}")
-        if rings := _ids([gmi for gmi in layout.gmis if gmi.ring > 1]):
-            mistakes.append(f"rings are for training: leave ring of GMIs {rings} out")
         if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):
             mistakes.append(f"several policies are for training: leave policy of GMIs {named} out")
         if layout.streams and layout.streams.fewest_actors is not None:
@@ -217,7 +215,7 @@ class ServedWorkers(Workers):
         if learner.trainer is None or learner.actor is not None:
             raise UsageError(f"{self.name} serves policies of ppo and a3c, not of {learner.name}: take {TCG.name}")
         by_roles = {("simulator",): SERVED_ACTOR, SERVING: SERVER, ("agent",): SERVING_POLICY}
-        return {gmi.id: by_roles[gmi.roles] for gmi in layout.gmis}
+        return {gmi.id: SERVED_ACTOR if gmi.ring > 1 else by_roles[gmi.roles] for gmi in layout.gmis}
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:
         """See `Template`: the actors."""

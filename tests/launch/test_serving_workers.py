@@ -8,6 +8,7 @@ from conftest import tiny_config
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
+from gmi_drl.launch.serving import serve
 from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.roles.serving.player import Player, load_agent
@@ -50,16 +51,35 @@ def test_actors_play_what_play_does_whoever_acts(served_run, command_line, tmp_p
     assert gmis["0"]["sync_s"] > 0 == gmis["1"]["sync_s"]
 
 
+def test_rings_play_what_play_does_and_write_no_experience(served_run, command_line, tmp_path):
+    """Members of rings have half of the environments, and count through: 3 and 4 ask, 5 and 6 act for themselves."""
+    layout = layout_of(ASKS, ACTS, num_env=2 * NUM_ENV, ring=2)
+    answers = GMI(id=2, roles=SERVES, cores=(0,))
+    devices = (Device(kind="cpu", gmis=(*layout.gmis, answers)),)
+    layout = layout.model_copy(update={"devices": devices, "streams": Streams()})
+    (tmp_path / "layout.yaml").write_text(dump_yaml(layout))
+    options = ("--steps", str(STEPS), "--seed", "3", "--format", "json")
+    code, out, err = command_line("serve", str(served_run.path), str(tmp_path / "layout.yaml"), *options)
+    assert code == 0, err
+    for gmi_id, gmi in json.loads(out)["gmis"].items():
+        episodes = [one for member in range(2) for one in played(served_run, 3 + 2 * int(gmi_id) + member)]
+        assert gmi["steps"] == STEPS and gmi["num_env"] == 2 * NUM_ENV and gmi["episodes"] == len(episodes) > 0
+        assert gmi["return_sum"] == pytest.approx(sum(one.total for one in episodes), rel=1e-4)
+    whole = layout_of(ACTS, ring=2)
+    with pytest.raises(UsageError, match=r"at once: leave ring of \[0\] out"):
+        serve(whole, served_run, steps=2, experience=tmp_path / "seen")
+
+
 @pytest.mark.parametrize(
     ("layout", "message"),
     [
         (layout_of(SERVES), "needs an actor at least"),
         (layout_of(ASKS, SERVES, streams=Streams(fewest_actors=1)), "leave streams.fewest_actors out"),
-        (layout_of(ASKS, SERVES, ring=2), r"rings are for training: leave ring of GMIs \[0, 1\] out"),
+        (layout_of(ASKS, policy="some"), r"several policies are for training: leave policy of GMIs \[0\] out"),
         (layout_of(ASKS), "need `streams: {}`: see GMIs \\[0\\]"),
         (layout_of(ACTS, ("trainer",)), "is for training, not for serving"),
     ],
-    ids=["nobody acts", "goes on", "rings", "nobody answers", "a trainer"],
+    ids=["nobody acts", "goes on", "policies", "nobody answers", "a trainer"],
 )
 def test_layouts_that_cannot_be_served_are_refused(layout, message):
     with pytest.raises(UsageError, match=message):

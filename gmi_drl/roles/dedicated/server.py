@@ -6,8 +6,7 @@ from typing import Any
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.roles.dedicated.remote_task import RemoteTask
 from gmi_drl.roles.peer import Peer
-from gmi_drl.roles.serving.server import Server
-from gmi_drl.roles.serving.service import Service
+from gmi_drl.roles.serving.server import Server, Steps
 from gmi_drl.run.phases import SIMULATE, WAIT
 from gmi_drl.templates.dedicated import chain_of
 
@@ -32,7 +31,7 @@ class DedicatedServer(Server):
         """See `Server`: the simulators have seeds of their own."""
         return self.task
 
-    def phases(self, service: Service) -> dict[str, float]:
+    def phases(self, service: Steps) -> dict[str, float]:
         """See `Server`; the time of steps beyond the simulators' own counts as waiting."""
         phases, simulated_s = super().phases(service), self.task.simulated_s
         self.task.simulated_s = 0.0

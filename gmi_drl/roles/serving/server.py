@@ -2,9 +2,10 @@
 
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+from torch import Tensor
 
 from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.config.run_config import RunConfig
@@ -25,6 +26,25 @@ from gmi_drl.tasks import Task
 
 WAIT_S = 1.0
 REPORT_S = 1.0
+
+
+class Steps(Protocol):
+    """Plays blocks of control steps, and counts episodes: `Service`, or `workers.served_ring.ServedRing`."""
+
+    num_env: int
+
+    @property
+    def sums(self) -> Tensor:
+        """See `EpisodeSums`."""
+
+    def play(self, steps: int) -> None:
+        """See `Service.play`."""
+
+    def phases(self) -> dict[str, float]:
+        """See `Service.phases`."""
+
+    def latencies(self) -> list[float]:
+        """See `Service.latencies`."""
 
 
 class Server(DRL_role):
@@ -55,8 +75,7 @@ class Server(DRL_role):
             sink = TableSink(into, task.spec, task.num_env, token)
             recorder = Recorder(task, min(config.learner.horizon, steps), sink)
         service = Service(task, agent, noise, cuda_graphs=config.cuda_graphs, recorder=recorder)
-        self.mgr.launcher.deliver(Ready())
-        return self._serve(service, steps if self._may_start() else 0, config.learner.horizon, recorder)
+        return self._serve(service, steps, config.learner.horizon, recorder)
 
     def _recorder(self, task: Task, steps: int, folder: Path, shard_bytes: int) -> Recorder:
         def report(shard: Shard) -> None:
@@ -78,9 +97,9 @@ class Server(DRL_role):
         """The agent that acts in the task, by the policy of the run folder."""
         return load_agent(RunFolder(self.mgr.run_folder), task.spec, config, self.mgr.device)
 
-    def phases(self, service: Service) -> dict[str, float]:
+    def phases(self, service: Steps) -> dict[str, float]:
         """Seconds of the last block by phase. Waits for the device, once."""
-        return {**service.phases(), WAIT.name: 0.0}
+        return {WAIT.name: 0.0, **service.phases()}
 
     def _may_start(self) -> bool:
         """Wait until all GMIs are ready, so that they serve at the same time. Returns whether to serve at all."""
@@ -88,7 +107,10 @@ class Server(DRL_role):
             for message in self.mgr.launcher.await_messages(WAIT_S):
                 return message == Start()
 
-    def _serve(self, service: Service, steps: int, block: int, recorder: Recorder | None) -> dict[str, Any]:
+    def _serve(self, service: Steps, steps: int, block: int, recorder: Recorder | None = None) -> dict[str, Any]:
+        """Play when all GMIs are ready, until `steps` are done or the launcher sends `Stop`. Returns sums and times."""
+        self.mgr.launcher.deliver(Ready())
+        steps = steps if self._may_start() else 0
         done, reported_s, started_s = 0, time.monotonic(), time.monotonic()
         phases: dict[str, float] = {phase.name: 0.0 for phase in (SIMULATE, ACT, WAIT)}
         latencies = Latencies()
@@ -110,4 +132,4 @@ class Server(DRL_role):
         episodes, returns, lengths, bad = service.sums.tolist()
         sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
         times = {"started_s": started_s, "ended_s": ended_s, "latencies": latencies.to_json()}
-        return {"num_env": service.task.num_env, "steps": done, **times, **phases, **sums}
+        return {"num_env": service.num_env, "steps": done, **times, **phases, **sums}

@@ -5,6 +5,7 @@ from torch import Tensor
 
 from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.cuda_graph import WARM_UP_CALLS
+from gmi_drl.roles.serving.episode_sums import EpisodeSums
 from gmi_drl.roles.serving.recorder import Recorder
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.policy_step import PolicyStep
@@ -23,8 +24,7 @@ class Service:
         recorder: Records every step. It must have room for a block; the caller flushes it.
 
     Attributes:
-        sums: Over the episodes that have ended, float64 `[4]`: their number, their returns, their lengths, and the
-            number of further episodes that went wrong.
+        num_env: Of the task.
     """
 
     def __init__(
@@ -40,11 +40,15 @@ class Service:
         self._act, self._noise = PolicyStep(task, agent, cuda_graphs=cuda_graphs), noise
         self._distribution = agent.policy.distribution
         self._zero_action = torch.zeros(task.num_env, task.spec.action.params, device=task.device)
-        self._total, self._length = torch.zeros(2, task.num_env, dtype=torch.float64, device=task.device)
-        self.sums = torch.zeros(4, dtype=torch.float64, device=task.device)
+        self.num_env, self._episodes = task.num_env, EpisodeSums(task.num_env, task.device)
         for _ in range(WARM_UP_CALLS + 1 if cuda_graphs and task.device.type == "cuda" else 1):
             self._act(self._zero_action)  # choose kernels and capture the graph before times are measured
-        self._act.forget(torch.ones_like(self._length, dtype=torch.bool))
+        self._act.forget(torch.ones(task.num_env, dtype=torch.bool, device=task.device))
+
+    @property
+    def sums(self) -> Tensor:
+        """See `EpisodeSums`."""
+        return self._episodes.sums
 
     @torch.no_grad()
     def play(self, steps: int) -> None:
@@ -58,7 +62,7 @@ class Service:
             own = own_outcome(reward, terminated | truncated, info)
             self._act.receive(reward, info["valid"])
             self._act.forget(terminated | truncated)
-            self._count(*own, info["valid"], info["bad"])
+            self._episodes.add(*own, info["valid"], info["bad"])
             if self._recorder is not None:
                 self._recorder.add(self._act.obs, self._act.action, reward, terminated, truncated, info)
         self.clock.mark("act_s")
@@ -75,15 +79,3 @@ class Service:
         if self._noise is None:
             return self._zero_action
         return self._distribution.noise((self.task.num_env,), self._noise, self.task.device)
-
-    def _count(self, reward: Tensor, done: Tensor, valid: Tensor, bad: Tensor) -> None:
-        """Count episodes as `Player` does: without steps that begin an episode, and without those that went wrong."""
-        self._total += reward * valid
-        self._length += valid
-        ended = done & (valid | bad)
-        whole = ended & ~bad
-        so_far = torch.stack((torch.ones_like(self._total), self._total, self._length))
-        self.sums[:3] += (so_far * whole).sum(1)
-        self.sums[3] += (ended & bad).sum()
-        self._total *= ~ended
-        self._length *= ~ended

@@ -1,14 +1,17 @@
 """An actor's ends for one policy: its channels to the trainers, and who gives the actions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+
+import torch
 
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams.inline import InlineStream
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.layout.layout import GMI
 from gmi_drl.roles.decoupled.agent import Follower, PolicyFollower
 from gmi_drl.roles.decoupled.channel_setup import channel_sizes
 from gmi_drl.roles.decoupled.rollout_writer import RolloutWriter, make_rollout_writer
@@ -16,7 +19,7 @@ from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.serving.player import new_actor_critic
 from gmi_drl.roles.workers.forward import Forward, Tensors, kinds_of
-from gmi_drl.roles.workers.share import Inference
+from gmi_drl.roles.workers.requester import Inference
 from gmi_drl.roles.workers.stream_setup import open_client, stream_sizes
 from gmi_drl.workload import TaskSpec
 
@@ -80,20 +83,29 @@ def open_ends(
     writer = make_rollout_writer(sizes, mgr.device)
     if "agent" in mgr.gmi.roles:
         own = PolicyFollower(agent.normaliser, [vector])
-        return PolicyEnds(end, own, _inline(mgr, config, spec, agent, own), writer)
+        inline = inline_stream(config, spec, agent, mgr.gmi, lambda: own.version or 0)
+        return PolicyEnds(end, own, inline, writer)
     client = opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec), server)))
     return PolicyEnds(end, VersionAtLease(), client, writer)
 
 
-def _inline(
-    mgr: GMI_manager, config: RunConfig, spec: TaskSpec, agent: Agent, follower: PolicyFollower
+def inline_stream(
+    config: RunConfig, spec: TaskSpec, agent: Agent, gmi: GMI, version: Callable[[], int] = lambda: 0
 ) -> InlineStream:
-    """Actions from the agent of this process."""
-    gmi, forward = mgr.gmi, Forward(mgr.device)
+    """Actions from an agent of this process.
+
+    Args:
+        config: Of a run with its policy alone.
+        spec: The task's sizes.
+        agent: Acts.
+        gmi: The actor, as the policy sees it.
+        version: Of the agent.
+    """
+    forward = Forward(torch.device("cpu"))  # actors are on cores
     request, answer = kinds_of(spec, config.learner.rollout_form(spec, gmi.num_env), gmi.ring)
 
     def respond(what: int, requests: Sequence[Tensors], answers: Sequence[Tensors]) -> int:
         forward(agent, what, requests, answers)
-        return follower.version or 0
+        return version()
 
     return InlineStream(request, answer, gmi.ring, respond)

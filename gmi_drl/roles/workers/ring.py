@@ -13,7 +13,8 @@ from gmi_drl.algo.rollout_slot import Slot
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.roles.training.clock import PhaseClock
 from gmi_drl.roles.training.episodes import stagger
-from gmi_drl.roles.workers.share import Inference, Outcome, Share
+from gmi_drl.roles.workers.requester import Inference
+from gmi_drl.roles.workers.share import Outcome, Share
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
 
@@ -37,7 +38,12 @@ class Part(Protocol):
 
 
 def play(
-    tasks: Sequence[Task], parts: Sequence[Part], horizon: int, clock: PhaseClock, after_step: Callable[[int], None]
+    tasks: Sequence[Task],
+    parts: Sequence[Part],
+    horizon: int,
+    clock: PhaseClock,
+    after_step: Callable[[int], None] = lambda t: None,
+    after_member: Callable[[int, Outcome], None] = lambda member, outcome: None,
 ) -> None:
     """Play `horizon` steps of all members in turn. The parts have begun; waiting for actions counts as acting.
 
@@ -47,6 +53,7 @@ def play(
         horizon: T.
         clock: Counts seconds of acting and of simulating.
         after_step: Called when all members have taken step `t`.
+        after_member: Called when a member has taken a step, with what it has brought.
     """
     for t in range(horizon):
         for part in parts:
@@ -60,6 +67,7 @@ def play(
             for part in parts:
                 part.write(member, t, outcome)
                 part.post(member, t + 1)
+            after_member(member, outcome)
         after_step(t)
 
 

@@ -2,121 +2,65 @@
 
 import json
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from gmi_drl.algo.agent import Agent
-from gmi_drl.algo.normaliser import Normaliser
-from gmi_drl.algo.policy import ActingAgent, Policy
-from gmi_drl.comm.streams import StreamClient
-from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.layout.servers import service_of
 from gmi_drl.layout.waits import LOADING_S
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.manager import GMI_manager
+from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.peer import Peer
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.server import Server
-from gmi_drl.roles.serving.service import Service
+from gmi_drl.roles.workers.ends import inline_stream
 from gmi_drl.roles.workers.forward import Forward
 from gmi_drl.roles.workers.policy import serve
+from gmi_drl.roles.workers.requester import Inference
+from gmi_drl.roles.workers.served_ring import ServedRing, ServedShare
 from gmi_drl.roles.workers.stream_setup import open_client, open_server, stream_sizes
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.run.phases import ACT, WAIT
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec, spec_of
 
 
-class StreamAgent:
-    """Acts by the answers of a policy worker. See `algo.policy.ActingAgent`.
-
-    Args:
-        agent: The same policy, for what it is; it does not act.
-        client: With one member.
-    """
-
-    def __init__(self, agent: ActingAgent, client: StreamClient) -> None:
-        self._agent, self._client = agent, client
-
-    @property
-    def policy(self) -> Policy:
-        """See `ActingAgent`."""
-        return self._agent.policy
-
-    @property
-    def normaliser(self) -> Normaliser:
-        """See `ActingAgent`."""
-        return self._agent.normaliser
-
-    @property
-    def iteration(self) -> int:
-        """See `ActingAgent`."""
-        return self._agent.iteration
-
-    def empty_state(self, num_env: int) -> Tensor | None:
-        """See `ActingAgent`."""
-        return self._agent.empty_state(num_env)
-
-    def receive(self, reward: Tensor, valid: Tensor, state: Tensor | None) -> None:
-        """See `ActingAgent`."""
-        self._agent.receive(reward, valid, state)
-
-    def act(self, obs: Tensor, noise: Tensor | None = None, state: Tensor | None = None) -> Tensor:
-        """See `ActingAgent`."""
-        if noise is None:
-            noise = torch.zeros_like(self._client.requests[0]["noise"])
-        return self.sample(obs, noise, state)[0]
-
-    def sample(self, obs: Tensor, noise: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor | None]:
-        """See `ActingAgent`. The params of the distributions stay with the policy worker: here they are zeros."""
-        request = self._client.requests[0]
-        request["obs"].copy_(obs)
-        request["noise"].copy_(noise)
-        if state is not None:
-            request["state"].copy_(state)
-        self._client.post(0)
-        answer = self._client.take(0).tensors
-        if state is not None:
-            state.copy_(answer["state"])
-        return answer["action"], torch.zeros_like(noise), None
-
-
 class ServedActor(Server):
-    """Serves as `Server` does, by a policy worker's answers. It reports for both."""
+    """Serves as `Server` does: a ring whose members act by policy workers, or by an agent beside them."""
 
-    _client: StreamClient | None = None
-    _waited_s = 0.0
+    def GMI_run(self, steps: int, seed: int, stochastic: bool, *others: Any, **more: Any) -> dict[str, Any]:
+        """See `Server`; at the end, also after an error, policy workers expect no more requests.
 
-    def GMI_run(self, *args: Any, **params: Any) -> dict[str, Any]:
-        """See `Server`; at the end, also after an error, the policy worker expects no more requests."""
-        try:
-            return super().GMI_run(*args, **params)
-        finally:
-            if self._client is not None:
-                self._client.close()
+        Member m of a ring has the environments and the noise of `gmi-drl play --seed SEED+n`, where n counts the
+        members of all actors. It waits for the policy workers, for as long as others may load.
+
+        Args:
+            steps: See `Server`.
+            seed: See `Server`.
+            stochastic: See `Server`.
+            *others: Of recording, which is for GMIs without rings.
+            **more: The same, by name.
+        """
+        config, tasks, gmi = self.mgr.configure(), list[Task](), self.mgr.gmi
+        seeds = [serving_seed(seed, self.number * gmi.ring + member) for member in range(gmi.ring)]
+        for own_seed in seeds:
+            torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
+            tasks.append(open_task(self.mgr, config, gmi.num_env // gmi.ring, own_seed))
+        generators = [torch.Generator().manual_seed(one) if stochastic else None for one in seeds]
+        with ExitStack() as opened:
+            inference = _open_inference(self.mgr, config, tasks[0].spec, opened)
+            share = ServedShare(tasks, inference, acting_of(config), generators)
+            return self._serve(ServedRing(tasks, share), steps, config.learner.horizon)
 
     @property
     def number(self) -> int:
         """See `Server`."""
         return [gmi.id for gmi in self.mgr.layout.with_role("simulator")].index(self.GMI_id)
-
-    def make_agent(self, task: Task, config: RunConfig) -> ActingAgent:
-        """See `Server`. Waits for the policy worker, for as long as others may load."""
-        agent = super().make_agent(task, config)
-        _send_task(self.mgr, task.spec)
-        self._client = open_client(self.mgr, stream_sizes(self.mgr, config, task.spec))
-        return StreamAgent(agent, self._client)
-
-    def phases(self, service: Service) -> dict[str, float]:
-        """See `Server`; waiting for answers is not acting."""
-        phases = super().phases(service)
-        assert self._client is not None
-        waited_s, self._waited_s = self._client.wait_s - self._waited_s, self._client.wait_s
-        return {**phases, ACT.name: max(0.0, phases[ACT.name] - waited_s), WAIT.name: waited_s}
 
 
 class ServingPolicyWorker(DRL_role):
@@ -130,8 +74,7 @@ class ServingPolicyWorker(DRL_role):
         """
         mgr, config = self.mgr, self.mgr.configure()
         spec = _receive_task(mgr)
-        agent = load_agent(RunFolder(mgr.run_folder), spec, config, mgr.device)
-        assert isinstance(agent, Agent)  # as its template has checked
+        agent = _load(mgr, config, spec)
         with closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: 0, LOADING_S)) as server:
             return serve(server, FixedPolicy(agent), Forward(mgr.device))
 
@@ -150,6 +93,20 @@ class FixedPolicy:
     def at_least(self, version: int) -> tuple[Agent, int]:
         """The agent, and its version."""
         return self.agent, version
+
+
+def _open_inference(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, opened: ExitStack) -> Inference:
+    """Who gives an actor's actions: its policy worker, or an agent of this process."""
+    if "agent" in mgr.gmi.roles:
+        return inline_stream(config, spec, _load(mgr, config, spec), mgr.gmi)
+    _send_task(mgr, spec)
+    return opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec))))
+
+
+def _load(mgr: GMI_manager, config: RunConfig, spec: TaskSpec) -> Agent:
+    agent = load_agent(RunFolder(mgr.run_folder), spec, config, mgr.device)
+    assert isinstance(agent, Agent)  # as its template has checked
+    return agent
 
 
 def _send_task(mgr: GMI_manager, spec: TaskSpec) -> None:

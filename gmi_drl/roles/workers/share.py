@@ -1,7 +1,7 @@
 """The part of a ring that one policy acts in: its agents' rows of each member, and the rollout of these rows."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,21 +13,9 @@ from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.streams import Answer
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.roles.training.episodes import Episodes
-from gmi_drl.roles.workers.forward import ACT, VALUE, Tensors
+from gmi_drl.roles.workers.forward import VALUE
+from gmi_drl.roles.workers.requester import Inference, Requester
 from gmi_drl.tasks import Task
-
-
-class Inference(Protocol):
-    """Gives actions: `comm.streams.StreamClient` or `comm.streams.inline.InlineStream`."""
-
-    requests: list[Tensors]
-    wait_s: float
-
-    def post(self, member: int, what: int = 0, version: int = 0) -> None:
-        """See `StreamClient.post`."""
-
-    def take(self, member: int) -> Answer:
-        """See `StreamClient.take`."""
 
 
 class Outcome(NamedTuple):
@@ -39,7 +27,7 @@ class Outcome(NamedTuple):
     info: dict[str, Tensor]
 
 
-class Share:
+class Share(Requester):
     """A policy's rows of all members of a ring: asks for their actions, and fills a rollout `[T, N]` with them.
 
     Args:
@@ -62,12 +50,11 @@ class Share:
         rows: Tensor | None = None,
         pop_sums: Callable[[], Tensor] | None = None,
     ) -> None:
-        spec, each = tasks[0].spec, tasks[0].num_env if rows is None else len(rows)
-        self.rows, self._tasks, self._inference, self._bootstrap = rows, tasks, inference, config.bootstrap
-        size, num_env = config.network.state_size(spec.observation), each * len(tasks)
+        super().__init__(tasks, inference, config, rows)
+        spec, each, num_env = tasks[0].spec, self._each, self._each * len(tasks)
         self._columns = [slice(member * each, (member + 1) * each) for member in range(len(tasks))]
-        self._states = [torch.zeros(each, size) for _ in tasks] if size else None
-        self._shape, self._generator, self._version = (config.horizon, num_env), generator, version
+        self._bootstrap, self._shape = config.bootstrap, (config.horizon, num_env)
+        self._generator, self._version = generator, version
         self._distribution = distribution_of(spec.action)
         self._normaliser = Normaliser(spec.observation, torch.device("cpu"))  # for moments alone
         self._episodes, self._pop_sums = Episodes(num_env, torch.device("cpu")), pop_sums
@@ -87,23 +74,15 @@ class Share:
 
     def post(self, member: int, t: int) -> None:
         """Ask for a member's actions of step `t`, if the rollout has it."""
-        if t == len(self._noise):
-            return
-        request = self._inference.requests[member]
-        request["obs"].copy_(self._seen(member))
-        request["noise"].copy_(self._noise[t, self._columns[member]])
-        if self._states is not None:
-            request["state"].copy_(self._states[member])
-        self._inference.post(member, ACT, self._wanted)
+        if t < len(self._noise):
+            self._ask(member, self._noise[t, self._columns[member]], self._wanted)
 
     def take(self, member: int, t: int) -> Tensor:
         """Wait for a member's actions of step `t`, and write them into the rollout, with the observations."""
-        answer, columns, rollout = self._inference.take(member), self._columns[member], self._rollout
+        answer, columns, rollout = self._answer(member), self._columns[member], self._rollout
         rollout.obs[t, columns] = self._seen(member)
         rollout.action[t, columns] = answer.tensors["action"]
         rollout.log_prob[t, columns] = answer.tensors["log_prob"]
-        if self._states is not None:
-            self._states[member].copy_(answer.tensors["state"])
         self._answers.append(answer)
         return rollout.action[t, columns]
 
@@ -120,8 +99,7 @@ class Share:
         timed_out = truncated & valid
         if timed_out.any():
             rollout.bootstrap[t, columns] = timed_out * self._value_after(member, self._of(info["final_obs"]))
-        if self._states is not None:
-            self._states[member].masked_fill_(ended[:, None], 0)
+        self._forget(member, ended)
 
     def keep_states(self, t: int) -> None:
         """Store the states of memories if a sequence begins with step `t`, or if the rollout ends before it."""
@@ -157,13 +135,6 @@ class Share:
             "requests_wait_s": max(0.0, last.server_waited_s - first.server_waited_s),  # a successor counts anew
             "versions_wait_s": max(0.0, last.server_fetched_s - first.server_fetched_s),
         }
-
-    def _of(self, tensor: Tensor) -> Tensor:
-        """The policy's rows of a tensor."""
-        return tensor if self.rows is None else tensor[self.rows]
-
-    def _seen(self, member: int) -> Tensor:
-        return self._of(self._tasks[member].obs)
 
     def _value_after(self, member: int, final_obs: Tensor) -> Tensor:
         """Values that follow time-outs: of the observation before the reset, or of the one acted on.

@@ -1,0 +1,95 @@
+"""A served ring plays what `play` plays, with the environments of each member, whoever acts."""
+
+import pytest
+import torch
+
+from gmi_drl.algo.agent import make_agent
+from gmi_drl.config.learners import PPOConfig
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.layout.layout import GMI
+from gmi_drl.roles.serving.player import Player
+from gmi_drl.roles.workers.ends import inline_stream
+from gmi_drl.roles.workers.forward import kinds_of
+from gmi_drl.roles.workers.served_ring import ServedRing, ServedShare
+from gmi_drl.tasks import make
+from tests.roles.workers.workers_in_process import CPU, Served
+
+CONFIG, EACH = PPOConfig(hidden=(8,), horizon=8), 3
+
+
+def worlds(seed):
+    return make("ball_balance", num_env=EACH, seed=seed)
+
+
+def generators(members, *, stochastic):
+    return [torch.Generator().manual_seed(70 + member) if stochastic else None for member in range(members)]
+
+
+def sums_of(episodes):
+    returns, lengths = (sum(getattr(one, name) for one in episodes) for name in ("total", "length"))
+    return [len(episodes), returns, lengths, 0]
+
+
+@pytest.mark.parametrize("remote", [False, True])
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.parametrize("members", [1, 2])
+def test_members_play_what_players_play(members, stochastic, remote):
+    tasks = [worlds(member) for member in range(members)]
+    spec, noise = tasks[0].spec, generators(members, stochastic=stochastic)
+    agent, served = make_agent(spec, CONFIG, CPU, seed=0), Served()
+    if remote:
+        served.agent = agent
+        inference = served(kinds_of(spec, CONFIG.rollout_form(spec, members * EACH), members), members, None)
+    else:
+        gmi = GMI(id=0, roles=("simulator", "agent"), num_env=members * EACH, ring=members, cores=(0,))
+        inference = inline_stream(RunConfig(learner=CONFIG), spec, agent, gmi)
+    ring = ServedRing(tasks, ServedShare(tasks, inference, CONFIG, noise))
+    for steps in (40, 1, 79):
+        ring.play(steps)
+        phases, latencies = ring.phases(), ring.latencies()
+        assert set(phases) == {"sim_s", "act_s", "sync_s"} and len(latencies) == steps
+        if steps == 40:  # later the physics has made much of the rounding of batches of another size
+            seen = [task.obs.clone() for task in tasks]
+    if remote:
+        served.close()
+    players = [
+        Player(worlds(member), agent, one) for member, one in enumerate(generators(members, stochastic=stochastic))
+    ]
+    for player, obs in zip(players, seen, strict=True):
+        for step in range(120):
+            player.step()
+            assert step != 39 or torch.allclose(obs, player.task.obs, atol=1e-4)
+    episodes = [one for player in players for one in player.finished]
+    assert episodes and ring.num_env == members * EACH
+    assert ring.sums.tolist() == pytest.approx(sums_of(episodes), rel=1e-3)
+
+
+def test_a_member_is_asked_for_before_the_one_before_it_steps():
+    """While one member steps, the request of the next is under way."""
+    seen = []
+
+    class Worlds:
+        def __init__(self, member):
+            self._task, self._member = worlds(member), member
+
+        def __getattr__(self, name):
+            return getattr(self._task, name)
+
+        def step(self, action):
+            seen.append(f"step {self._member}")
+            return self._task.step(action)
+
+    tasks = [Worlds(member) for member in range(2)]
+    spec, agent = tasks[0].spec, make_agent(tasks[0].spec, CONFIG, CPU, seed=0)
+    gmi = GMI(id=0, roles=("simulator", "agent"), num_env=2 * EACH, ring=2, cores=(0,))
+    inline = inline_stream(RunConfig(learner=CONFIG), spec, agent, gmi)
+
+    class Told:
+        requests, wait_s, take = inline.requests, 0.0, inline.take
+
+        def post(self, member, what=0, version=0):
+            seen.append(f"post {member}")
+            inline.post(member, what, version)
+
+    ServedRing(tasks, ServedShare(tasks, Told(), CONFIG, [None, None])).play(2)
+    assert seen == ["post 0", "post 1", "step 0", "post 0", "step 1", "post 1", "step 0", "step 1"]
