@@ -165,7 +165,7 @@ def test_with_restarts_the_run_goes_on_from_its_checkpoint_after_a_trainers_deat
 
 def test_learners_and_templates_that_are_not_for_each_other_are_refused(tmp_path):
     with pytest.raises(UsageError, match="take --algo a3c"):
-        resolve(layout_of(), RunConfig(learner=SequenceConfig(data=tmp_path)), RunFolder(Path("run")))
+        resolve(layout_of(), RunConfig(learner=SequenceConfig(data=str(tmp_path))), RunFolder(Path("run")))
 
 
 def test_an_agent_that_hangs_is_named_though_another_goes_on_and_a_trainer_waits_for_a_trainer(tmp_path):
