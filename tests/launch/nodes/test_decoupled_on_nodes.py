@@ -177,7 +177,15 @@ def test_a_stand_in_prints_into_a_log_of_its_own_also_where_its_host_does_not_se
 
 def standing_in():
     """Who stands in for agents of runs of this process."""
-    return [one for one in psutil.Process().children(recursive=True) if PROXY_MODULE in " ".join(one.cmdline())]
+    return [one for one in psutil.Process().children(recursive=True) if PROXY_MODULE in " ".join(words_of(one))]
+
+
+def words_of(process):
+    """Its command line; empty once it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 class Watched(SubprocessSupervisors):
