@@ -1,7 +1,7 @@
 """`gmi_drl.plan` and `gmi_drl.train`: what the commands of these names do, from Python."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def plan(
     budget: float | None = None,
     fresh: bool = False,
     settings: Mapping[str, Any] | None = None,
-    profile: PathLike | None = None,
+    profile: PathLike | Sequence[PathLike] | None = None,
     node: PathLike | None = None,
     cluster: PathLike | None = None,
     simulator_python: PathLike | None = None,
@@ -83,7 +83,8 @@ def plan(
         budget: Seconds for measuring; 0 cuts evenly. None: 60, with a GPU 300.
         fresh: Measure again what was measured before.
         settings: Values of the section `task` by key, such as `{"task.pad": True}` (`--set`).
-        profile: A profile file to choose by, in place of measuring.
+        profile: A profile file to choose by, in place of measuring; for the template `workers` one of each kind of
+            machine.
         node: A node file, to plan for that machine.
         cluster: A cluster file, or `ray`.
         simulator_python: The Python in which Isaac Gym is installed.
@@ -115,7 +116,7 @@ def plan(
         budget=budget,
         fresh=fresh,
         settings=_as_set(settings),
-        profiles=() if profile is None else (Path(profile),),
+        profiles=_paths(profile),
         node=_path(node),
         gpus=gpus,
         objective=objective,
@@ -242,6 +243,13 @@ def _as_json(key: str, value: object) -> str:
     except TypeError:
         kind = type(value).__name__
         raise UsageError(f"settings: {key} is a {kind}: give a number, a text, true or false, or a list") from None
+
+
+def _paths(given: PathLike | Sequence[PathLike] | None) -> tuple[Path, ...]:
+    """None, one path or several."""
+    if given is None:
+        return ()
+    return (Path(given),) if isinstance(given, Path | str) else tuple(map(Path, given))
 
 
 def _path(given: PathLike | None) -> Path | None:

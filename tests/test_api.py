@@ -27,7 +27,10 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("function", "command", "renamed"),
-    [(gmi_drl.plan, plan_command, {"set": "settings"}), (gmi_drl.train, train_command, {"set": "settings"})],
+    [
+        (gmi_drl.plan, plan_command, {"set": "settings", "profiles": "profile"}),
+        (gmi_drl.train, train_command, {"set": "settings"}),
+    ],
 )
 def test_every_option_is_an_argument(function, command, renamed):
     options = {renamed.get(option.name, option.name) for option in command.params} - FOR_TERMINALS
@@ -47,7 +50,9 @@ def test_a_plan_is_of_the_task_as_it_is_played(folder):
 
 def test_a_plan_of_a_profile_has_its_candidates(folder, request):
     plans = request.config.rootpath / "examples" / "plans"
-    plan = gmi_drl.plan(node=plans / "h100-pair.yaml", profile=plans / "h100-pair.json", backend="process")
+    node, profile = plans / "h100-pair.yaml", plans / "h100-pair.json"
+    plan = gmi_drl.plan(node=node, profile=profile, backend="process")
+    assert plan == gmi_drl.plan(node=node, profile=[profile], backend="process")
     assert plan.candidates and {len(device.gmis) for device in plan.layout.devices} == {2}
 
 

@@ -155,7 +155,9 @@ def test_nothing_that_runs_is_no_plan(node, points, error, message):
 
 
 def test_no_plan_tells_of_a_few_points_why_they_do_not_run():
-    with pytest.raises(NoFeasiblePlanError, match=r"1 x 4 environments: did not run when it was measured; and 3 more$"):
+    with pytest.raises(
+        NoFeasiblePlanError, match=r"1 x 4 environments: did not run when it was measured\n  and 3 more$"
+    ):
         measured(NODE, profile(*((1, num_env, 0.0, 0) for num_env in range(1, 8))))
 
 
