@@ -58,7 +58,7 @@ ENTRIES = {
     ),
     "status": Entry(
         "status:status",
-        "Show the state of a RUN, or of all runs in the runs folder, and of your replay servers on this machine.",
+        "Show the state of a RUN, or of all in the runs folder, and of your replay servers on this machine.",
     ),
     "top": Entry(
         "top:top",
