@@ -83,8 +83,7 @@ def plan(
         budget: Seconds for measuring; 0 cuts evenly. None: 60, with a GPU 300.
         fresh: Measure again what was measured before.
         settings: Values of the section `task` by key, such as `{"task.pad": True}` (`--set`).
-        profile: A profile file to choose by, in place of measuring; for the template `workers` one of each kind of
-            machine.
+        profile: A profile file to choose by, in place of measuring; of `workers` one of each kind of machine.
         node: A node file, to plan for that machine.
         cluster: A cluster file, or `ray`.
         simulator_python: The Python in which Isaac Gym is installed.
