@@ -7,6 +7,7 @@ the name of the task that all environments have, to see what the policy does the
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -152,15 +153,18 @@ def make_task(
     if only is not None and only not in names:
         raise UsageError(f"only is one of {', '.join(names)}, not {only}")
     tasks, specs, rows = dict[int, Task](), list[TaskSpec](), dict[int, slice]()
-    for number, name in enumerate(names):
-        own = slice(number, num_env, len(names)) if only is None else slice(0, num_env if name == only else 0)
-        count = len(range(num_env)[own])
-        task = make(name, num_env=max(1, count), device=device, seed=seed + number, threads=threads)
-        specs.append(_checked(task.spec))
-        if count:
-            tasks[number], rows[number] = task, own
-        else:
-            task.close()
+    with ExitStack() as opened:  # closed where a later one cannot be made
+        for number, name in enumerate(names):
+            own = slice(number, num_env, len(names)) if only is None else slice(0, num_env if name == only else 0)
+            count = len(range(num_env)[own])
+            task = make(name, num_env=max(1, count), device=device, seed=seed + number, threads=threads)
+            opened.callback(task.close)
+            specs.append(_checked(task.spec))
+            if count:
+                tasks[number], rows[number] = task, own
+            else:
+                task.close()
+        opened.pop_all()
     return SeveralTasks(f"several:{rest}", tasks, rows, specs, units)
 
 

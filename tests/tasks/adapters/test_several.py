@@ -8,6 +8,8 @@ import torch
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.check import check_task
+from gmi_drl.tasks.sim_task import SimTask
+from gmi_drl.workload import TASK_SPECS
 
 TWO = 'several:ball_balance+ant{"units": [2.0, 4.0]}'
 
@@ -80,3 +82,18 @@ def test_tasks_with_choices_or_images_are_refused():
     pytest.importorskip("gymnasium")
     with pytest.raises(UsageError, match="whose actions are numbers, gymnasium:CartPole-v1 has"):
         make("several:ant+gymnasium:CartPole-v1", num_env=2)
+
+
+def test_the_network_is_the_largest_of_the_tasks():
+    sizes = {TASK_SPECS[name].hidden for name in ("ant", "humanoid")}
+    assert len(sizes) == 2
+    with closing(make("several:ant+humanoid", num_env=2, seed=0)) as task:
+        assert task.spec.hidden == max(sizes, key=sum)
+
+
+def test_tasks_are_closed_if_a_later_one_is_refused(monkeypatch):
+    closed = []
+    monkeypatch.setattr(SimTask, "close", lambda task: closed.append(task.spec.name))
+    with pytest.raises(UsageError, match="actions are numbers"):
+        make("several:ant+gymnasium:CartPole-v1", num_env=2, seed=0)
+    assert closed == ["ant"]

@@ -41,15 +41,27 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
     Raises:
         GmiError: if there were fewer than two updates after the warm-up.
     """
-    rows = run(layout, config, warm_up_s + seconds)
-    used = [row for row in rows if row[0] >= rows[0][0] + warm_up_s]
-    if len(used) < 2:
-        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few for a rate")
+    used = after_warm_up(layout, config, seconds, warm_up_s)
     (first_s, first), *_, (last_s, last) = used
     means = ("lag_mean", "sim_s", "act_s", "wait_s", "fetch_s", "learn_s", "sync_s", "publish_s")
     details = {name: fmean(row[name] for _, row in used) for name in means}
     details |= {"lag_max": max(row["lag_max"] for _, row in used), "updates": float(len(used))}
     return Sample((last["env_steps"] - first["env_steps"]) / (last_s - first_s), details)
+
+
+def after_warm_up(
+    layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: float
+) -> "list[tuple[float, dict[str, Any]]]":
+    """Train. Returns the rows of `run` after the warm-up.
+
+    Raises:
+        GmiError: if there were fewer than two.
+    """
+    rows = run(layout, config, warm_up_s + seconds)
+    used = [row for row in rows if row[0] >= rows[0][0] + warm_up_s]
+    if len(used) < 2:
+        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few for a rate")
+    return used
 
 
 def run(layout: "Layout", config: "RunConfig", seconds: float) -> "list[tuple[float, dict[str, Any]]]":

@@ -5,8 +5,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from gmi_drl.benchmarks.case import Sample
-from gmi_drl.benchmarks.cases.common.decoupled_run import BUSY_S, run
-from gmi_drl.errors import GmiError
+from gmi_drl.benchmarks.cases.common.decoupled_run import BUSY_S, after_warm_up
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -73,10 +72,7 @@ def rates(layout: "Layout", config: "RunConfig", seconds: float, warm_up_s: floa
     Raises:
         GmiError: if there were fewer than two updates after the warm-up.
     """
-    rows = run(layout, config, warm_up_s + seconds)
-    used = [row for row in rows if row[0] >= rows[0][0] + warm_up_s]
-    if len(used) < 2:
-        raise GmiError(f"{len(used)} updates in {seconds:.0f} s are too few for a rate")
+    used = after_warm_up(layout, config, seconds, warm_up_s)
     (first_s, first), *_, (last_s, last) = used
     details = {name: fmean(row[name] for _, row in used) for name in MEANS if name in last}
     steps = last["env_steps"] - first["env_steps"]
