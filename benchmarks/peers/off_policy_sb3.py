@@ -5,7 +5,8 @@ import time
 from typing import Any
 
 import torch
-from settings import Updates, make_parser
+from off_policy_settings import ENVIRONMENTS, EPISODES, EVALUATIONS, EVERY, ZOO, read_off_policy_arguments
+from settings import Updates
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
@@ -13,28 +14,6 @@ from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecEnv
-
-EVERY = 1000
-"""Steps between two lines."""
-
-EPISODES, EVALUATIONS = 10, 20
-"""Episodes without noise, and how often they are played, in time that does not count."""
-
-ZOO: dict[str, Any] = {
-    "learning_rate": 2.3e-3,
-    "batch_size": 64,
-    "buffer_size": 100_000,
-    "learning_starts": 1000,
-    "gamma": 0.99,
-    "target_update_interval": 10,
-    "train_freq": 256,
-    "gradient_steps": 128,
-    "exploration_fraction": 0.16,
-    "exploration_final_eps": 0.04,
-    "policy_kwargs": {"net_arch": [256, 256]},
-}
-ENVIRONMENTS = {"dqn": "CartPole-v1", "sac": "HalfCheetah-v5"}
-
 
 class Report(BaseCallback):
     """Tells of every thousand steps, and plays episodes without noise now and then."""
@@ -63,15 +42,6 @@ class Report(BaseCallback):
         self.updates.report(self.num_timesteps, float(returns), EPISODES)
 
 
-def read_off_policy_arguments() -> argparse.Namespace:
-    """The command line."""
-    parser = make_parser(__doc__)
-    parser.add_argument("--algo", choices=ENVIRONMENTS, required=True)
-    parser.add_argument("--env-steps", type=int, required=True)
-    parser.add_argument("--learning-starts", type=int, required=True)
-    return parser.parse_args()
-
-
 def make_model(arguments: argparse.Namespace) -> BaseAlgorithm:
     """The model."""
     worlds = make_vec_env(ENVIRONMENTS[arguments.algo], arguments.num_env, seed=arguments.seed)
@@ -83,7 +53,7 @@ def make_model(arguments: argparse.Namespace) -> BaseAlgorithm:
 
 def main() -> None:
     """Train for a number of steps; some lines have the mean return of episodes without noise, also the last one."""
-    arguments = read_off_policy_arguments()
+    arguments = read_off_policy_arguments(__doc__)
     torch.set_num_threads(arguments.threads)
     model = make_model(arguments)
     model.set_logger(Logger(None, []))

@@ -7,7 +7,7 @@ from gmi_drl.benchmarks.case import CURVES
 from gmi_drl.benchmarks.cases.peers import off_policy
 from gmi_drl.benchmarks.peers import Update
 
-DRIVER = Path(peers.__file__).parents[2] / "benchmarks" / "peers" / "off_policy_sb3.py"
+DRIVER = Path(peers.__file__).parents[2] / "benchmarks" / "peers" / "off_policy_settings.py"
 
 
 def zoo():
