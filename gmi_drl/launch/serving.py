@@ -161,7 +161,7 @@ def serve(
     if layout.task != task:
         raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make a layout for {task}")
     _check_settings(run, task, layout, config)
-    roles = dict(template.roles(layout, LEARNERS.find(config.learner.kind)))
+    roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     require_one_machine(experience, is_local=supervisors is None)
     kept = None if experience is None else experience.resolve()
     params: dict[str, Any] = {"steps": steps, "seed": seed, "stochastic": stochastic}
@@ -174,9 +174,7 @@ def serve(
         _check_table(into, token, layout, spec, experience)
         params |= {"into": into, "token": token}
     with _copied_policies(run, layout, spec, config) as (folder, iteration, policies), stop_on_signals() as request:
-        if policies:
-            roles |= dict.fromkeys(template.leaders(layout), SERVED_ACTOR)  # also of actors that have all agents
-        job = Job(layout, config, folder, roles, config.learner.bucket_bytes(spec), policies=policies)
+        job = _job(layout, config, folder, roles, spec, policies)
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
         with (
             nullcontext() if kept is None else _writing(kept, layout, spec, steps, facts) as written,
@@ -277,6 +275,20 @@ def _supervise(
                     processes.send(leader, Stop())
     finally:
         request.settle()  # signals must not interrupt the end of the processes
+
+
+def _job(
+    layout: Layout,
+    config: RunConfig,
+    folder: RunFolder,
+    roles: Mapping[int, str],
+    spec: TaskSpec,
+    policies: tuple[LearningPolicy, ...],
+) -> Job:
+    """What is served. Actors of several policies have one role, whether they ask or act."""
+    actors = [gmi.id for gmi in layout.with_role("simulator")] if policies else []
+    roles = {**roles, **dict.fromkeys(actors, SERVED_ACTOR)}
+    return Job(layout, config, folder, roles, config.learner.bucket_bytes(spec), policies=policies)
 
 
 @contextmanager
