@@ -4,6 +4,8 @@ A case names some of these sets. Its results are stale once one of these files h
 a measurement (processes, files, plans, other parts of the package) is not listed: it is not in the time measured.
 """
 
+from collections.abc import Sequence
+
 Paths = tuple[str, ...]
 
 PHYSICS: Paths = ("gmi_drl/tasks/sim/base.py", "gmi_drl/tasks/sim/engine.py", "gmi_drl/tasks/sim/native.py")
@@ -171,7 +173,12 @@ RSL_RL: Paths = ("gmi_drl/roles/rsl_rl/replica.py", "gmi_drl/tasks/rsl_rl_env.py
 RAY: Paths = ("gmi_drl/launch/ray/actor.py", "gmi_drl/launch/ray/supervisors.py", "gmi_drl/launch/nodes/supervisor.py")
 
 
-def drivers(*names: str) -> Paths:
-    """The drivers of other libraries with these names, their settings, and the pinned versions."""
+def drivers(*names: str, peers: Sequence[str]) -> Paths:
+    """The drivers with these names, their settings, and the pinned versions of the peers that they run.
+
+    Args:
+        names: Files of `benchmarks/peers`, without `.py`.
+        peers: The peers in whose virtual environments they run.
+    """
     files = (f"benchmarks/peers/{name}.py" for name in (*names, "settings"))
-    return (*files, "benchmarks/peers/requirements/")
+    return (*files, *(f"benchmarks/peers/requirements/{peer}.txt" for peer in peers))

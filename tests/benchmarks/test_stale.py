@@ -1,8 +1,9 @@
+import importlib
 import subprocess
 
 import pytest
 
-from gmi_drl.benchmarks.cases import CASES, MEASURED
+from gmi_drl.benchmarks.cases import CASES, MEASURED, MODULES
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.benchmarks.sources import working_tree
 from gmi_drl.benchmarks.stale import ROOT, files_of, stale
@@ -94,3 +95,13 @@ def test_every_case_names_what_it_measures():
         assert paths and missing == []
     assert "gmi_drl/tasks/ant_mjcf.py" in MEASURED["ant_step"] and "gmi_drl/algo/ppo.py" in MEASURED["gmis_512"]
     assert not any("launch" in path or "cli" in path for path in MEASURED["gmis_512"])
+
+
+def test_a_case_names_the_pinned_versions_of_its_own_peers_alone():
+    folder = "benchmarks/peers/requirements/"
+    for case, module in MODULES.items():
+        named = {path for path in MEASURED[case] if path.startswith(folder)}
+        assert folder not in named
+        found = importlib.import_module(module)
+        own = getattr(found, "PEERS", None) or filter(None, [getattr(found, "PEER", None)])
+        assert {f"{folder}{peer}.txt" for peer in own} in ({*named}, set())

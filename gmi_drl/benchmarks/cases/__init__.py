@@ -83,13 +83,21 @@ from gmi_drl.errors import UsageError, did_you_mean
 
 _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (ant_step, (ant_step.CASE,), OUR_TASKS),
-    (ant_simulators, ant_simulators.CASES, (*OUR_TASKS, *V5_TASKS, *drivers("step_envpool"))),
+    (
+        ant_simulators,
+        ant_simulators.CASES,
+        (*OUR_TASKS, *V5_TASKS, *drivers("step_envpool", peers=["cleanrl_envpool"])),
+    ),
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
-    (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq"))),
+    (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq", peers=["pyzmq"]))),
     (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
     (reductions, reductions.CASES, SUMS),
-    (replay, replay.CASES, (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops"))),
+    (
+        replay,
+        replay.CASES,
+        (*REPLAY, *drivers("replay_cpprb", "replay_torchrl", "replay_loops", peers=["cpprb", "torchrl"])),
+    ),
     (replay_gather, replay_gather.CASES, REPLAY),
     (replay_rings, replay_rings.CASES, REPLAY),
     (
@@ -120,11 +128,15 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (a3c_update, a3c_update.CASES, A3C),
     (learning, learning.CASES, TRAINING),
     (learning_against_rsl_rl, (learning_against_rsl_rl.CASE,), (*TRAINING, *RSL_RL)),
-    (memories, (memories.CASE,), (*ADAPTERS, *ITERATION, *drivers("returns_sb3_contrib"))),
+    (memories, (memories.CASE,), (*ADAPTERS, *ITERATION, *drivers("returns_sb3_contrib", peers=["sb3_contrib"]))),
     (learning_asynchronous, learning_asynchronous.CASES, DECOUPLED),
     (table_8, table_8.CASES, DECOUPLED),
     (table_8_dummies, table_8_dummies.CASES, CHANNELS),
-    (mjlab_train, mjlab_train.CASES, (*RSL_RL, "gmi_drl/tasks/adapters/mjlab.py", *drivers("train_mjlab"))),
+    (
+        mjlab_train,
+        mjlab_train.CASES,
+        (*RSL_RL, "gmi_drl/tasks/adapters/mjlab.py", *drivers("train_mjlab", peers=["mjlab"])),
+    ),
     (gmis_against_solo, gmis_against_solo.CASES, TRAINING),
     (tables_4_5, tables_4_5.CASES, DEDICATED),
     (ray_overhead, (ray_overhead.CASE,), (*TRAINING, *RAY)),
@@ -144,7 +156,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
             *V5_TASKS,
             *ADAPTERS,
             *ITERATION,
-            *drivers("train_sb3", "train_rllib", "train_sample_factory", "train_cleanrl_envpool"),
+            *drivers(*(f"train_{peer}" for peer in ppo_ant_v5.PEERS), peers=ppo_ant_v5.PEERS),
         ),
     ),
     (
@@ -153,8 +165,11 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         (
             *ADAPTERS,
             *ITERATION,
-            *drivers("discrete_cleanrl", "discrete_sb3", "train_rllib", "train_sample_factory"),
-            *drivers("atari_cleanrl", "atari_sb3", "atari_rllib", "atari_sample_factory"),
+            *drivers(
+                *("discrete_cleanrl", "discrete_sb3", "train_rllib", "train_sample_factory"),
+                *pong_speed.PEERS.values(),
+                peers=[*pong_speed.PEERS],
+            ),
         ),
     ),
     (
@@ -163,13 +178,19 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         (
             *WORKERS,
             *ITERATION,
-            *drivers("train_rllib", "train_sample_factory"),
-            *drivers("atari_rllib", "atari_sample_factory"),
+            *drivers(
+                *("train_rllib", "train_sample_factory", "atari_rllib", "atari_sample_factory"),
+                peers=["rllib", "sample_factory"],
+            ),
         ),
     ),
-    (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib"))),
-    (returns_v5, returns_v5.CASES, (*ADAPTERS, *ITERATION, *drivers("returns_sb3"))),
-    (off_policy, off_policy.CASES, (*ADAPTERS, *V5_TASKS, *REPLAY, *FROM_REPLAY, *drivers("off_policy_sb3"))),
+    (rllib_cluster, rllib_cluster.CASES, (*V5_TASKS, *ADAPTERS, *ITERATION, *drivers("train_rllib", peers=["rllib"]))),
+    (returns_v5, returns_v5.CASES, (*ADAPTERS, *ITERATION, *drivers("returns_sb3", peers=["sb3"]))),
+    (
+        off_policy,
+        off_policy.CASES,
+        (*ADAPTERS, *V5_TASKS, *REPLAY, *FROM_REPLAY, *drivers("off_policy_sb3", peers=["sb3"])),
+    ),
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
