@@ -8,6 +8,8 @@ from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
 from resumable import Run
 from trainings import OURS, Settings
 
+from gmi_drl.benchmarks.statistics import ends, ratios
+
 LATE = 0.1
 """The last part of the steps, whose episodes count."""
 RECENT = 20
@@ -22,11 +24,12 @@ def tell() -> None:
     tell_learnt(TASKS, SIDES, runs("learn"))
     print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
     for task in SPEED_TASKS:
-        for side in SIDES:
-            if of := [run for run in runs("speed") if (run["task"], run["side"]) == (task, side)]:
-                speeds = [speed_of(run) for run in of]
-                ours = [speed_of(run) for run in runs("speed") if (run["task"], run["side"]) == (task, OURS)]
-                print(f"{task:15} {side:17} {_listed(speeds):36} {median(speeds):7.0f}   {_ratio(ours, speeds)}")
+        speeds = {side: _speeds(task, side) for side in SIDES}
+        for side, of in speeds.items():
+            if of:
+                listed = list(of.values())
+                ratio = "" if side == OURS else _ratio_of_rounds(speeds[OURS], of)
+                print(f"{task:15} {side:17} {_listed(listed):36} {median(listed):7.0f}   {ratio}")
 
 
 def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
@@ -40,6 +43,22 @@ def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Se
         for side in sides:
             if of := [run for run in trained if (run["task"], run["side"]) == (task, side)]:
                 print(f"{task:15} {side:17} {_learnt(settings.threshold, of, ours)}")
+
+
+def _speeds(task: str, side: str) -> dict[int, float]:
+    """Of each round, in order."""
+    of = {run["seed"]: speed_of(run) for run in runs("speed") if (run["task"], run["side"]) == (task, side)}
+    return dict(sorted(of.items()))
+
+
+def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
+    """The median of the rounds' ratios with its bounds: within a round the machine is the same for all sides."""
+    rounds = sorted(ours.keys() & theirs.keys())
+    found = ratios([ours[one] for one in rounds], [theirs[one] for one in rounds], lower_is_better=False)
+    if not found:
+        return ""
+    low, high = ends(found)
+    return f"{median(found):.2f} ({low:.2f}-{high:.2f})"
 
 
 def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) -> str:

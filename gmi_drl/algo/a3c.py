@@ -274,7 +274,7 @@ class A3C(FlatLearner[A3CConfig]):
 
     @torch.no_grad()
     def _differentiate(self, part: Samples) -> None:
-        """The same without autograd, for two MLPs and a Gaussian."""
+        """The same without autograd, for two MLPs and a Gaussian or categories."""
         config, share = self.config, self.sample_share / len(part.obs)
         log_prob, value = self._plain.forward(part.obs, part.action)
         change = log_prob - part.log_prob
@@ -289,8 +289,9 @@ class A3C(FlatLearner[A3CConfig]):
             error.square(),
             change.square_().mul_(part.valid).mul_(0.5),
             rho,
+            *(entropy * part.valid for entropy in self._plain.entropy),
         )
         torch.mul(torch.stack(measured).sum(1), share, out=self.flat.tail)
         by_log_prob = (part.advantage * -share).mul_(weight)
         by_value = error.mul_(2 * config.value_loss_coef * share)
-        self._plain.backward(by_log_prob, by_value, -config.entropy_coef * self.sample_share)
+        self._plain.backward(by_log_prob, by_value, -config.entropy_coef * self.sample_share, part.valid)

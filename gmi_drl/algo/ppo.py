@@ -101,13 +101,13 @@ class PPO(FlatLearner[PPOConfig]):
 
     @torch.no_grad()
     def _differentiate(self, batch: MiniBatch) -> None:
-        """The same without autograd, for two MLPs and a Gaussian.
+        """The same without autograd, for two MLPs and a Gaussian or categories.
 
         Of a maximum the larger of both changes it; what `clamp` holds does not change.
         """
         config, share = self.config, self.sample_share / len(batch.obs)
         log_prob, value = self._plain.forward(batch.obs, batch.action)
-        kl = self.policy.distribution.kl(batch.params, self.old_log_std, self._plain.mean, self.policy.log_std)
+        kl = self.policy.distribution.kl(batch.params, self.old_log_std, self._plain.params, self.policy.log_std)
         ratio = (log_prob - batch.log_prob).exp()
         free, held = (-batch.advantage * one for one in (ratio, ratio.clamp(1 - config.clip, 1 + config.clip)))
         error = value - batch.returns
@@ -117,8 +117,8 @@ class PPO(FlatLearner[PPOConfig]):
             near_loss = (batch.value + change.clamp(-config.clip, config.clip) - batch.returns).square()
             by_value.mul_((loss >= near_loss) | (change.abs() <= config.clip))
             loss = torch.max(loss, near_loss)
-        measured = torch.stack((torch.max(free, held), loss, kl)).mul_(batch.valid)
+        measured = torch.stack((torch.max(free, held), loss, kl, *self._plain.entropy)).mul_(batch.valid)
         torch.mul(measured.sum(1), share, out=self.flat.tail)
         by_log_prob = (free * (free >= held)).mul_(batch.valid)
         by_value = by_value.mul_(2 * config.value_loss_coef * share)
-        self._plain.backward(by_log_prob.mul_(share), by_value, -config.entropy_coef * self.sample_share)
+        self._plain.backward(by_log_prob.mul_(share), by_value, -config.entropy_coef * self.sample_share, batch.valid)

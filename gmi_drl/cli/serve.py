@@ -1,5 +1,6 @@
 """`gmi-drl serve`."""
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -140,9 +141,8 @@ def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> No
     """Print speed and episodes, of all GMIs together and of each."""
     from gmi_drl.cli.live_table import usage_text
 
-    episodes = sum(gmi.episodes for gmi in served.gmis.values())
-    returns = sum(gmi.return_sum for gmi in served.gmis.values())
-    lengths = sum(gmi.length_sum for gmi in served.gmis.values())
+    names = ("episodes", "return_sum", "length_sum", "bad")
+    sums = {name: sum(getattr(gmi, name) for gmi in served.gmis.values()) for name in names}
     if format == "json":
         document = {
             "run": str(folder.path),
@@ -151,11 +151,9 @@ def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> No
             "state": "stopped" if served.signal else "done",
             "env_steps": sum(gmi.env_steps for gmi in served.gmis.values()),
             "steps_per_second": served.steps_per_second,
-            "episodes": episodes,
-            "return_mean": returns / episodes if episodes else None,
-            "episode_length_mean": lengths / episodes if episodes else None,
-            "bad": sum(gmi.bad for gmi in served.gmis.values()),
+            **_means(sums),
             "latency_ms": served.latencies.milliseconds(),
+            "policies": {name: _means(sums) for name, sums in served.policies.items()},
             "devices": served.devices,
             "gmis": {str(gmi_id): _document(gmi) for gmi_id, gmi in served.gmis.items()},
         }
@@ -170,12 +168,25 @@ def _report(served: "Served", folder: "RunFolder", task: str, format: str) -> No
     if latency := served.latencies.milliseconds():
         times = ", ".join(f"{name} {ms:.3g}" for name, ms in latency.items())
         console().print(f"A control step of all environments of a GMI took, in ms: {times}", markup=False)
-    if episodes:
-        console().print(
-            f"Mean of {episodes} finished: return {returns / episodes:.1f}, length {lengths / episodes:.1f}"
-        )
+    for name, own in {"": sums, **served.policies}.items():
+        means = _means(own)
+        if means["episodes"]:
+            told = f"return {means['return_mean']:.1f}, length {means['episode_length_mean']:.1f}"
+            who = f"{name}: mean" if name else "Mean"
+            console().print(f"{who} of {means['episodes']} finished: {told}", markup=False)
     if served.signal is not None:
         say("Stopped before all steps were done.")
+
+
+def _means(sums: Mapping[str, float]) -> dict[str, float | None]:
+    """What is told of sums over episodes."""
+    episodes = sums["episodes"]
+    return {
+        "episodes": episodes,
+        "return_mean": sums["return_sum"] / episodes if episodes else None,
+        "episode_length_mean": sums["length_sum"] / episodes if episodes else None,
+        "bad": sums["bad"],
+    }
 
 
 def _document(gmi: "ServedGMI") -> dict[str, Any]:

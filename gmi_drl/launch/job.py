@@ -1,7 +1,7 @@
 """What runs on the GMIs of a layout; of a training, everything that its layout and configuration name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from gmi_drl.config.learners import LEARNERS, LearnerConfig, LearnerEntry
@@ -27,6 +27,7 @@ class Job:
         folder: The run folder. `RunFolder.create` must have made it when the GMIs start.
         roles: Where each GMI's role is, by the GMI's id: `FILE.py:CLASS` or `MODULE:CLASS`.
         slot_bytes: Shared memory per GMI and group; longer vectors are reduced in pieces.
+        policies: Those that learn, or have learnt; empty: one policy of all agents.
     """
 
     layout: Layout
@@ -34,13 +35,19 @@ class Job:
     folder: RunFolder
     roles: Mapping[int, str]
     slot_bytes: int
+    policies: tuple[LearningPolicy, ...] = field(default=(), kw_only=True)
 
     def folder_of(self, gmi_id: int) -> RunFolder:
-        """The folder whose layout and configuration a GMI reads, and where it saves."""
-        return self.folder
+        """The folder whose layout and configuration a GMI reads, and where it saves.
+
+        Trainers and policy workers of one of several policies have a folder of their own.
+        """
+        return folders_of(self.policies, self.layout).get(gmi_id, self.folder)
 
     def write_policies(self) -> None:
-        """Write the setups of several policies; here there is one."""
+        """Write the setups of several policies into their folders."""
+        for policy in self.policies:
+            policy.write_setup()
 
 
 @dataclass(frozen=True)
@@ -51,22 +58,11 @@ class TrainingJob(Job):
         task: The sizes of the layout's task.
         template: The layout's template.
         learner: The registry's entry for the kind of learner.
-        policies: Those that learn; empty: one policy of all agents.
     """
 
     task: TaskSpec
     template: Template
     learner: LearnerEntry
-    policies: tuple[LearningPolicy, ...] = ()
-
-    def folder_of(self, gmi_id: int) -> RunFolder:
-        """See `Job`: trainers and policy workers of one of several policies have a folder of their own."""
-        return folders_of(self.policies, self.layout).get(gmi_id, self.folder)
-
-    def write_policies(self) -> None:
-        """Write the setups of several policies into their folders."""
-        for policy in self.policies:
-            policy.write_setup(self.task)
 
     def on(self, layout: Layout) -> Self:
         """The same training on another layout by the same template, such as one without a lost node."""
@@ -126,7 +122,7 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     if policies and config.eval_every is not None:
         raise UsageError("eval_every plays one policy, and this run has several: leave it out")
     nbytes = max(one.learner.bucket_bytes(task) for one in (config, *(policy.config for policy in policies)))
-    return TrainingJob(layout, config, folder, roles, nbytes, task, template, learner, policies)
+    return TrainingJob(layout, config, folder, roles, nbytes, task, template, learner, policies=policies)
 
 
 def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:

@@ -1,4 +1,4 @@
-"""Several policies of one training: what each of them is to the launcher, and their folders in the run's."""
+"""Several policies of one run, trained or served: what each is to the launcher, and their folders in the run's."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,10 @@ from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import layout_of, policy_names
+from gmi_drl.layout.servers import actors_without_agent
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.templates.workers import SERVED_WORKERS
 from gmi_drl.workload import TaskSpec
 
 
@@ -24,19 +26,21 @@ class LearningPolicy:
         layout: As this policy sees it (`layout.policies.layout_of`).
         config: Of a run with this policy alone.
         folder: In the folder of the run.
+        task: The sizes of the run's task.
     """
 
     name: str
     layout: Layout
     config: RunConfig
     folder: RunFolder
+    task: TaskSpec
 
-    def write_setup(self, task: TaskSpec) -> None:
+    def write_setup(self) -> None:
         """Write the layout, the configuration and the task as this policy sees them. A new run's folder is made."""
         if not list_checkpoints(self.folder.checkpoints):
             self.folder.create()
         self.folder.write_setup(self.layout, self.config)
-        self.folder.write_task(task)
+        self.folder.write_task(self.task)
 
 
 def learning_policies(
@@ -54,9 +58,8 @@ def learning_policies(
                 f"the layout has the policies {', '.join(named)}: name their agents in policies of config.yaml"
             )
         return ()
-    agents = agents_of(config.policies, task.agent_names, task.name)
-    frozen = [name for name, section in config.policies.items() if section.checkpoint is not None]
-    learning = [name for name in config.policies if name not in frozen]
+    agents_of(config.policies, task.agent_names, task.name)  # whose mistakes are told first
+    learning = _learning(config)
     if not learning:
         raise UsageError("every policy has a checkpoint, so none learns: leave that of one out")
     if sorted(named) != sorted(learning):
@@ -64,19 +67,60 @@ def learning_policies(
             f"policies {', '.join(learning)} learn, and the layout has trainers of "
             f"{', '.join(named) or '(none)'}: give each that learns a `policy` of its own in a layout of workers"
         )
-    for name in frozen:
-        _require_frozen(name, Path(str(config.policies[name].checkpoint)), task)
-    made = tuple(
+    made = _seen_by_each(layout, config, folder, task)
+    _require_alike(made)
+    return made
+
+
+def served_policies(layout: Layout, config: RunConfig, folder: RunFolder, task: TaskSpec) -> tuple[LearningPolicy, ...]:
+    """The policies that have learnt in a run, on a layout for serving; empty if it has one policy of all agents.
+
+    Args:
+        layout: By `workers`, without trainers.
+        config: Of the run.
+        folder: Of what is served, not of the run.
+        task: The sizes of the run's task.
+
+    Raises:
+        UsageError: If policy workers do not have the policies of the run, or a frozen one is not there any more.
+    """
+    named = policy_names(layout)
+    if not config.policies:
+        if named:
+            raise UsageError(f"the run has one policy, and the layout names {', '.join(named)}: leave `policy` out")
+        return ()
+    learning = _learning(config)
+    if layout.template != SERVED_WORKERS.name:
+        several = f"the run has several policies, {', '.join(learning)}"
+        raise UsageError(f"{several}: serve it on a layout by `{SERVED_WORKERS.name}`, not by {layout.template}")
+    if sorted(named) != sorted(learning if actors_without_agent(layout) else []):
+        raise UsageError(
+            f"policies {', '.join(learning)} have learnt, and the layout has policy workers of "
+            f"{', '.join(named) or '(none)'}: give each a policy worker with its `policy`, or all actors an agent"
+        )
+    return _seen_by_each(layout, config, folder, task)
+
+
+def _learning(config: RunConfig) -> list[str]:
+    return [name for name, section in config.policies.items() if section.checkpoint is None]
+
+
+def _seen_by_each(layout: Layout, config: RunConfig, folder: RunFolder, task: TaskSpec) -> tuple[LearningPolicy, ...]:
+    """The policies that learn. Frozen ones are checked."""
+    agents = agents_of(config.policies, task.agent_names, task.name)
+    for name, section in config.policies.items():
+        if section.checkpoint is not None:
+            _require_frozen(name, Path(section.checkpoint), task)
+    return tuple(
         LearningPolicy(
             name,
             layout_of(layout, name, (len(agents[name]), task.agents)),
             policy_config(config, name),
             folder.policy(name),
+            task,
         )
-        for name in learning
+        for name in _learning(config)
     )
-    _require_alike(made)
-    return made
 
 
 def _require_alike(policies: Sequence[LearningPolicy]) -> None:

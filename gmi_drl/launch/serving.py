@@ -3,7 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -17,6 +17,7 @@ from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.job import Job, require_whole_worlds
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
+from gmi_drl.launch.policies import LearningPolicy, served_policies
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
@@ -34,6 +35,7 @@ from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder, versions
 from gmi_drl.templates import template_for
 from gmi_drl.templates.tcg import SERVING
+from gmi_drl.templates.workers import SERVED_ACTOR
 from gmi_drl.workload import TaskSpec
 
 
@@ -44,6 +46,7 @@ class ServedGMI:
     If simulators and agents are on different GMIs, it is an agent with the environments of all its simulators, and
     `sync_s` is the time for communication between them. `bad` counts episodes that ended because the physics became
     invalid; their returns are left out. `latencies` are those of its control steps, each of all its environments.
+    `policies` has the sums over episodes of each of several policies, each agent's episode being one.
     """
 
     num_env: int
@@ -58,6 +61,7 @@ class ServedGMI:
     length_sum: float
     bad: int
     latencies: Latencies
+    policies: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def env_steps(self) -> int:
@@ -81,6 +85,16 @@ class Served:
     iteration: int
     signal: Signals | None
     devices: Usage
+
+    @property
+    def policies(self) -> dict[str, dict[str, float]]:
+        """The sums over episodes of each of several policies, of all GMIs; empty if there is one policy."""
+        sums: dict[str, dict[str, float]] = {}
+        for gmi in self.gmis.values():
+            for name, own in gmi.policies.items():
+                so_far = sums.setdefault(name, dict.fromkeys(own, 0))
+                sums[name] = {what: so_far[what] + number for what, number in own.items()}
+        return sums
 
     @property
     def latencies(self) -> Latencies:
@@ -154,11 +168,13 @@ def serve(
     params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
     spec = task_spec(task, config.task)
     require_whole_worlds(layout, spec)
+    if config.policies and (into or experience):
+        raise UsageError(f"{into or experience}: several policies write no experience: leave it out")
     if into is not None:
         _check_table(into, token, layout, spec, experience)
         params |= {"into": into, "token": token}
-    with _folder_with_policy(run, spec, config) as (folder, iteration), stop_on_signals() as request:
-        job = Job(layout, config, folder, roles, config.learner.bucket_bytes(spec))
+    with _copied_policies(run, layout, spec, config) as (folder, iteration, policies), stop_on_signals() as request:
+        job = _job(layout, config, folder, roles, spec, policies)
         facts = {"run": str(run.path.resolve()), "iteration": iteration, "seed": seed, "stochastic": stochastic}
         with (
             nullcontext() if kept is None else _writing(kept, layout, spec, steps, facts) as written,
@@ -261,16 +277,43 @@ def _supervise(
         request.settle()  # signals must not interrupt the end of the processes
 
 
+def _job(
+    layout: Layout,
+    config: RunConfig,
+    folder: RunFolder,
+    roles: Mapping[int, str],
+    spec: TaskSpec,
+    policies: tuple[LearningPolicy, ...],
+) -> Job:
+    """What is served. Actors of several policies have one role, whether they ask or act."""
+    actors = [gmi.id for gmi in layout.with_role("simulator")] if policies else []
+    roles = {**roles, **dict.fromkeys(actors, SERVED_ACTOR)}
+    return Job(layout, config, folder, roles, config.learner.bucket_bytes(spec), policies=policies)
+
+
 @contextmanager
-def _folder_with_policy(run: RunFolder, spec: TaskSpec, config: RunConfig) -> Iterator[tuple[RunFolder, int]]:
-    """Yield a temporary run folder with the newest policy, which stays the same for all GMIs, and its iteration."""
-    load_agent(run, spec, config)  # refuses a wrong policy before anything starts
-    iteration, learner = load_newest_learner(run)
+def _copied_policies(
+    run: RunFolder, layout: Layout, spec: TaskSpec, config: RunConfig
+) -> Iterator[tuple[RunFolder, int, tuple[LearningPolicy, ...]]]:
+    """Yield a temporary run folder with the newest policy or policies, which stay the same for all GMIs.
+
+    Also the iteration, of several policies of the one that was trained least, and these; empty if there is one.
+    """
     with tempfile.TemporaryDirectory(prefix="gmi-drl-serve-") as path:
         folder = RunFolder(Path(path), stays=False)
         folder.create()
-        policy = {name: learner[name] for name in ("parameters", "normaliser")}
-        checkpoint.write_part(checkpoint.draft(folder.checkpoints, iteration), LEARNER_PART, policy)
-        facts = checkpoint.NO_TRAINING | {"iteration": iteration}
-        checkpoint.commit(folder.checkpoints, iteration, facts, kept=1)
-        yield folder, iteration
+        policies = served_policies(layout, config, folder, spec)
+        copied = [(run.policy(one.name), one.folder, one.config) for one in policies] or [(run, folder, config)]
+        yield folder, min(_copy_policy(source, target, spec, own) for source, target, own in copied), policies
+
+
+def _copy_policy(source: RunFolder, target: RunFolder, spec: TaskSpec, config: RunConfig) -> int:
+    """Copy the newest policy of a run, or of one of its policies, into another's folder. Returns its iteration."""
+    load_agent(source, spec, config)  # refuses a wrong policy before anything starts
+    iteration, learner = load_newest_learner(source)
+    target.create()
+    policy = {name: learner[name] for name in ("parameters", "normaliser")}
+    checkpoint.write_part(checkpoint.draft(target.checkpoints, iteration), LEARNER_PART, policy)
+    facts = checkpoint.NO_TRAINING | {"iteration": iteration}
+    checkpoint.commit(target.checkpoints, iteration, facts, kept=1)
+    return iteration

@@ -120,7 +120,7 @@ def _require_room_for_streams(
 ) -> None:
     """Refuse slots of inference streams that, beside channels of so many bytes, alone exceed the host's memory."""
     rows = sum(gmi.num_env for gmi in actors_without_agent(layout)) if layout.streams else 0
-    each = learner.request_bytes(task)
+    each = learner.request_bytes(task) + learner.answer_bytes(task)
     if rows and not fits_host(node, rows * each + channels):
         beside = f" beside {human_bytes(channels)} of channels" if channels else ""
         raise LayoutMismatchError(

@@ -50,7 +50,8 @@ class Sizes:
 
     Args:
         step_bytes: Of a step of an environment in a rollout.
-        request_bytes: Of a request and its answer, for each environment.
+        request_bytes: Of a request, for each environment; actors send it.
+        answer_bytes: Of its answer, for each environment; policy workers send it.
         version_bytes: Of a version of the policy.
         horizon: T, control steps of a rollout.
         rollouts_of: Rollouts that a trainer takes for an update, by the numbers of actors and trainers.
@@ -59,6 +60,7 @@ class Sizes:
 
     step_bytes: float
     request_bytes: int
+    answer_bytes: int
     version_bytes: int
     horizon: int
     rollouts_of: Callable[[int, int], int]
@@ -132,7 +134,8 @@ class ClusterSplit:
             server, at = next(part for part in self.parts if part[1].policies)
             rows, network = self.rows_at(server, at), self.network
             assert network is not None  # as another machine has them
-            sent_s = self.sizes.request_bytes * rows / network.speed.bytes_per_second
+            both = self.sizes.request_bytes + self.sizes.answer_bytes  # one after the other
+            sent_s = both * rows / network.speed.bytes_per_second
             waits_s = server.rates.trip_s + network.round_trip_ms / 1000 + sent_s + _answer_s(server, rows)
         return kind.rates.num_env / round_s(kind.rates, self.ring, waits_s)
 

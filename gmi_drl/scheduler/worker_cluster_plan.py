@@ -140,6 +140,7 @@ def _sizes(task: TaskSpec, learner: LearnerConfig, num_env: int, machines: Node 
     return Sizes(
         step_bytes=learner.rollout_form(task, num_env).nbytes / (num_env * learner.horizon),
         request_bytes=learner.request_bytes(task),
+        answer_bytes=learner.answer_bytes(task),
         version_bytes=bucket,
         horizon=learner.horizon,
         rollouts_of=learner.rollouts_of,

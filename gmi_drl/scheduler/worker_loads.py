@@ -84,9 +84,11 @@ def links(split: ClusterSplit, rate: float) -> list[Link]:
             sent += of_each[kind.name] * sizes.step_bytes
             received += versions * (share.actors if split.inline else bool(share.policies))
         if not split.inline and share.policies:
-            received += asks * share.policies / split.policies * sizes.request_bytes
+            asked = asks * share.policies / split.policies
+            received, sent = received + asked * sizes.request_bytes, sent + asked * sizes.answer_bytes
         elif not split.inline:
-            sent += of_each[kind.name] * sizes.request_bytes
+            made = of_each[kind.name]
+            sent, received = sent + made * sizes.request_bytes, received + made * sizes.answer_bytes
         found.append(Link(kind.name, sent, received))
     return found
 

@@ -149,7 +149,7 @@ class Workers(Template):
             mistakes.append(
                 f"trainers and policy workers of several policies are on nodes {', '.join(nodes)}: {remedy}"
             )
-        groups = sorted(map(group_of, policy_names(layout)))
+        groups = sorted(map(group_of, policy_names(layout))) if self.purpose == "training" else []
         if sorted(layout.groups) != groups:
             there = ", ".join(sorted(layout.groups)) or "none"
             mistakes.append(f"the groups of these policies are {', '.join(groups)}, and there are: {there}")
@@ -200,15 +200,9 @@ class ServedWorkers(Workers):
         mistakes = super().role_mistakes(layout)
         if len(layout.nodes) > 1:
             mistakes.append(f"{self.name} serves on one machine, this layout has {len(layout.nodes)}")
-        if named := _ids([gmi for gmi in layout.gmis if gmi.policy is not None]):
-            mistakes.append(f"several policies are for training: leave policy of GMIs {named} out")
         if layout.streams and layout.streams.fewest_actors is not None:
             mistakes.append("serving ends when an actor dies: leave streams.fewest_actors out")
         return mistakes
-
-    def check(self, layout: Layout) -> list[str]:
-        """See `Workers`."""
-        return self._check_one(layout)
 
     def roles(self, layout: Layout, learner: LearnerEntry) -> Mapping[int, str]:
         """See `Template`. UsageError for learners whose policies answer no requests."""

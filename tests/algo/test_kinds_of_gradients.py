@@ -160,3 +160,25 @@ def test_a3cs_gradient(kind):
     samples = {name: n.get(name) for name in ("obs", "action", "log_prob", "valid", "advantage", "done", "state")}
     a3c._compute_gradient(Samples(**samples, target=n["returns"]))
     torch.testing.assert_close(a3c.flat.gradient, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("entropy_coef", [0.0, 0.02])
+@pytest.mark.parametrize("kind", ["continuous", "discrete", "several choices"])
+@pytest.mark.parametrize("algo", ["ppo", "a3c"])
+def test_gradient_and_metrics_without_autograd_are_those_of_autograd(algo, kind, entropy_coef):
+    policy, n = made_up(kind)
+    if algo == "ppo":
+        learner = PPO(policy, PPOConfig(entropy_coef=entropy_coef), sample_share=0.5)
+        learner.old_log_std.fill_(0.1)
+        batch = MiniBatch(**{name: n.get(name) for name in (*BATCH, "done", "state")})
+    else:
+        config = A3CConfig(entropy_coef=entropy_coef)
+        learner = A3C(policy, Normaliser(policy.observation, CPU), config, sample_share=0.5)
+        samples = {name: n.get(name) for name in ("obs", "action", "log_prob", "valid", "advantage", "done", "state")}
+        batch = Samples(**samples, target=n["returns"])
+    buckets = []
+    for compute in (learner._compute_gradient, learner._by_autograd):
+        compute(batch)
+        buckets.append(learner.flat.bucket.clone())
+    assert policy.is_plain and len(learner.flat.tail) == len(learner.measured) - 1
+    torch.testing.assert_close(*buckets, rtol=1e-4, atol=1e-5)

@@ -17,7 +17,7 @@ def test_neither_a_rollout_nor_an_update_nor_the_normaliser_waits_for_the_device
         task.spec, default_config(task.spec), NoReduction(device=device), sample_share=1.0, device=device, seed=0
     )
     replica.attach_task(task, seed=0)
-    slots, ppo = [replica.slot, replica.actor.make_slot()], replica.learner.ppo
+    slots, ppo = [replica.slot, replica.actor.make_slot()], replica.learner.updater
     deltas = torch.ones(2, len(replica.slot.rollout.delta), dtype=torch.float64)
     order = torch.randperm(replica.slot.rollout.transitions, device=device)
     for mode in (*["default"] * replica.warm_up_iterations, "error"):  # captures wait

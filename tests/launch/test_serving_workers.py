@@ -77,11 +77,10 @@ def test_rings_play_what_play_does_and_write_no_experience(served_run, command_l
     [
         (layout_of(SERVES), "needs an actor at least"),
         (layout_of(ASKS, SERVES, streams=Streams(fewest_actors=1)), "leave streams.fewest_actors out"),
-        (layout_of(ASKS, policy="some"), r"several policies are for training: leave policy of GMIs \[0\] out"),
         (layout_of(ASKS), "need `streams: {}`: see GMIs \\[0\\]"),
         (layout_of(ACTS, ("trainer",)), "is for training, not for serving"),
     ],
-    ids=["nobody acts", "goes on", "policies", "nobody answers", "a trainer"],
+    ids=["nobody acts", "goes on", "nobody answers", "a trainer"],
 )
 def test_layouts_that_cannot_be_served_are_refused(layout, message):
     with pytest.raises(UsageError, match=message):

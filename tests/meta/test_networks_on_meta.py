@@ -40,7 +40,7 @@ def test_an_update_does_not_wait_and_its_loops_are_graphs(watch, replica):
     rollout = replica.slot.rollout
     order = torch.arange(rollout.units, device=META)
     with watch.count() as counts:
-        replica.learner.ppo.update(rollout, order)
+        replica.learner.updater.update(rollout, order)
     assert counts.graphs == 2 * 2 and counts.waits == counts.to_device == counts.to_host == 0
     if rollout.state is None:
         assert counts == Counts(counts.launches, counts.graphs, counts.in_graphs), "no memory is taken"

@@ -63,7 +63,7 @@ def test_an_update_does_not_wait(watch, schedule):
     replica = meta_replica(watch, meta_task(watch, "ant"), schedule=schedule, **SHORT | {"epochs": 2, "minibatches": 3})
     order = torch.arange(replica.slot.rollout.transitions, device=META)
     with watch.count() as counts:
-        replica.learner.ppo.update(replica.slot.rollout, order)
+        replica.learner.updater.update(replica.slot.rollout, order)
     assert counts.graphs == 2 * 2 * 3
     assert counts == Counts(counts.launches, counts.graphs, counts.in_graphs), "no memory is taken, nothing is copied"
 

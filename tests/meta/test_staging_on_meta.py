@@ -61,8 +61,8 @@ def test_each_mini_batch_adds_the_staging_of_its_bucket(group):
         replica = meta_replica(watch, meta_task(watch, "ant"), SharedMemoryReduction(group, META), **short)
         order = torch.arange(replica.slot.rollout.transitions, device=META)
         with watch.count() as counts:
-            replica.learner.ppo.update(replica.slot.rollout, order)
-    size = replica.learner.ppo.flat.bucket.nbytes
+            replica.learner.updater.update(replica.slot.rollout, order)
+    size = replica.learner.updater.flat.bucket.nbytes
     assert (counts.to_host, counts.to_host_bytes, counts.to_device, counts.to_device_bytes) == (
         4,
         4 * size,

@@ -49,5 +49,5 @@ class Weighed(PPOProbe):
 
     def _measure(self, num_env, seconds):
         row = super()._measure(num_env, seconds)
-        ppo = self.replica.learner.ppo
+        ppo = self.replica.learner.updater
         return {**row, "sample_share": ppo.sample_share, "digest": tensor_digest(*ppo.state_dict().values())}

@@ -97,7 +97,7 @@ def test_slots_of_streams_that_have_no_room_are_refused_by_their_size():
         return Layout(task="ant", template="workers", share_cores=True, devices=devices, streams=Streams())
 
     config, most = tiny_config(learner=PPOConfig(horizon=2)), 10**6
-    each = config.learner.request_bytes(ANT)
+    each = config.learner.request_bytes(ANT) + config.learner.answer_bytes(ANT)
     request, answer = kinds_of(ANT, config.learner.rollout_form(ANT, 7), 1)
     assert 7 * each == sum(kind.nbytes for kind in (*request, *answer))
     told = rf"streams would take .* \({most} environments of {each} B\), of the host's 204\.8 MiB: use fewer actors"

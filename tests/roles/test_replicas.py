@@ -140,7 +140,7 @@ def test_detaching_a_task_frees_all_that_was_made_for_it():
         replica.attach_task(make("ant", num_env=num_env), seed=0)
         replica.iterate(lambda: Decision.GO_ON)
         left = [weakref.ref(part) for part in (replica.actor, replica.actor.task, replica.slot, replica.slot.rollout)]
-        left.append(weakref.ref(replica.learner.ppo._shuffled))
+        left.append(weakref.ref(replica.learner.updater._shuffled))
         replica.detach_task()
         assert [reference() for reference in left] == [None] * 5
 

@@ -25,7 +25,7 @@ from gmi_drl.workload import TASK_SPECS
 
 ANT, PPO = TASK_SPECS["ant"], PPOConfig(hidden=(8,), horizon=8, minibatches=1)
 NETWORK = Network(gbit_per_s=8, round_trip_ms=1.0)  # 1e9 bytes/s
-SIZES = Sizes(100, 50, 1000, 8, lambda actors, trainers: -(-actors // trainers), lambda hosts: 0.0)
+SIZES = Sizes(100, 40, 10, 1000, 8, lambda actors, trainers: -(-actors // trainers), lambda hosts: 0.0)
 SERVICES = Services(request_s=1e-4, far_request_s=2e-4, rollout_s=1e-3, version_s=1e-3, beat_s=1e-4)
 
 
@@ -73,8 +73,9 @@ def test_links_carry_rollouts_requests_and_versions():
     one = split((ACTS, Share(4, 0, 0)), (LEARNS, Share(2, 1, 1)))
     acting, learning = links(one, 1000.0)
     share = one.rate_of(*one.parts[0]) / one.asked
-    assert acting.sent == pytest.approx(4000 * share * 150) and acting.received == 0  # no reader of versions there
-    assert learning.received == pytest.approx(2 * acting.sent) and learning.sent == 0
+    assert acting.sent == pytest.approx(4000 * share * 140)  # rollouts and requests
+    assert acting.received == pytest.approx(4000 * share * 10)  # answers; no reader of versions is there
+    assert (learning.received, learning.sent) == pytest.approx((2 * acting.sent, 2 * acting.received))
     inline = split((ACTS, Share(4, 0, 0)), (LEARNS, Share(2, 0, 2)), inline=True)
     acting, learning = links(inline, 1000.0)
     versions = 1000 / (2 * 5 * 8 * 8) * 1000

@@ -37,27 +37,33 @@ class Categorical:
 
     def mode(self, params: Tensor) -> Tensor:
         """See `Distribution`."""
-        return self._by_choice(params).argmax(-1).float()
+        return self.by_choice(params).argmax(-1).float()
 
     def log_prob(self, action: Tensor, params: Tensor, log_std: Tensor) -> Tensor:
         """See `Distribution`."""
-        logs = self._by_choice(params).log_softmax(-1)
+        logs = self.by_choice(params).log_softmax(-1)
         return logs.gather(-1, action.long().unsqueeze(-1)).squeeze(-1).sum(-1)
 
     def entropy(self, params: Tensor | None, log_std: Tensor) -> Tensor:
         """See `Distribution`."""
         assert params is not None
-        logs = self._by_choice(params).log_softmax(-1)
+        logs = self.by_choice(params).log_softmax(-1)
         return -(logs.exp() * logs).sum((-2, -1))
 
     def kl(self, old: Tensor, old_log_std: Tensor, params: Tensor, log_std: Tensor) -> Tensor:
         """See `Distribution`."""
-        before, now = (self._by_choice(logits).log_softmax(-1) for logits in (old, params))
+        before, now = (self.by_choice(logits).log_softmax(-1) for logits in (old, params))
         return (before.exp() * (before - now)).sum((-2, -1))
 
-    def _by_choice(self, params: Tensor) -> Tensor:
-        """Logits `[..., choices, widest]`."""
+    def by_choice(self, params: Tensor) -> Tensor:
+        """Logits `[..., choices, widest]` of params `[..., P]`."""
         if self._is_even:
             return params.reshape(*params.shape[:-1], len(self.action.categories), self._widest)
         choices = torch.split(params, list(self.action.categories), -1)
         return torch.stack([pad(one, (0, self._widest - one.shape[-1]), value=MASKED) for one in choices], -2)
+
+    def by_params(self, numbers: Tensor) -> Tensor:
+        """Numbers of logits `[..., choices, widest]` as params `[..., P]`: `by_choice` backwards."""
+        if self._is_even:
+            return numbers.flatten(-2)
+        return torch.cat([numbers[..., n, :size] for n, size in enumerate(self.action.categories)], -1)

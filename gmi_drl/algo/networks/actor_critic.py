@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from gmi_drl.algo.distributions import distribution_of
+from gmi_drl.algo.distributions import Mixed, distribution_of
 from gmi_drl.algo.distributions.categorical import MASKED
 from gmi_drl.algo.networks.encoder import Encoder
 from gmi_drl.algo.networks.memory import Memory, Past, Recurrent
@@ -86,10 +86,10 @@ class ActorCritic(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is two MLPs in float32 and a Gaussian, whose gradients `PlainGradient` computes."""
+        """Whether it is two MLPs in float32 and no mixed action, so that `PlainGradient` computes its gradients."""
         networks = (self.actor, self.critic)
         are_linear = all(isinstance(one, nn.Sequential) and isinstance(one[0], nn.Linear) for one in networks)
-        return not self.bf16 and self.trunk is None and self.distribution.entropy_is_constant and are_linear
+        return not self.bf16 and self.trunk is None and not isinstance(self.distribution, Mixed) and are_linear
 
     @property
     def actor_size(self) -> int:

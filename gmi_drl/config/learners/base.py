@@ -154,9 +154,13 @@ class LearnerConfig(FileModel):
         return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
 
     def request_bytes(self, task: TaskSpec) -> int:
-        """Bytes of an environment's part of a request for an action, and of its answer (`roles.workers.forward`)."""
-        numbers = task.action.params + task.action.size + 2 + 2 * self.network.state_size(task.observation)
+        """Bytes of an environment's part of a request for an action (`roles.workers.forward`)."""
+        numbers = task.action.params + self.network.state_size(task.observation)
         return task.observation.nbytes + FLOAT_BYTES * numbers
+
+    def answer_bytes(self, task: TaskSpec) -> int:
+        """Bytes of an environment's part of the answer: its action, density, value and the state of its memory."""
+        return FLOAT_BYTES * (task.action.size + 2 + self.network.state_size(task.observation))
 
     def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
         """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host.

@@ -34,16 +34,17 @@ class A3CLearner(ChannelLearner[ExperienceBatch]):
         a3c: The same on all trainers.
     """
 
+    updater: A3C
     batch_type = ExperienceBatch
 
     def __init__(self, a3c: A3C) -> None:
-        self.a3c, self.agent = a3c, Agent(a3c.policy, a3c.normaliser)
+        super().__init__(Agent(a3c.policy, a3c.normaliser), a3c)
         self.device = a3c.flat.vector.device
 
     @property
     def published(self) -> list[Tensor]:
         """See `ChannelLearner`."""
-        return [self.a3c.flat.vector, self.a3c.normaliser.statistics]
+        return [self.updater.flat.vector, self.agent.normaliser.statistics]
 
     def take(self, batch: ExperienceBatch) -> Tensor:
         """See `ChannelLearner`: the others need not know anything of it."""
@@ -52,22 +53,5 @@ class A3CLearner(ChannelLearner[ExperienceBatch]):
 
     def learn(self, stats: IterationStats) -> None:
         """See `ChannelLearner`."""
-        self.a3c.update(self._batch)
-        self.a3c.normaliser.merge(stats.deltas)
-
-    def metrics(self) -> dict[str, float]:
-        """See `Replica`."""
-        return self.a3c.metrics()
-
-    def set_learning_rate(self, rate: float) -> None:
-        """See `Replica`."""
-        self.a3c.learning_rate.fill_(rate)
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `Replica.learner_state`."""
-        return {**self.a3c.state_dict(), "normaliser": self.a3c.normaliser.statistics}
-
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state_dict`."""
-        self.a3c.normaliser.load(state["normaliser"])
-        self.a3c.load_state_dict(state)
+        self.updater.update(self._batch)
+        self.agent.normaliser.merge(stats.deltas)

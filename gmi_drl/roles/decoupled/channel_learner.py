@@ -8,21 +8,19 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo.experience_batch import RolloutBatch
-from gmi_drl.algo.policy import ActingAgent
+from gmi_drl.roles.training.agent_learner import AgentLearner
 from gmi_drl.roles.training.iteration_stats import IterationStats
 
 Batch = TypeVar("Batch", bound=RolloutBatch)
 
 
-class ChannelLearner(ABC, Generic[Batch]):
+class ChannelLearner(AgentLearner, ABC, Generic[Batch]):
     """Learns from one batch of rollouts after another; the same on all trainers.
 
     Attributes:
-        agent: Trained in place.
         device: Of all tensors.
     """
 
-    agent: ActingAgent
     device: torch.device
 
     batch_type: type[Batch]
@@ -51,22 +49,6 @@ class ChannelLearner(ABC, Generic[Batch]):
         Args:
             stats: With what all learners have `told`.
         """
-
-    @abstractmethod
-    def metrics(self) -> dict[str, float]:
-        """See `Replica`."""
-
-    @abstractmethod
-    def set_learning_rate(self, rate: float) -> None:
-        """See `Replica`."""
-
-    @abstractmethod
-    def state_dict(self) -> dict[str, Tensor]:
-        """See `Replica.learner_state`."""
-
-    @abstractmethod
-    def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Continue from `state_dict`."""
 
     def local_state(self) -> dict[str, Tensor]:
         """The state of this trainer's learner alone; here none."""

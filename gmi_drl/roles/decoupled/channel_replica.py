@@ -19,13 +19,12 @@ from torch import Tensor
 from gmi_drl.comm.channels import TrainerEnd
 from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
 from gmi_drl.roles.decoupled.update_stats import UpdateExchange
-from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
+from gmi_drl.roles.training.replica import LearnerReplica
 from gmi_drl.run.phases import ACT, SIMULATE
 
 
-class ChannelReplica:
+class ChannelReplica(LearnerReplica):
     """A `Replica` that learns from the experience in channels, together with the other trainers.
 
     Args:
@@ -37,6 +36,8 @@ class ChannelReplica:
         publishes: Whether this trainer publishes parameters for the agents of its channels.
     """
 
+    learner: ChannelLearner[Any]
+
     def __init__(
         self,
         learner: ChannelLearner[Any],
@@ -47,12 +48,11 @@ class ChannelReplica:
         last: int,
         publishes: bool,
     ) -> None:
-        self.learner, self.end, self.group = learner, end, exchange.group
+        super().__init__(learner, learner.device)
+        self.end, self.group = end, exchange.group
         self._exchange, self._publishes, self._last = exchange, publishes, last
         self._gives_back_first = not learner.keeps_batch and end.max_lag > 0
-        self.clock = PhaseClock(learner.device)
         self.version, self._published = version, -1
-        self.sync_s = 0.0
         self._publish_s = 0.0
 
     def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
@@ -84,26 +84,6 @@ class ChannelReplica:
         learnt_s = seconds["learn_s"] - self.sync_s
         agents_s: dict[str, float] = {name: self._exchange.agents_s[name] for name in (SIMULATE.name, ACT.name)}
         return {**agents_s, "learn_s": learnt_s, "sync_s": self.sync_s + seconds["sync_s"]}
-
-    def metrics(self) -> dict[str, float]:
-        """See `Replica`."""
-        return self.learner.metrics()
-
-    def set_learning_rate(self, rate: float) -> None:
-        """See `Replica`."""
-        self.learner.set_learning_rate(rate)
-
-    def policy(self) -> Act:
-        """See `Replica`."""
-        return act_of(self.learner.agent)
-
-    def learner_state(self) -> dict[str, Tensor]:
-        """See `Replica`."""
-        return self.learner.state_dict()
-
-    def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """See `Replica`."""
-        self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
         """What its learner alone has: a trainer has no environments, and those of agents begin anew."""

@@ -20,7 +20,7 @@ class NoiseLearner(Learner):
     def update(self, rollout: Rollout, stats: IterationStats) -> None:
         """See `Learner`."""
         if not hasattr(self, "squares"):
-            self.squares = GradientSquares(self.ppo, PARTS)
+            self.squares = GradientSquares(self.updater, PARTS)
         self.squares.measure(rollout, self.shuffled(rollout), stats.advantage_mean, stats.advantage_std)
         super().update(rollout, stats)
 

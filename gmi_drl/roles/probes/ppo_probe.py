@@ -29,4 +29,4 @@ class PPOProbe(LastingReplicaProbe):
     def set_share(self, task: Task) -> None:
         """See `LastingReplicaProbe`."""
         assert self.replica is not None
-        self.replica.learner.ppo.sample_share = self.sample_share
+        self.replica.learner.updater.sample_share = self.sample_share

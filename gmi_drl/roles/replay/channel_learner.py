@@ -84,7 +84,8 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         self._spec, self._group, self.device = spec, reduction.group, device
         batch = max(1, round(off_policy_of(config).batch / self._group.size))
         self.learner = AgedLearner(spec, config, reduction, batch=batch, device=device, seed=seed)
-        self.learner.version, self.agent = version, self.learner.agent
+        self.learner.version = version
+        super().__init__(self.learner.agent, self.learner.updater)
         self.learner.forget_ages()
         self._config, self._steps = self.learner.config, 0
         of_ring = (seed + 1) % SEEDS  # other numbers than those of the updates' noise
@@ -118,11 +119,7 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
 
     def metrics(self) -> dict[str, float]:
         """See `Replica`. Ages are those of this trainer's ring."""
-        return {**self.learner.updater.metrics(), "replay_steps": self._stored, **self.learner.ages()}
-
-    def set_learning_rate(self, rate: float) -> None:
-        """See `Replica`."""
-        self.learner.updater.learning_rate.fill_(rate)
+        return {**super().metrics(), "replay_steps": self._stored, **self.learner.ages()}
 
     def state_dict(self) -> dict[str, Tensor]:
         """See `Replica.learner_state`."""

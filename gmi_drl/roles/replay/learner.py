@@ -18,13 +18,14 @@ from gmi_drl.replay.ring import RingBatch
 from gmi_drl.roles.replay.exchange import Rings
 from gmi_drl.roles.replay.offline_share import OfflineShare
 from gmi_drl.roles.replay.server_ring import ServerRing
+from gmi_drl.roles.training.agent_learner import AgentLearner
 from gmi_drl.workload import TaskSpec
 
 SMALLEST_PRIORITY = 1e-6
 """Added to errors: what has priority 0 would never be drawn again."""
 
 
-class RingLearner:
+class RingLearner(AgentLearner):
     """Draws batches from a ring, learns from them, and writes priorities back.
 
     Args:
@@ -36,16 +37,18 @@ class RingLearner:
         seed: Of the noise of updates.
 
     Attributes:
-        agent: Trained in place.
         largest: Importance weight of this GMI since the last exchange, float64 `[]`.
     """
+
+    agent: ReplayAgent
+    updater: ReplayLearner[DQNConfig] | ReplayLearner[SACConfig]
 
     def __init__(
         self, spec: TaskSpec, config: RunConfig, reduction: Reduction, *, batch: int, device: torch.device, seed: int
     ) -> None:
         self.config, self.group, self.device, self.batch = off_policy_of(config), reduction.group, device, batch
         self.generator = torch.Generator(device).manual_seed(seed)
-        self.agent, self.updater = _made(spec, config, reduction, batch, device, self.generator)
+        super().__init__(*_made(spec, config, reduction, batch, device, self.generator))
         self.largest = torch.zeros((), dtype=torch.float64, device=device)
         self._drawn: RingBatch | None = None
         has_data = self.config.replay.data is not None
@@ -108,13 +111,11 @@ class RingLearner:
 
     def state_dict(self) -> dict[str, Tensor]:
         """The state that is equal on all learners of a group."""
-        normaliser = {"normaliser": self.agent.normaliser.statistics}
-        return {**self.updater.state_dict(), **normaliser, "counts": self.updater.counts()}
+        return {**super().state_dict(), "counts": self.updater.counts()}
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
         """Continue from `state_dict`."""
-        self.agent.normaliser.load(state["normaliser"])
-        self.updater.load_state_dict(state)
+        super().load_state_dict(state)
         self.updater.steps, self.updater.updates = state["counts"].tolist()
 
     def local_state(self) -> dict[str, Tensor]:

@@ -24,14 +24,13 @@ from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.roles.replay.ring_state import load_ring, saved_tensors
 from gmi_drl.roles.replay.server_ring import ServerRing
 from gmi_drl.roles.seeds import SEEDS
-from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
+from gmi_drl.roles.training.replica import LearnerReplica
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 
-class ReplayReplica:
+class ReplayReplica(LearnerReplica):
     """Trains by DQN or SAC; see `Replica`.
 
     Args:
@@ -43,6 +42,8 @@ class ReplayReplica:
         device: Of all tensors.
         seed: Of what is drawn, and of the noise of updates.
     """
+
+    learner: RingLearner
 
     def __init__(
         self,
@@ -56,12 +57,10 @@ class ReplayReplica:
         seed: int,
     ) -> None:
         flush_denormals()
-        self.config, self.off_policy, self.device, self.seed = config, off_policy_of(config), device, seed
+        self.config, self.off_policy, self.seed = config, off_policy_of(config), seed
         self.group_num_env = group_num_env
         batch = self._batch_of(num_env)
-        self.learner = RingLearner(spec, config, reduction, batch=batch, device=device, seed=seed)
-        self.clock = PhaseClock(device)
-        self.sync_s = 0.0
+        super().__init__(RingLearner(spec, config, reduction, batch=batch, device=device, seed=seed), device)
 
     def attach_task(self, task: Task, seed: int) -> None:
         """Act in this task from now on, into an empty ring; `seed` is of the noise of actions."""
@@ -122,32 +121,6 @@ class ReplayReplica:
         first = -(-(self.off_policy.replay.n_step + 1) // self.off_policy.horizon)
         captures = self.device.type == "cuda" and self.config.cuda_graphs
         return first + (WARM_UP_CALLS + 1 if captures else 1)
-
-    def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
-        phases = self.clock.read()
-        phases["learn_s"] -= self.sync_s
-        return {**phases, "sync_s": self.sync_s}
-
-    def metrics(self) -> dict[str, float]:
-        """Losses of the last updates, and the learning rate. Synchronises with the host."""
-        return self.learner.updater.metrics()
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Go on with another learning rate."""
-        self.learner.updater.learning_rate.fill_(rate)
-
-    def policy(self) -> Act:
-        """See `Replica`."""
-        return act_of(self.learner.agent)
-
-    def learner_state(self) -> dict[str, Tensor]:
-        """The state that must be equal on all replicas."""
-        return self.learner.state_dict()
-
-    def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `learner_state`."""
-        self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
         """The state of this replica alone: its task, running episodes, generators, and its ring, if that is saved."""

@@ -22,15 +22,15 @@ from gmi_drl.replay.episodes import EpisodeSet
 from gmi_drl.roles.precision import flush_denormals
 from gmi_drl.roles.sequence.actor import SequenceActor
 from gmi_drl.roles.sequence.draws import Draws, scaling_of
-from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act, act_of
+from gmi_drl.roles.training.agent_learner import AgentLearner
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
+from gmi_drl.roles.training.replica import LearnerReplica
 from gmi_drl.run.checkpoint import prefixed, with_prefix
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
 
-class SequenceReplica:
+class SequenceReplica(LearnerReplica):
     """Trains a sequence policy; see `Replica`.
 
     Args:
@@ -48,36 +48,36 @@ class SequenceReplica:
         self, spec: TaskSpec, config: RunConfig, reduction: Reduction, link: MovingLink, *, device: torch.device
     ) -> None:
         flush_denormals()
-        self.config, self.learner, self.device = config, sequence_of(config), device
+        self.config, self.settings = config, sequence_of(config)
         self.group = reduction.group
-        if self.learner.data is None:
+        if self.settings.data is None:
             raise UsageError("there are no episodes to learn from: set learner.data")
-        self.episodes = EpisodeSet(self.learner.data)
+        self.episodes = EpisodeSet(self.settings.data)
         self.episodes.require(spec)
         self.draws = Draws(
             self.episodes,
             link,
-            context=self.learner.context,
-            batch=self.learner.batch,
-            exponent=self.learner.return_exponent,
+            context=self.settings.context,
+            batch=self.settings.batch,
+            exponent=self.settings.return_exponent,
             seed=config.seed,
         )
-        self.agent = make_sequence_agent(spec, self.learner, device, seed=config.seed)
+        self.agent = make_sequence_agent(spec, self.settings, device, seed=config.seed)
         self._scale()
         self.updater = Sequence(
             self.agent,
-            self.learner,
+            self.settings,
             share=self.draws.share,
             reduce=reduction.reduce,
             make_bucket=reduction.bucket,
         )
-        self.clock = PhaseClock(device)
-        self.sync_s = self.data_wait_s = 0.0
+        super().__init__(AgentLearner(self.agent, self.updater), device)
+        self.data_wait_s = 0.0
 
     def attach_task(self, task: Task, seed: int) -> None:
         """Act in this task from now on."""
         generator = torch.Generator(self.device).manual_seed(seed)
-        horizon, graphs = self.learner.horizon, self.config.cuda_graphs
+        horizon, graphs = self.settings.horizon, self.config.cuda_graphs
         self.actor = SequenceActor(task, self.agent, horizon, generator, cuda_graphs=graphs)
         self._no_delta = torch.zeros(0, dtype=torch.float64, device=self.device)
 
@@ -93,39 +93,24 @@ class SequenceReplica:
         stats = exchange_stats(self.group, decide(), actor.sums, moments, self._no_delta)
 
         updater.begin()
-        for _ in range(self.learner.updates):
+        for _ in range(self.settings.updates):
             updater.update(self._on_device(self.draws.draw()))
         self.clock.mark("learn_s")
         self.data_wait_s = self.draws.wait_s - data_waited_s
         self.sync_s = self.group.wait_s - waited_s
         return stats
 
-    def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
-        phases = self.clock.read()
-        phases["learn_s"] -= self.sync_s
-        return {**phases, "sync_s": self.sync_s}
-
     def metrics(self) -> dict[str, float]:
         """The loss of the last updates, the learning rate, and the wait for contexts. Synchronises with the host."""
-        return {**self.updater.metrics(), "data_wait_s": self.data_wait_s}
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Go on with another learning rate."""
-        self.updater.learning_rate.fill_(rate)
-
-    def policy(self) -> Act:
-        """See `Replica`."""
-        return act_of(self.agent)
+        return {**super().metrics(), "data_wait_s": self.data_wait_s}
 
     def learner_state(self) -> dict[str, Tensor]:
         """The state that must be equal on all replicas."""
-        drawn = prefixed("drawn", self.draws.state_dict())
-        return {**self.updater.state_dict(), **drawn, "normaliser": self.agent.normaliser.statistics}
+        return {**super().learner_state(), **prefixed("drawn", self.draws.state_dict())}
 
     def load_learner_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `learner_state`. The return to ask for is that of the settings."""
-        self.updater.load_state_dict(state)
+        super().load_learner_state(state)
         self.draws.load_state_dict(with_prefix("drawn", state))
         self._scale()
 
@@ -142,7 +127,7 @@ class SequenceReplica:
         self.draws.close()
 
     def _scale(self) -> None:
-        self.agent.normaliser.load(scaling_of(self.episodes, self.learner.target_return))
+        self.agent.normaliser.load(scaling_of(self.episodes, self.settings.target_return))
 
     def _on_device(self, contexts: Contexts) -> Contexts:
         if self.device.type == "cpu":

@@ -1,5 +1,7 @@
 """Counts the episodes of served environments."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -31,3 +33,9 @@ class EpisodeSums:
         self.sums[3] += (ended & bad).sum()
         self._total *= ~ended
         self._length *= ~ended
+
+
+def totals(sums: Tensor) -> dict[str, Any]:
+    """The numbers of `EpisodeSums.sums` by name, as results have them (JSON)."""
+    episodes, returns, lengths, bad = sums.tolist()
+    return {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}

@@ -96,8 +96,9 @@ def load_policies_player(
         UsageError: See `load_agent`.
     """
     agents = list[tuple[ActingAgent, Sequence[int]]]()
-    for name, own in agents_of(config.policies, task.spec.agent_names, task.spec.name).items():
-        checkpoint = config.policies[name].checkpoint
+    rows = agents_of(config.policies, task.spec.agent_names, task.spec.name)
+    for name in sorted(rows, key=lambda one: config.policies[one].checkpoint is not None):  # noise as in serving
+        own, checkpoint = rows[name], config.policies[name].checkpoint
         if untrained and checkpoint is None:
             agents.append((initial_agent(task.spec, policy_config(config, name)), own))
         else:

@@ -16,6 +16,7 @@ from gmi_drl.roles.launcher.protocol import Ready, Start, Stop, Wrote
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.replay.sink import TableSink
 from gmi_drl.roles.seeds import serving_seed
+from gmi_drl.roles.serving.episode_sums import totals
 from gmi_drl.roles.serving.latency import Latencies
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.recorder import Recorder
@@ -129,7 +130,5 @@ class Server(DRL_role):
         ended_s = time.monotonic()  # waiting for the disk below is not serving
         if recorder:
             recorder.close()
-        episodes, returns, lengths, bad = service.sums.tolist()
-        sums = {"episodes": int(episodes), "return_sum": returns, "length_sum": lengths, "bad": int(bad)}
         times = {"started_s": started_s, "ended_s": ended_s, "latencies": latencies.to_json()}
-        return {"num_env": service.num_env, "steps": done, **times, **phases, **sums}
+        return {"num_env": service.num_env, "steps": done, **times, **phases, **totals(service.sums)}

@@ -19,9 +19,9 @@ from gmi_drl.config.run_config import RunConfig, ppo_of
 from gmi_drl.cuda_graph import WARM_UP_CALLS
 from gmi_drl.roles.training.actor import Actor
 from gmi_drl.roles.training.clock import PhaseClock
-from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats, exchange_stats
 from gmi_drl.roles.training.learner import Learner
+from gmi_drl.roles.training.replica import LearnerReplica
 from gmi_drl.tasks import Task
 from gmi_drl.workload import TaskSpec
 
@@ -42,9 +42,10 @@ class RolloutSource(Protocol):
         """Continue from `state_dict`."""
 
 
-class PPOReplica:
+class PPOReplica(LearnerReplica):
     """Trains by PPO; see `Replica`, and for arguments `Learner`. A probe may give a `learner_class` of its own."""
 
+    learner: Learner
     actor: RolloutSource
     slot: Slot
 
@@ -59,10 +60,9 @@ class PPOReplica:
         seed: int,
         learner_class: type[Learner] = Learner,
     ) -> None:
-        self.config, self.device = config, device
-        self.learner = learner_class(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
-        self.clock = PhaseClock(device)
-        self.sync_s = 0.0
+        self.config = config
+        learner = learner_class(spec, config, reduction, sample_share=sample_share, device=device, seed=seed)
+        super().__init__(learner, device)
 
     def attach_task(self, task: Task, seed: int) -> None:
         """Act in this task from now on; `seed` is of the noise."""
@@ -94,39 +94,13 @@ class PPOReplica:
     def detach_task(self) -> None:
         """Release the task, which the caller closes, and all that was made for it."""
         del self.actor, self.slot
-        self.learner.ppo.release()
+        self.learner.updater.release()
         gc.collect()  # an actor is part of a cycle
 
     @property
     def warm_up_iterations(self) -> int:
         """Iterations until all take equally long: first calls choose kernels, and on a GPU graphs are captured."""
         return WARM_UP_CALLS + 1 if self.device.type == "cuda" and self.config.cuda_graphs else 1
-
-    def phases(self) -> dict[str, float]:
-        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
-        phases = self.clock.read()
-        phases["learn_s"] -= self.sync_s
-        return {**phases, "sync_s": self.sync_s}
-
-    def metrics(self) -> dict[str, float]:
-        """Losses of the last update and the learning rate. Synchronises with the host."""
-        return self.learner.metrics()
-
-    def set_learning_rate(self, rate: float) -> None:
-        """Go on with another learning rate."""
-        self.learner.set_learning_rate(rate)
-
-    def policy(self) -> Act:
-        """See `Replica`."""
-        return act_of(self.learner.agent)
-
-    def learner_state(self) -> dict[str, Tensor]:
-        """The state that must be equal on all replicas."""
-        return self.learner.state_dict()
-
-    def load_learner_state(self, state: dict[str, Tensor]) -> None:
-        """Continue from `learner_state`."""
-        self.learner.load_state_dict(state)
 
     def local_state(self) -> dict[str, Tensor]:
         """The state of this replica alone: its task, running episodes, noise and order of samples."""

@@ -3,9 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+import torch
 from torch import Tensor
 
-from gmi_drl.roles.training.evaluation import Act
+from gmi_drl.roles.training.agent_learner import AgentLearner
+from gmi_drl.roles.training.clock import PhaseClock
+from gmi_drl.roles.training.evaluation import Act, act_of
 from gmi_drl.roles.training.iteration_stats import Decision, IterationStats
 
 
@@ -38,3 +41,41 @@ class Replica(Protocol):
 
     def load_local_state(self, state: dict[str, Tensor]) -> None:
         """Continue from `local_state`."""
+
+
+class LearnerReplica:
+    """What replicas with a learner of ours have in common; see `Replica`.
+
+    Args:
+        learner: The same on all replicas.
+        device: Of the clock.
+    """
+
+    def __init__(self, learner: AgentLearner, device: torch.device) -> None:
+        self.learner, self.device, self.clock, self.sync_s = learner, device, PhaseClock(device), 0.0
+
+    def phases(self) -> dict[str, float]:
+        """Seconds of the last iteration by phase (`phases.PHASES`). Waits for the device, once."""
+        phases = self.clock.read()
+        phases["learn_s"] -= self.sync_s
+        return {**phases, "sync_s": self.sync_s}
+
+    def metrics(self) -> dict[str, float]:
+        """See `Replica`. Synchronises with the host."""
+        return self.learner.metrics()
+
+    def set_learning_rate(self, rate: float) -> None:
+        """See `Replica`."""
+        self.learner.set_learning_rate(rate)
+
+    def policy(self) -> Act:
+        """See `Replica`."""
+        return act_of(self.learner.agent)
+
+    def learner_state(self) -> dict[str, Tensor]:
+        """See `Replica`."""
+        return self.learner.state_dict()
+
+    def load_learner_state(self, state: dict[str, Tensor]) -> None:
+        """See `Replica`."""
+        self.learner.load_state_dict(state)

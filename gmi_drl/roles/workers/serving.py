@@ -17,12 +17,14 @@ from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.peer import Peer
 from gmi_drl.roles.seeds import serving_seed
+from gmi_drl.roles.serving.episode_sums import totals
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.server import Server
 from gmi_drl.roles.workers.ends import inline_stream
 from gmi_drl.roles.workers.forward import Forward
 from gmi_drl.roles.workers.policy import serve
 from gmi_drl.roles.workers.requester import Inference
+from gmi_drl.roles.workers.served_policies import parts_of_policies
 from gmi_drl.roles.workers.served_ring import ServedRing, ServedShare
 from gmi_drl.roles.workers.stream_setup import open_client, open_server, stream_sizes
 from gmi_drl.run.folder import RunFolder
@@ -37,7 +39,8 @@ class ServedActor(Server):
         """See `Server`; at the end, also after an error, policy workers expect no more requests.
 
         Member m of a ring has the environments and the noise of `gmi-drl play --seed SEED+n`, where n counts the
-        members of all actors. It waits for the policy workers, for as long as others may load.
+        members of all actors. It waits for the policy workers, for as long as others may load. Of several policies the
+        result has the sums of each.
 
         Args:
             steps: See `Server`.
@@ -53,9 +56,19 @@ class ServedActor(Server):
             tasks.append(open_task(self.mgr, config, gmi.num_env // gmi.ring, own_seed))
         generators = [torch.Generator().manual_seed(one) if stochastic else None for one in seeds]
         with ExitStack() as opened:
-            inference = _open_inference(self.mgr, config, tasks[0].spec, opened)
-            share = ServedShare(tasks, inference, acting_of(config), generators)
-            return self._serve(ServedRing(tasks, share), steps, config.learner.horizon)
+
+            def inferences(seen: Sequence[GMI_manager]) -> list[Inference]:
+                return _open_inferences(seen, tasks[0].spec, opened)
+
+            if not config.policies:
+                (inference,) = inferences([self.mgr])
+                share = ServedShare(tasks, inference, acting_of(config), generators)
+                return self._serve(ServedRing(tasks, [share]), steps, config.learner.horizon)
+            shares, frozen = parts_of_policies(self.mgr, config, tasks, generators, inferences)
+            ring = ServedRing(tasks, list(shares.values()), list(frozen.values()))
+            served = self._serve(ring, steps, config.learner.horizon)
+            sums = zip([*shares, *frozen], map(totals, ring.sums_of_parts), strict=True)
+            return served | {"policies": dict(sums)}
 
     @property
     def number(self) -> int:
@@ -95,12 +108,16 @@ class FixedPolicy:
         return self.agent, version
 
 
-def _open_inference(mgr: GMI_manager, config: RunConfig, spec: TaskSpec, opened: ExitStack) -> Inference:
-    """Who gives an actor's actions: its policy worker, or an agent of this process."""
-    if "agent" in mgr.gmi.roles:
-        return inline_stream(config, spec, _load(mgr, config, spec), mgr.gmi)
-    _send_task(mgr, spec)
-    return opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec))))
+def _open_inferences(seen: Sequence[GMI_manager], spec: TaskSpec, opened: ExitStack) -> list[Inference]:
+    """Who gives an actor's actions, as each policy sees it: its policy worker, or an agent of this process."""
+    configs = [mgr.configure() for mgr in seen]
+    if "agent" in seen[0].gmi.roles:
+        pairs = zip(seen, configs, strict=True)
+        return [inline_stream(config, spec, _load(mgr, config, spec), mgr.gmi) for mgr, config in pairs]
+    for mgr in seen:  # all policy workers load at the same time
+        _send_task(mgr, spec)
+    sizes = [stream_sizes(mgr, config, spec) for mgr, config in zip(seen, configs, strict=True)]
+    return [opened.enter_context(closing(open_client(*one))) for one in zip(seen, sizes, strict=True)]
 
 
 def _load(mgr: GMI_manager, config: RunConfig, spec: TaskSpec) -> Agent:

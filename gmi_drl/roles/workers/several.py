@@ -64,12 +64,14 @@ class Frozen:
         tasks: Of the members.
         rows: Of each task.
         agent: Acts.
-        generator: Of its noise.
+        generators: Of each member's noise; None to act by the mode.
     """
 
-    def __init__(self, tasks: Sequence[Task], rows: Tensor, agent: ActingAgent, generator: torch.Generator) -> None:
+    def __init__(
+        self, tasks: Sequence[Task], rows: Tensor, agent: ActingAgent, generators: Sequence[torch.Generator | None]
+    ) -> None:
         self.rows: Tensor | None = rows
-        self._tasks, self._generator = tasks, generator
+        self._tasks, self._generators = tasks, generators
         self._acting = [ActingPart(agent, rows, agent.empty_state(len(rows))) for _ in tasks]
 
     def keep_states(self, t: int) -> None:
@@ -80,7 +82,7 @@ class Frozen:
 
     def take(self, member: int, t: int) -> Tensor:
         """The actions of a member's rows."""
-        return self._acting[member].act(self._tasks[member].obs, self._generator)
+        return self._acting[member].act(self._tasks[member].obs, self._generators[member])
 
     def write(self, member: int, t: int, outcome: Outcome) -> None:
         """Tell the agent its rewards, and begin anew in rows whose episodes have ended."""
@@ -135,7 +137,8 @@ def play_several(
             else:
                 folder = RunFolder(Path(section.checkpoint))
                 agent = load_agent(folder, spec, folder.read_setup()[1])
-                parts.append(Frozen(tasks, rows_of(first, agents[name]), agent, _generator(seed(f"agent {name}"))))
+                noise = [_generator(seed(f"agent {name}"))] * len(tasks)
+                parts.append(Frozen(tasks, rows_of(first, agents[name]), agent, noise))
         for name, seen in found:
             own, joined = seen.configure(), connections[name]
             terms = terms_of(first) if not learning else None

@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from gmi_drl.algo import judged
-from gmi_drl.algo.agent import Agent
 from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.reduction import Reduction
@@ -30,7 +29,6 @@ class ChannelPPO(Learner, ChannelLearner[ExperienceBatch]):
         seed: Of the order of samples.
     """
 
-    agent: Agent
     batch_type = ExperienceBatch
     _rollout: Rollout | None = None
 
@@ -43,7 +41,7 @@ class ChannelPPO(Learner, ChannelLearner[ExperienceBatch]):
     @property
     def published(self) -> list[Tensor]:
         """See `ChannelLearner`."""
-        return [self.ppo.flat.vector, self.agent.normaliser.statistics]
+        return [self.updater.flat.vector, self.agent.normaliser.statistics]
 
     def take(self, batch: ExperienceBatch) -> Tensor:
         """See `ChannelLearner`: judge the batch by the policy as it is now. Returns moments of its advantages `[3]`."""

@@ -82,7 +82,7 @@ def test_gmis_of_unlike_size_on_unlike_devices_learn_what_one_of_sixteen_does(fo
     whole = PPOReplica(TASK_SPECS["ant"], config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     worlds = roles_under_test.Replay(TASK_SPECS["ant"], folder.path)
     worlds.attach(whole)
-    before = whole.learner.ppo.flat.vector.clone()
+    before = whole.learner.updater.flat.vector.clone()
     for _ in range(config.iterations):
         whole.iterate(lambda: Decision.GO_ON)
     for name, expected in whole.learner_state().items():

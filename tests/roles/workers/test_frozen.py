@@ -65,7 +65,7 @@ class Others:
 
 def test_it_acts_in_its_rows_beside_others():
     task, told = Pairs(), []
-    frozen = Frozen([task], torch.tensor([1, 3]), Agent(), torch.Generator().manual_seed(0))
+    frozen = Frozen([task], torch.tensor([1, 3]), Agent(), [torch.Generator().manual_seed(0)])
     play([task], [Others(), frozen], 3, PhaseClock(torch.device("cpu")), told.append)
     assert [action[:, 0].tolist() for action in task.actions] == [[-1, 10, -1, 30]] * 3
     assert frozen._acting[0].state.flatten().tolist() == [3 * 1, 0], "rewards count until the episode ends"

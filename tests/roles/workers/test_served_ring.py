@@ -43,7 +43,7 @@ def test_members_play_what_players_play(members, stochastic, remote):
     else:
         gmi = GMI(id=0, roles=("simulator", "agent"), num_env=members * EACH, ring=members, cores=(0,))
         inference = inline_stream(RunConfig(learner=CONFIG), spec, agent, gmi)
-    ring = ServedRing(tasks, ServedShare(tasks, inference, CONFIG, noise))
+    ring = ServedRing(tasks, [ServedShare(tasks, inference, CONFIG, noise)])
     for steps in (10, 1, 109):
         ring.play(steps)
         phases, latencies = ring.phases(), ring.latencies()
@@ -92,5 +92,5 @@ def test_a_member_is_asked_for_before_the_one_before_it_steps():
             seen.append(f"post {member}")
             inline.post(member, what, version)
 
-    ServedRing(tasks, ServedShare(tasks, Told(), CONFIG, [None, None])).play(2)
+    ServedRing(tasks, [ServedShare(tasks, Told(), CONFIG, [None, None])]).play(2)
     assert seen == ["post 0", "post 1", "step 0", "post 0", "step 1", "post 1", "step 0", "step 1"]
