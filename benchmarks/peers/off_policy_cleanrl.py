@@ -1,4 +1,4 @@
-"""DQN and SAC in one file each loop, in the manner of CleanRL: one environment, plain torch, a replay of numpy arrays."""
+"""DQN and SAC by a loop each, in the manner of CleanRL: one environment, plain torch, a replay of numpy arrays."""
 
 import copy
 from argparse import Namespace

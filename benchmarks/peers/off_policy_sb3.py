@@ -1,45 +1,28 @@
 """Stable-Baselines3: DQN on CartPole by the settings of RL Baselines3 Zoo, SAC on HalfCheetah by its defaults."""
 
 import argparse
-import time
 from typing import Any
 
+import numpy as np
 import torch
-from off_policy_settings import ENVIRONMENTS, EPISODES, EVALUATIONS, EVERY, ZOO, read_off_policy_arguments
-from settings import Updates
+from off_policy_settings import ENVIRONMENTS, ZOO, Progress, read_off_policy_arguments
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.env_util import make_vec_env
-from stable_baselines3.common.evaluation import evaluate_policy
 from stable_baselines3.common.logger import Logger
-from stable_baselines3.common.vec_env import VecEnv
+
 
 class Report(BaseCallback):
-    """Tells of every thousand steps, and plays episodes without noise now and then."""
+    """Tells of each step, and ends the training when its time is over."""
 
-    def __init__(self, seconds: float, steps: int, worlds: VecEnv) -> None:
+    def __init__(self, progress: Progress) -> None:
         super().__init__()
-        self.updates, self._worlds, self._evaluations = Updates(seconds), worlds, 0
-        self._every = max(1, steps // EVALUATIONS)
+        self._progress = progress
 
     def _on_step(self) -> bool:
-        if self.num_timesteps % EVERY == 0:
-            self.updates.report(self.num_timesteps, None)
-        return not self.updates.is_over
-
-    def _on_rollout_start(self) -> None:
-        if self.num_timesteps // self._every > self._evaluations:
-            self._evaluations = self.num_timesteps // self._every
-            self.evaluate()
-
-    def evaluate(self) -> None:
-        """Play, and tell the mean return. The clock stands still meanwhile."""
-        began, began_cpu = time.monotonic(), time.process_time()
-        returns, _ = evaluate_policy(self.model, self._worlds, EPISODES)
-        self.updates.started += time.monotonic() - began
-        self.updates.started_cpu += time.process_time() - began_cpu
-        self.updates.report(self.num_timesteps, float(returns), EPISODES)
+        self._progress.stepped(self.num_timesteps)
+        return not self._progress.updates.is_over
 
 
 def make_model(arguments: argparse.Namespace) -> BaseAlgorithm:
@@ -51,17 +34,25 @@ def make_model(arguments: argparse.Namespace) -> BaseAlgorithm:
     return SAC("MlpPolicy", worlds, **common, learning_starts=arguments.learning_starts)
 
 
+def count_weights(model: BaseAlgorithm) -> int:
+    """How many the networks have, without targets."""
+    networks = (model.q_net,) if isinstance(model, DQN) else (model.actor, model.critic)
+    return sum(weights.numel() for network in networks for weights in network.parameters())
+
+
 def main() -> None:
     """Train for a number of steps; some lines have the mean return of episodes without noise, also the last one."""
     arguments = read_off_policy_arguments(__doc__)
     torch.set_num_threads(arguments.threads)
     model = make_model(arguments)
     model.set_logger(Logger(None, []))
-    worlds = make_vec_env(ENVIRONMENTS[arguments.algo], 1, seed=77)
-    report = Report(arguments.seconds, arguments.env_steps, worlds)
-    model.learn(arguments.env_steps, callback=report)
-    report.updates.report(model.num_timesteps, None)
-    report.evaluate()
+
+    def greedy(obs: np.ndarray) -> Any:
+        return model.predict(obs, deterministic=True)[0]
+
+    progress = Progress(arguments, greedy, count_weights(model))
+    model.learn(arguments.env_steps, callback=Report(progress))
+    progress.end(model.num_timesteps)
 
 
 if __name__ == "__main__":

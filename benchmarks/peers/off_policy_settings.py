@@ -1,4 +1,4 @@
-"""What all peers train DQN and SAC with: RL Baselines3 Zoo's DQN on CartPole, Stable-Baselines3's SAC on HalfCheetah."""
+"""What peers train DQN and SAC with: RL Baselines3 Zoo's DQN on CartPole, Stable-Baselines3's SAC on HalfCheetah."""
 
 import argparse
 import time

@@ -1,4 +1,6 @@
-"""DQN and SAC beside Stable-Baselines3, a training at a time on one core; it goes on where it was stopped.
+"""DQN and SAC beside Stable-Baselines3 and a loop as CleanRL's, a training at a time on one core.
+
+It goes on where it was stopped:
 
     python benchmarks/time_to_return/off_policy.py learn dqn_cartpole --seeds 3       # 10 minutes on a quiet core
     python benchmarks/time_to_return/off_policy.py learn sac_half_cheetah --seeds 3   # 14 hours
@@ -26,11 +28,13 @@ from typing import Any
 from learning_gap import interval, ratio_of_means
 
 from gmi_drl.benchmarks.case import CURVES
-from gmi_drl.benchmarks.cases.peers.off_policy import DUELS, train_ours, train_theirs
+from gmi_drl.benchmarks.cases.peers.off_policy import DRIVERS, DUELS, train_ours, train_theirs
 from gmi_drl.benchmarks.cores import one_core
 
 RESULTS = Path(__file__).parents[1] / "results" / "off_policy"
 OURS, THEIRS = "gmi-drl", "sb3"
+"""What all others are compared with is Stable-Baselines3."""
+
 VARIANTS: dict[str, dict[str, Any]] = {
     OURS: {},
     "prioritized": {"sampler": "prioritized"},
@@ -47,7 +51,7 @@ RATES_AND_RETURNS = (
 )
 """What is told of a side, by its name in a line, and its unit."""
 
-SIDES = (OURS, THEIRS, *(side for side in VARIANTS if side != OURS))
+SIDES = (OURS, *DRIVERS, *(side for side in VARIANTS if side != OURS))
 
 
 def main() -> None:
@@ -94,9 +98,9 @@ def learn(duel: str, sides: Sequence[str], seeds: int, steps: int) -> None:
 
 def train(duel: str, side: str, seed: int, steps: int) -> dict[str, Any]:
     """Run one training. Returns steps per second, returns at its end, and their curve."""
-    if side == THEIRS:
+    if side in DRIVERS:
         with one_core():
-            sample = train_theirs(DUELS[duel], steps, seed)
+            sample = train_theirs(DUELS[duel], steps, seed, side)
     else:
         with TemporaryDirectory(prefix="gmi-drl-off-policy-") as folder:  # its GMI has a core, and claims it
             replay = {**DUELS[duel].replay, **VARIANTS[side]}

@@ -189,7 +189,13 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (
         off_policy,
         off_policy.CASES,
-        (*ADAPTERS, *V5_TASKS, *REPLAY, *FROM_REPLAY, *drivers("off_policy_sb3", peers=["sb3"])),
+        (
+            *ADAPTERS,
+            *V5_TASKS,
+            *REPLAY,
+            *FROM_REPLAY,
+            *drivers("off_policy_settings", *off_policy.DRIVERS.values(), peers=["sb3"]),
+        ),
     ),
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),

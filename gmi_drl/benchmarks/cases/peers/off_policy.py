@@ -1,9 +1,10 @@
-"""DQN on CartPole and SAC on HalfCheetah against Stable-Baselines3: steps per second, and returns after all steps."""
+"""DQN on CartPole and SAC on HalfCheetah beside other libraries: steps per second, and returns after all steps."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,9 +19,12 @@ from gmi_drl.errors import GmiError
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
 
-PEER, DRIVER = "sb3", "off_policy_sb3"
+PEER = "sb3"
+DRIVERS = {"sb3": "off_policy_sb3", "cleanrl": "off_policy_cleanrl"}
+"""Of each other side: Stable-Baselines3, and loops in the manner of CleanRL. Both run in the environment of `PEER`."""
+
 NUM_ENV = 8
-"""Of gmi-drl, in one process; Stable-Baselines3 has one, as its users run it."""
+"""Of gmi-drl, in one process; the others have one, as their users run them."""
 
 PEER_SECONDS = 7200.0
 EPISODES = 10
@@ -33,7 +37,7 @@ LATE = 5
 
 @dataclass(frozen=True)
 class Duel:
-    """What both sides train; the rest is our defaults, which are those of Stable-Baselines3 or its zoo.
+    """What all sides train; the rest is our defaults, which are those of Stable-Baselines3 or its zoo.
 
     Args:
         algo: The learner.
@@ -41,8 +45,8 @@ class Duel:
         steps: Of all environments.
         quick_steps: The same of a guard.
         starts: Steps before the first update.
-        updates: Per step of an environment, on both sides.
-        learner: More of our `learner`, in which it would differ from the other side's algorithm.
+        updates: Per step of an environment, on all sides.
+        learner: More of our `learner`, in which it would differ from the others' algorithm.
         replay: More of our `learner.replay`.
     """
 
@@ -70,19 +74,17 @@ class Duel:
         return config.model_copy(update=more)
 
     def open(self, quick: bool) -> AbstractContextManager[Sides]:
-        """Both sides. Each sample is a training of the same number of steps; seeds are 1, 2, 3 and so on."""
+        """All sides. Each sample is a training of the same number of steps; seeds are 1, 2, 3 and so on."""
         return open_sides(self, self.quick_steps if quick else self.steps)
 
 
 @contextmanager
 def open_sides(duel: Duel, steps: int) -> Iterator[Sides]:
     """See `Duel.open`."""
-    ours, theirs = count(1), count(1)
+    ours = count(1)
+    theirs = {side: partial(_next_of_theirs, duel, steps, count(1), side) for side in DRIVERS}
     with TemporaryDirectory(prefix="gmi-drl-bench-") as folder:
-        yield {
-            "gmi-drl": lambda: train_ours(duel, steps, next(ours), Path(folder)),
-            "sb3": lambda: train_theirs(duel, steps, next(theirs)),
-        }
+        yield {"gmi-drl": lambda: train_ours(duel, steps, next(ours), Path(folder)), **theirs}
 
 
 def train_ours(duel: Duel, steps: int, seed: int, folder: Path) -> Sample:
@@ -103,13 +105,17 @@ def train_ours(duel: Duel, steps: int, seed: int, folder: Path) -> Sample:
     return Sample(rows[-1]["env_steps"] / seconds, details)
 
 
-def train_theirs(duel: Duel, steps: int, seed: int) -> Sample:
-    """One training by Stable-Baselines3."""
+def _next_of_theirs(duel: Duel, steps: int, seeds: Iterator[int], side: str) -> Sample:
+    return train_theirs(duel, steps, next(seeds), side)
+
+
+def train_theirs(duel: Duel, steps: int, seed: int, side: str) -> Sample:
+    """One training by one of `DRIVERS`."""
     more = ["--algo", duel.algo, "--env-steps", str(steps), "--seed", str(seed)]
     more += ["--learning-starts", str(min(duel.starts, steps // 2))]
-    updates = peers.train(PEER, num_env=1, threads=1, seconds=PEER_SECONDS, driver=DRIVER, more=more)
+    updates = peers.train(PEER, num_env=1, threads=1, seconds=PEER_SECONDS, driver=DRIVERS[side], more=more)
     if len(updates) < 2 or updates[-2].env_steps < steps:
-        raise GmiError(f"{PEER} did not do {steps} steps in {PEER_SECONDS:.0f} s")
+        raise GmiError(f"{side} did not do {steps} steps in {PEER_SECONDS:.0f} s")
     trained, evaluated = (
         updates[-2],
         [(one.env_steps, one.return_mean) for one in updates if one.return_mean is not None],
@@ -127,7 +133,7 @@ def _returns(evaluated: Sequence[tuple[int, float]]) -> dict[str, Any]:
 
 def _obstacle() -> str | None:
     lacks = requirements.package("mujoco", "mujoco") or requirements.package("gymnasium", "gymnasium")
-    return lacks or peers.obstacle(PEER, DRIVER)
+    return lacks or next(filter(None, (peers.obstacle(PEER, driver) for driver in DRIVERS.values())), None)
 
 
 DUELS: dict[str, Duel] = {
@@ -142,15 +148,15 @@ CASES = tuple(
         name=name,
         claim=f"{duel.algo.upper()} on {duel.task} by the settings of RL Baselines3 Zoo, {duel.steps:,} steps on one "
         f"core: steps per second of training, and the mean return of {EPISODES} episodes without "
-        "noise after it, by gmi-drl with 8 environments and by Stable-Baselines3 with one. Networks, batch and updates "
-        "per step are the same.",
+        "noise after it, by gmi-drl with 8 environments, by Stable-Baselines3 and by a loop in the manner of CleanRL "
+        "with one. Networks, batch and updates per step are the same.",
         unit="steps/s",
         open=duel.open,
         obstacle=_obstacle,
         limits="Of a few seeds; returns jump from one evaluation to the next, so see `late_return`, the mean of the "
         f"last {LATE}, and `best_return`. gmi-drl acts in 8 environments for 32 steps before each set of updates. Its "
         "DQN is not double here, and learns from steps that a time limit ended, as Stable-Baselines3's; its SAC does "
-        "not learn from these.",
+        "not learn from these. CleanRL's loop has arrays of numpy as replay.",
         repeats=3,
     )
     for name, duel in DUELS.items()

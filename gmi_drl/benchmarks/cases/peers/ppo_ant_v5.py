@@ -21,7 +21,7 @@ TASK = "mujoco:Ant-v5"
 ADAPTED = ("gymnasium:Ant-v5", "envpool:Ant-v5")
 """The same task by our adapters, without gmi-drl's own physics."""
 
-PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool")
+PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool", "skrl")
 SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
 NUM_ENVS, QUICK_NUM_ENVS = (8, 16, 32, 64, 128, 256, 512, 1024), (16,)
 SWEEP_S, SECONDS, QUICK_SECONDS = 12.0, 30.0, 15.0
@@ -163,5 +163,6 @@ CASE = Case(
     "batches, from options that do not change it, and from one GMI per core. More than 1024 environments, with which "
     "an update has 2 steps of each, were not tried. Sample Factory trains asynchronously, the rest do not. gmi-drl "
     "normalises observations, the others do not. Returns are not compared. Ray's processes detach from their parent, "
-    "so they count as other processes.",
+    "so they count as other processes. PufferLib 3.0.0 is not among them: its installation downloads parts of games "
+    "from a site of their makers, so packages alone do not pin it.",
 )

@@ -7,12 +7,12 @@ from gmi_drl.benchmarks.case import CURVES
 from gmi_drl.benchmarks.cases.peers import off_policy
 from gmi_drl.benchmarks.peers import Update
 
-DRIVER = Path(peers.__file__).parents[2] / "benchmarks" / "peers" / "off_policy_settings.py"
+SETTINGS = Path(peers.__file__).parents[2] / "benchmarks" / "peers" / "off_policy_settings.py"
 
 
 def zoo():
-    """The peer's settings, out of its source: its library is not installed here."""
-    text = DRIVER.read_text().partition("ZOO: dict[str, Any] = ")[2].partition("\n}")[0] + "\n}"
+    """The peers' settings, out of their source, which imports a library that is not installed here."""
+    text = SETTINGS.read_text().partition("ZOO: dict[str, Any] = ")[2].partition("\n}")[0] + "\n}"
     return eval(text, {})
 
 
@@ -33,11 +33,12 @@ def test_sac_has_an_update_for_each_step():
     assert config.iterations * config.learner.updates == pytest.approx(300_000, rel=0.01)
 
 
-def test_a_peers_training_is_a_speed_and_a_return(monkeypatch):
+@pytest.mark.parametrize("side", off_policy.DRIVERS)
+def test_a_peers_training_is_a_speed_and_a_return(side, monkeypatch):
     early = [Update(400 * at, 1.0, 500.0 * (at == 1), 10) for at in range(1, 6)]
     updates = [*early, Update(4000, 8.0, None), Update(4000, 8.0, 125.0, 10)]
-    monkeypatch.setattr(peers, "train", lambda peer, **more: updates)
-    sample = off_policy.train_theirs(off_policy.DUELS["dqn_cartpole"], 4000, seed=2)
+    monkeypatch.setattr(peers, "train", lambda peer, driver, **more: {off_policy.DRIVERS[side]: updates}[driver])
+    sample = off_policy.train_theirs(off_policy.DUELS["dqn_cartpole"], 4000, 2, side)
     curve = sample.details.pop(CURVES)
     assert sample.value == 500 and curve["return"] == [500.0, 0.0, 0.0, 0.0, 0.0, 125.0]
     returns = {"return": 125.0, "late_return": 25.0, "best_return": 500.0}
