@@ -179,6 +179,27 @@ THIRD = (
             " --run-dir two",
         ),
     ),
+    Part(
+        "off_policy",
+        "SAC and DQN, with replay in memory of the GPU",
+        15,
+        (
+            "{train} --algo sac --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --run-dir sac",
+            "gmi-drl train --task gymnasium:CartPole-v1 --algo dqn --gmis-per-gpu 1 --num-env 16"
+            " --iterations {iterations} --run-dir dqn",
+        ),
+    ),
+    Part(
+        "memory_and_workers",
+        "a policy with a GRU; an actor and a trainer of workers",
+        15,
+        (
+            "{train} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --set learner.memory=gru"
+            " --run-dir memory",
+            "{native} --template workers --gmis-per-gpu {two} --num-env {few} --iterations {iterations}"
+            " --run-dir workers",
+        ),
+    ),
     _question("question_5", "NCCL with 2, 4, 8 ranks on one GPU: latency of a sum", 15, "nccl"),
 )
 
