@@ -118,6 +118,7 @@ LATER: tuple[Part, ...] = (
         100,
         ("python {tf32} ant {many}", "python {tf32} shadow_hand {many}"),
     ),
+    Part("warp_kernels", "which of Warp's kernels take the time of a step", 30, ("python {warp_kernels} ant {many}",)),
     Part("figure_10", "Figure 10, with graphs and without", 290, ("{case} figure_10 {kept_once}",)),
     Part("physics", "physics alone, all tasks, with graphs and without", 290, ("{case} physics {kept_once}",)),
 )

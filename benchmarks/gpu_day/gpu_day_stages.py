@@ -31,7 +31,7 @@ FULL = {
     "four": "4",
     "walk": "512,2048,8192,16384,32768,65536",
     "short_walk": "2048,8192,32768",
-    "total": "8192",
+    "total": "2048,8192,65536",
     "totals": "2048,8192,32768",
     "long": "3",
     "iterations": "30",
@@ -143,7 +143,7 @@ SECOND = (
         (f"{TESTS} {{tests}}/gpu/test_physics_on_gpu.py {{tests}}/gpu/test_replica_on_gpu.py",),
     ),
     _question("solo", "one GMI over environments, then 3 s at the two best", 60, "solo ant {walk} {long}"),
-    _question("sharing", "1, 2, 4 GMIs: plain, MPS, capped MPS", 125, "sharing ant {total} 1 2 4"),
+    _question("sharing", "1, 2, 4 GMIs: plain, MPS, capped MPS", 270, "sharing ant {total} 1 2 4"),
 )
 
 
@@ -249,7 +249,12 @@ def shown(command: Sequence[str], results: Path) -> str:
 
 
 def _stage(part: Part, results: Path, is_rehearsal: bool, known: dict[str, Rehearsed], call: int) -> Stage:
-    files = {"tests": ROOT / "tests", "tf32": HERE / "tf32.py", "results": results}
+    files = {
+        "tests": ROOT / "tests",
+        "tf32": HERE / "tf32.py",
+        "warp_kernels": HERE / "warp_kernels.py",
+        "results": results,
+    }
     files |= {"ask": HERE / "gpu_questions.py", "asks": HERE / "gpus_day_questions.py"}
     places = {name: shlex.quote(str(file.resolve())) for name, file in files.items()} | {"stage": part.name}
     lines = (

@@ -30,7 +30,7 @@ PARAMETERS = (114_121, 500_000, 1_535_765)
 SIZES = (2, 4, 8)
 TRIED = ("IPC", "MPR-shm")
 """Reductions to try for GMIs that share a GPU; the first does not go through the host."""
-MEASURE_S = 3.0
+MEASURE_S = 1.5
 WALK_S = 0.5
 
 
@@ -151,13 +151,14 @@ def case(name: str) -> None:
             say(**{side: measure().value})
 
 
-def figures(one: Measured) -> dict[str, float]:
+def figures(one: Measured) -> dict[str, Any]:
     """The key figures of a measurement."""
     return {
         "steps_per_second": round(one.steps_per_second),
         "relative_error": round(one.relative_error, 3),
         "memory_bytes": one.memory_bytes,
         **{phase: round(seconds, 4) for phase, seconds in one.phases.items()},
+        **{name: round(value, 3) for usage in one.devices.values() for name, value in usage.items()},
     }
 
 

@@ -68,8 +68,6 @@ class FlatLearner(Generic[Config]):
         self.found_inf = torch.zeros((), device=device)
         self.adam = Adam(self.flat.vector, self.flat.gradient, self.learning_rate, self.found_inf)
         self.totals = torch.zeros(len(self.measured), device=device)
-        if policy.is_plain:
-            self._plain = PlainGradient(policy)
         self.release()
 
     @property
@@ -79,6 +77,8 @@ class FlatLearner(Generic[Config]):
 
     def release(self) -> None:
         """Free the memory for the samples of an update, and all CUDA graphs."""
+        if self.policy.is_plain:
+            self._plain = PlainGradient(self.policy)  # the old one keeps the last mini-batch's activations
         self._gradient_steps: list[Captured] = []
         self._apply_step = self._captured(self._apply)
 

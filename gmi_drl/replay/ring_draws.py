@@ -141,7 +141,7 @@ class PrioritizedDraws:
     def added(self, ring: "Ring", row: int) -> None:
         """Windows that began in the rows from `row` on are gone; others may be complete."""
         gone = (self._each + row) % ring.total
-        self._is_drawn[gone] = False
+        self._is_drawn.index_fill_(0, gone, False)  # by index, a GPU would wait for the host's False
         self._tree.set(gone, torch.zeros(len(gone), dtype=torch.float64, device=gone.device))
         self.completed(ring)
 

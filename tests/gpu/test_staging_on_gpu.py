@@ -35,11 +35,11 @@ def busy(vector, value):
 def test_a_bucket_is_in_its_slot_when_peers_may_read_it_and_back_when_it_is_read(group):
     reduction = SharedMemoryReduction(group, DEVICE)
     bucket, seen = reduction.bucket(NUMEL), []
-    meet = group.meet
-    group.meet = lambda call: (
+    sync = group.sync
+    group.sync = lambda call: (
         seen.append(group.rows.slots[0].unique().tolist()),
         group.rows.slots[0].add_(0.5),
-        meet(call),
+        sync(call),
     )
     for value in range(4):
         busy(bucket, value)

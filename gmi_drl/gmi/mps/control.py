@@ -6,6 +6,7 @@ MPS v2 Interface" (latest/mpsv2-interface.html).
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
@@ -15,6 +16,12 @@ PROGRAM = "nvidia-cuda-mps-control"
 PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 ANSWER_S = 20.0
 """Deadline of an answer of the daemon."""
+
+BUSY = "Cannot send command to MPS control daemon"
+"""What NVIDIA's program says while the daemon answers another one: it serves one at a time (seen with driver 580)."""
+BUSY_S = 10.0
+"""Seconds for which a busy daemon is asked again. One that was killed may be told of in the same words."""
+ASK_AGAIN_S = 0.05
 
 SHOWN = 300  # characters of an unexpected answer in a message
 
@@ -49,32 +56,42 @@ class Control:
         return {PIPES: str(self.pipes), LOGS: str(self.logs)}
 
     def ask(self, command: str, deadline_s: float = ANSWER_S) -> str:
-        """Send a command and return the daemon's answer.
+        """Send a command and return the daemon's answer. While it answers others it is asked again.
 
         Raises:
             SilentError: if there is no answer in time.
             ControlError: if NVIDIA's program fails, with its output.
         """
-        try:
-            ended = subprocess.run(
-                [PROGRAM],
-                input=f"{command}\n",
-                env=self.whole_environment,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=max(0.0, deadline_s),
-                check=False,
-                start_new_session=True,  # Ctrl-C is for the launcher
-            )
-        except subprocess.TimeoutExpired:
-            raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
-        except OSError as error:
-            raise ControlError(f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver") from None
-        if ended.returncode != 0:
+        now = time.monotonic()
+        end, busy_end = now + deadline_s, now + min(deadline_s, BUSY_S)
+        while True:
+            try:
+                ended = self._run(command, max(0.0, end - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
+            except OSError as error:
+                text = f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver"
+                raise ControlError(text) from None
+            if ended.returncode == 0:
+                return ended.stdout.strip()
             said = (ended.stdout + ended.stderr).strip()[:SHOWN]
-            raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'no output'}")
-        return ended.stdout.strip()
+            if BUSY not in said or time.monotonic() > busy_end:
+                raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'no output'}")
+            time.sleep(ASK_AGAIN_S)
+
+    def _run(self, command: str, seconds: float) -> "subprocess.CompletedProcess[str]":
+        """Run NVIDIA's program with a command."""
+        return subprocess.run(
+            [PROGRAM],
+            input=f"{command}\n",
+            env=self.whole_environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+            start_new_session=True,  # Ctrl-C is for the launcher
+        )
 
     def servers(self) -> list[int]:
         """The process ids of the daemon's servers, one for each user."""

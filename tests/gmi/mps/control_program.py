@@ -6,7 +6,7 @@ does not know fails. What client, daemon and server say to each other is its own
 
 Habits are files in the folder FAKE_MPS: `slow` (seconds before an answer), `refuses_start` (its words),
 `ignores_sigterm`, `hangs_at_COMMAND`, `says_COMMAND` (its words), `attaches_nobody`,
-`knows_no_t` (at quit), `not_ready` (so many times, then it is). `log` tells there what happened.
+`knows_no_t` (at quit), `not_ready` and `busy` (so many times, then it is or is not). `log` tells there what happened.
 """
 
 import os
@@ -53,6 +53,10 @@ def talk(name, message):
 def command_line():
     """Each line of standard input to the daemon."""
     code = 0
+    if times := int(habit("busy") or 0):
+        (HABITS / "busy").write_text(str(times - 1))
+        print("Cannot send command to MPS control daemon process")
+        return 1
     for line in sys.stdin:
         try:
             failed, _, answer = talk("control", f"command {line.strip()}").partition(" ")

@@ -63,6 +63,15 @@ def test_an_answer_has_a_deadline(control, fake_mps):
         control.ask("get_server_list", 0.3)
 
 
+def test_a_daemon_that_answers_others_is_asked_again(control, fake_mps, monkeypatch):
+    fake_mps.habit("busy", 3)
+    assert len(control.servers()) == 1
+    monkeypatch.setattr(control_module, "BUSY_S", 0.3)
+    fake_mps.habit("busy", 10**6)
+    with pytest.raises(ControlError, match="exit code 1: Cannot send command to MPS control daemon process"):
+        control.servers()
+
+
 def test_nobody_answers_where_no_daemon_is(fake_mps):
     with pytest.raises(ControlError, match="Cannot find MPS control daemon"):
         control_of(fake_mps.base, 1).servers()
