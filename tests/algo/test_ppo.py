@@ -241,3 +241,12 @@ def test_gradients_without_autograd_are_those_of_autograd_where_ratios_and_value
     ppo.flat.bucket.fill_(float("nan"))
     ppo._differentiate(batch)
     torch.testing.assert_close(ppo.flat.bucket, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_released_learner_keeps_nothing_of_the_last_mini_batch():
+    policy = make_policy()
+    ppo, rollout = PPO(policy, PPOConfig()), make_rollout(policy)
+    ppo.update(rollout, torch.randperm(T * N))
+    params = weakref.ref(ppo._plain.params)
+    ppo.release()
+    assert params() is None

@@ -4,9 +4,12 @@ The commands are in "Appendix: Tools and Interface Reference" of https://docs.nv
 MPS v2 Interface" (latest/mpsv2-interface.html).
 """
 
+import fcntl
 import os
 import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
@@ -17,11 +20,16 @@ PIPES, LOGS = "CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"
 ANSWER_S = 20.0
 """Deadline of an answer of the daemon."""
 
+LOCK = "control.lock"
+"""In the log directory. A daemon answers one program at a time: others fail, or lack clients in what they print (seen
+with driver 580). So those of ours take turns."""
 BUSY = "Cannot send command to MPS control daemon"
-"""What NVIDIA's program says while the daemon answers another one: it serves one at a time (seen with driver 580)."""
+"""What NVIDIA's program says while the daemon answers another that takes no turns."""
 BUSY_S = 10.0
-"""Seconds for which a busy daemon is asked again. One that was killed may be told of in the same words."""
+"""Seconds for which a busy daemon is asked again."""
 ASK_AGAIN_S = 0.05
+TURN_S = 0.005
+"""Between two attempts to take the lock."""
 
 SHOWN = 300  # characters of an unexpected answer in a message
 
@@ -62,12 +70,13 @@ class Control:
             SilentError: if there is no answer in time.
             ControlError: if NVIDIA's program fails, with its output.
         """
-        now = time.monotonic()
-        end, busy_end = now + deadline_s, now + min(deadline_s, BUSY_S)
+        began = time.monotonic()
+        end, busy_end = began + deadline_s, began + min(deadline_s, BUSY_S)
         while True:
             try:
-                ended = self._run(command, max(0.0, end - time.monotonic()))
-            except subprocess.TimeoutExpired:
+                with self._turn(end):
+                    ended = self._run(command, max(0.0, end - time.monotonic()))
+            except (subprocess.TimeoutExpired, TimeoutError):
                 raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
             except OSError as error:
                 text = f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver"
@@ -78,6 +87,31 @@ class Control:
             if BUSY not in said or time.monotonic() > busy_end:
                 raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'no output'}")
             time.sleep(ASK_AGAIN_S)
+
+    @contextmanager
+    def _turn(self, end: float) -> Iterator[None]:
+        """Hold the daemon's lock, which also goes with its holder. Without its folder there is no daemon to share.
+
+        Raises:
+            TimeoutError: if another process holds it until `end` (`time.monotonic`).
+        """
+        try:
+            lock = os.open(self.logs / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:
+            yield
+            return
+        try:
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise TimeoutError from None
+                    time.sleep(TURN_S)
+            yield
+        finally:
+            os.close(lock)
 
     def _run(self, command: str, seconds: float) -> "subprocess.CompletedProcess[str]":
         """Run NVIDIA's program with a command."""

@@ -2,13 +2,15 @@
 
 Its grammar is that of NVIDIA's "Legacy MPS v2 Interface" (https://docs.nvidia.com/deploy/mps): `-d` starts a daemon
 that lives in CUDA_MPS_PIPE_DIRECTORY; without an option each line of standard input is a command. A command that it
-does not know fails. What client, daemon and server say to each other is its own.
+does not know fails, and so does one that comes while another program is answered. What client, daemon and server say
+to each other is its own.
 
 Habits are files in the folder FAKE_MPS: `slow` (seconds before an answer), `refuses_start` (its words),
 `ignores_sigterm`, `hangs_at_COMMAND`, `says_COMMAND` (its words), `attaches_nobody`,
 `knows_no_t` (at quit), `not_ready` and `busy` (so many times, then it is or is not). `log` tells there what happened.
 """
 
+import fcntl
 import os
 import signal
 import socket
@@ -55,6 +57,13 @@ def command_line():
     code = 0
     if times := int(habit("busy") or 0):
         (HABITS / "busy").write_text(str(times - 1))
+    with suppress(OSError):
+        turn = os.open(PIPES, os.O_RDONLY)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            times = 1
+    if times:
         print("Cannot send command to MPS control daemon process")
         return 1
     for line in sys.stdin:

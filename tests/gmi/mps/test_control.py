@@ -1,5 +1,7 @@
+import fcntl
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -70,6 +72,18 @@ def test_a_daemon_that_answers_others_is_asked_again(control, fake_mps, monkeypa
     fake_mps.habit("busy", 10**6)
     with pytest.raises(ControlError, match="exit code 1: Cannot send command to MPS control daemon process"):
         control.servers()
+
+
+def test_those_that_ask_at_once_take_turns(control, fake_mps, monkeypatch):
+    monkeypatch.setattr(control_module, "BUSY_S", -1.0)  # none asks again
+    fake_mps.habit("slow", 0.05)
+    with ThreadPoolExecutor(6) as pool:
+        told = [*pool.map(lambda _: control.servers(), range(12))]
+    assert all(len(servers) == 1 for servers in told)
+    with (control.logs / control_module.LOCK).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(SilentError, match=r"has not answered 'get_server_list' within 0\.2 s"):
+            control.ask("get_server_list", 0.2)
 
 
 def test_nobody_answers_where_no_daemon_is(fake_mps):
