@@ -11,7 +11,7 @@ class Part:
         name: One word.
         about: A short description.
         gpu_s: Expected seconds on a GPU beyond those of a rehearsal on cores: for contexts, graphs, longer
-            measurements, and GMIs that do not fit on two cores. A guess: nobody has measured them.
+            measurements, and GMIs that do not fit on two cores. A guess where no GPU has run it.
         commands: Command lines with names of sizes in braces.
     """
 

@@ -120,17 +120,17 @@ FIRST = (
 """The first call, which needs no Warp. Faults of MPS clients come last."""
 
 SECOND = (
-    _question("question_3_warp", "Warp: memory between processes, graphs, conditional nodes", 24, "ipc warp"),
+    _question("question_3_warp", "Warp: memory between processes, graphs, conditional nodes", 20, "ipc warp"),
     Part(
         "kernels",
         "MuJoCo Warp's kernels for Ant are loaded from a cache that was carried, or compiled",
-        60,
+        28,
         ("python {ask} kernels ant", "{train} --gmis-per-gpu 1 --num-env {few} --iterations 1 --run-dir run"),
     ),
     Part(
         "first_run",
         "a training on one GMI, and how it goes on from its checkpoint",
-        40,
+        30,
         (
             "{train} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --run-dir run",
             "gmi-drl train --resume run --iterations {more}",
@@ -139,11 +139,11 @@ SECOND = (
     Part(
         "warp_tests",
         "the tests of Warp on a GPU",
-        95,
+        48,
         (f"{TESTS} {{tests}}/gpu/test_physics_on_gpu.py {{tests}}/gpu/test_replica_on_gpu.py",),
     ),
-    _question("solo", "one GMI over environments, then 3 s at the two best", 60, "solo ant {walk} {long}"),
-    _question("sharing", "1, 2, 4 GMIs: plain, MPS, capped MPS", 270, "sharing ant {total} 1 2 4"),
+    _question("solo", "one GMI over environments, then 3 s at the two best", 38, "solo ant {walk} {long}"),
+    _question("sharing", "1, 2, 4 GMIs: plain, MPS, capped MPS", 265, "sharing ant {total} 1 2 4"),
 )
 
 

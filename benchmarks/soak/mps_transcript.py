@@ -29,7 +29,7 @@ ROLE = ROOT / "tests" / "launch" / "mps_roles.py"
 HEAD = """# The life of MPS, as a transcript
 
 Written by `python benchmarks/soak/mps_transcript.py` against stand-ins for NVIDIA's MPS, CUDA and NVML
-(`tests/gmi/mps`, `tests/gmi/nvml`): **no GPU has shown any of it yet**. Two GMIs of an H200 always have something in
+(`tests/gmi/mps`, `tests/gmi/nvml`): a GPU is not needed. Two GMIs of an H200 always have something in
 flight. Lines that begin with `mps:` are what the stand-ins have seen: `client PID PERCENT MEMORY`, `gone PID` with
 nothing in flight, `terminated PID` by `terminate_client`, `harmed by PID` if one went with
 work in flight, which must not come.

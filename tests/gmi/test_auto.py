@@ -13,8 +13,9 @@ ROLE = f"{Path(__file__).parents[1] / 'launch' / 'mps_roles.py'}:Works"
 PLAIN = "share GPUs plainly"
 
 
-def layout():
-    return Layout(backend="auto", devices=(Device(kind="gpu", gmis=(GMI(id=0, num_env=1, cores=(0,)),)),))
+def layout(size=2):
+    gmis = tuple(GMI(id=number, num_env=1, cores=(number,)) for number in range(size))
+    return Layout(backend="auto", devices=(Device(kind="gpu", gmis=gmis),))
 
 
 def environment():
@@ -46,7 +47,19 @@ def test_gpus_are_shared_plainly_where_mps_cannot_be_had(fake_mps, fake_nvml, mo
 def test_a_gmi_that_does_not_attach_goes_on_with_a_warning(fake_mps, tmp_path):
     fake_mps.habit("attaches_nobody")
     with pytest.warns(GmiWarning, match=r"shares its GPU plainly: GMI 0 .* without MPS"):
-        assert run_role(ROLE, layout(), {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0}
+        assert run_role(ROLE, layout(), {"seconds": 0.1}, run_dir=tmp_path / "run") == {0: 0, 1: 1}
+    assert fake_mps.left() == []
+
+
+def test_a_gmi_that_has_its_gpu_alone_goes_without_mps(fake_mps):
+    with claimed([layout(1), layout()], "a test") as claim:
+        pipes = []
+        for one in (layout(1), layout()):
+            with claim.cut(one) as instances:
+                pipes.append(instances.environment(0)["CUDA_MPS_PIPE_DIRECTORY"])
+    assert pipes[0] == "/nonexistent" != pipes[1]
+    with claimed([layout(1)], "a test"):
+        assert fake_mps.processes() == []
     assert fake_mps.left() == []
 
 

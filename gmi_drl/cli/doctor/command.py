@@ -124,9 +124,9 @@ def _mujoco() -> Finding:
 
     if find_spec("mujoco") is None or find_spec("mujoco.batch") is None:
         return "mujoco.batch cannot be imported", "pip install 'gmi-drl[mujoco]'"
-    from importlib.metadata import version
+    import mujoco
 
-    return version("mujoco"), ""
+    return mujoco.__version__, ""
 
 
 def _cores() -> Finding:

@@ -21,8 +21,7 @@ _distributed: Any = torch.distributed  # torch's stubs lag behind
 class TorchGroup(GlooGroup):
     """A `GlooGroup` behind a `torch.distributed.ProcessGroup` of its own; torch's default group is left alone.
 
-    Sums are `torch.distributed.all_reduce`: on the CPU by gloo and, after `join_gpus`, on a GPU by NCCL (not yet run on
-    a GPU).
+    Sums are `torch.distributed.all_reduce`: on the CPU by gloo and, after `join_gpus`, on a GPU by NCCL.
 
     Args:
         member: This process.

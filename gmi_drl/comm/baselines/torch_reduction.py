@@ -11,7 +11,7 @@ class TorchReduction(PlainBucket):
     """A `Reduction` by `torch.distributed.all_reduce`.
 
     On cores it is gloo's sum, as in MPR-gloo, and differs only by the cost of torch's front end. On GPUs it is NCCL's;
-    the host waits for it and checks the peers, which torch's users do without (not yet run on a GPU).
+    the host waits for it and checks the peers, which torch's users do without.
 
     Args:
         group: The ranks.

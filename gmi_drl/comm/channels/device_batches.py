@@ -1,4 +1,4 @@
-"""The compressor: experience goes to a trainer's device in large copies (paper section 4.2). Not yet run on a GPU."""
+"""The compressor: experience goes to a trainer's device in large copies (paper section 4.2)."""
 
 import torch
 from torch import Tensor

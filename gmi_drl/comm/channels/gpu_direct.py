@@ -7,8 +7,6 @@ kernels have written (`Place`), and a trainer before it gives back places that i
 
 Under MPS, kernels that a process has launched run on after its death. So a place that a direct agent has left
 unfinished is leased to nobody: the trainer goes on until it needs it, and then raises an error that names the agent.
-
-Not yet run on a GPU.
 """
 
 import torch

@@ -58,7 +58,7 @@ class RemoteAgentEnd(AgentEnd):
         patience: How many times `hang_s` this waits for the proxy, which may wait for trainers.
         loading_s: Seconds to wait for the memory of the channels, which the first trainer makes when it knows the
             environments.
-        device: From which places are copied here: from a GPU by DMA (not yet run on one).
+        device: From which places are copied here: from a GPU by DMA.
 
     Raises:
         UsageError: If the memory was made for other sizes.

@@ -18,7 +18,7 @@ Result = TypeVar("Result")
 
 
 class IpcGroup(SharedMemoryGroup):
-    """A `SharedMemoryGroup` whose ranks may also share GPU memory, by plain sharing or MPS. Not yet run on a GPU.
+    """A `SharedMemoryGroup` whose ranks may also share GPU memory, by plain sharing or MPS.
 
     Args:
         member: This process.

@@ -18,7 +18,7 @@ _INSTEAD = "another reduction, such as MPR-shm, or IPC on a single GPU"
 
 
 class NcclGroup(GlooGroup):
-    """A `GlooGroup` that sums on its GPUs by a `ProcessGroupNCCL` of its own. Not yet run on a GPU.
+    """A `GlooGroup` that sums on its GPUs by a `ProcessGroupNCCL` of its own.
 
     A waiting rank checks its peers, as with gloo, and aborts the communicator when one is lost.
 

@@ -1,4 +1,4 @@
-"""A `MovingLink` between GPUs: vectors there go by NCCL, others by sockets. Not yet run on a GPU."""
+"""A `MovingLink` between GPUs: vectors there go by NCCL, others by sockets."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence

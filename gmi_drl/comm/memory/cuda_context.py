@@ -1,4 +1,4 @@
-"""The CUDA context of this process on its GPU, made through the driver API, with retries. Not yet run on a GPU.
+"""The CUDA context of this process on its GPU, made through the driver API, with retries.
 
 It is the primary context of the one GPU that a GMI sees. Torch and Warp use the same one, so it may be made before
 either is called (CUDA driver API, "Primary Context Management").

@@ -1,4 +1,4 @@
-"""GPU memory that several processes have mapped (CUDA IPC). Not yet run on a GPU.
+"""GPU memory that several processes have mapped (CUDA IPC).
 
 It comes from the driver and not from torch's allocator, whose expandable segments and cudaMallocAsync cannot be mapped,
 and in whose segments other tensors lie, too. Sizes are multiples of 2 MiB: of smaller ones the driver puts several into

@@ -48,7 +48,7 @@ class Upload:
 
 
 def register(memory: Tensor) -> bool:
-    """Lock pages of host memory, so that copies between it and the GPU go by DMA (not yet run on a GPU).
+    """Lock pages of host memory, so that copies between it and the GPU go by DMA.
 
     If CUDA refuses, as in some virtual machines, this warns, and copies go through the driver's memory. It calls the
     driver and not CUDA's runtime, which would report its error again at torch's next kernel launch.
@@ -76,6 +76,6 @@ def try_to_register(memory: Tensor) -> str:
 
 
 def unregister(memory: Tensor) -> None:
-    """Undo a `register` that returned True, after all copies that were started are done (not yet run on a GPU)."""
+    """Undo a `register` that returned True, after all copies that were started are done."""
     finish()  # also after a fault of the GPU, by which its whole context is lost
     driver().cuMemHostUnregister(ctypes.c_void_p(memory.data_ptr()))

@@ -1,4 +1,4 @@
-"""Copies from the host into slots on a device, in a stream of their own. Not yet run on a GPU."""
+"""Copies from the host into slots on a device, in a stream of their own."""
 
 import torch
 from torch import Tensor

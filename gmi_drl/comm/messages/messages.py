@@ -46,8 +46,7 @@ class Sending:
 class Messages:
     """Sends and receives the messages of one GMI. One thread uses it at a time.
 
-    Tensors on a GPU are copied straight between it and the shared memory, after the earlier work of its current stream
-    (not yet run on a GPU).
+    Tensors on a GPU are copied straight between it and the shared memory, after the earlier work of its current stream.
 
     Args:
         mailboxes: Inherited; the caller closes them after this object's last use.

@@ -11,7 +11,7 @@ from gmi_drl.comm.reductions.mpr_shm import SharedMemoryReduction
 
 
 class IpcReduction(SharedMemoryReduction):
-    """As `SharedMemoryReduction`, in memory on the GPU: a rank launches a kernel for each rank. Not yet run on a GPU.
+    """As `SharedMemoryReduction`, in memory on the GPU: a rank launches a kernel for each rank.
 
     A rank's kernels are done before another rank launches the next ones: the host waits for its stream, then for the
     other ranks. That costs two such waits in each `reduce`, after which the GPU is idle until more is launched. Events

@@ -8,7 +8,7 @@ from gmi_drl.comm.reduction import PlainBucket, check_bucket
 
 
 class NcclReduction(PlainBucket):
-    """A `Reduction` by NCCL's own all-reduce, for which the host waits. Not yet run on a GPU.
+    """A `Reduction` by NCCL's own all-reduce, for which the host waits.
 
     Args:
         group: The ranks.

@@ -1,6 +1,6 @@
 """How the GPUs of this machine are connected: by NVLinks, directly or through switches, and by PCIe.
 
-Sources: NVML API Reference Guide, "NvLink Methods" and `nvmlDeviceGetTopologyCommonAncestor`. Not yet run on a GPU.
+Sources: NVML API Reference Guide, "NvLink Methods" and `nvmlDeviceGetTopologyCommonAncestor`.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,4 +1,4 @@
 """The `mps` backend: GMIs are clients of NVIDIA's Multi-Process Service, with a private daemon for each GPU.
 
-Not yet run on a GPU. NVIDIA's documentation: https://docs.nvidia.com/deploy/mps.
+NVIDIA's documentation: https://docs.nvidia.com/deploy/mps.
 """

@@ -1,4 +1,4 @@
-"""How busy the GPUs of a run are and how much power they draw, by NVML. Imports no torch. Not yet run on a GPU."""
+"""How busy the GPUs of a run are and how much power they draw, by NVML. Imports no torch."""
 
 from gmi_drl.gmi.utilisation.readings import Usage
 from gmi_drl.gmi.utilisation.sampler import Sampler, gpm_obstacle, watched_gpus

@@ -39,7 +39,7 @@ def open_shards_of_torch(
         signature: Of a step.
         process_group: Of `torch.distributed`, of any backend; None for the default one.
         hang_s: Seconds after which a rank that lives counts as silent.
-        nccl: Whether what is collected moves between GPUs by NCCL (`NcclLink`; not yet run on a GPU), and not by TCP.
+        nccl: Whether what is collected moves between GPUs by NCCL (`NcclLink`), and not by TCP.
             `device` is this rank's GPU then.
         settings: The other arguments of `open_shards`: trajectories, steps, placement, remover, heads, seed,
             sync_every, path, device.

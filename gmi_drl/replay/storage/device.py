@@ -23,7 +23,7 @@ _BUFFERS = 2
 class DeviceStorage(Storage):
     """Rows on a device. Steps that come from the host are packed there and copied `update_size` at once.
 
-    Steps that are on the device already are written directly. Not yet run on a GPU.
+    Steps that are on the device already are written directly.
 
     Args:
         signature: Of a step.

@@ -1,7 +1,4 @@
-"""Steps in pinned memory of the host, which a GPU gathers from without a copy in between (GEAR 4.3).
-
-Not yet run on a GPU.
-"""
+"""Steps in pinned memory of the host, which a GPU gathers from without a copy in between (GEAR 4.3)."""
 
 from types import SimpleNamespace
 from typing import ClassVar

@@ -72,7 +72,7 @@ class InPlaceWriter(RolloutWriter):
 
 
 class WholeWriter(RolloutWriter):
-    """On a GPU: each kind is copied once, at the end of the rollout. Not yet run on a GPU.
+    """On a GPU: each kind is copied once, at the end of the rollout.
 
     The host waits for all copies together before it commits the rollout.
     """
@@ -93,7 +93,7 @@ class WholeWriter(RolloutWriter):
 
 
 class StepWriter(WholeWriter):
-    """On a GPU in mode UCC: the tensors of each step are copied after it. Not yet run on a GPU."""
+    """On a GPU in mode UCC: the tensors of each step are copied after it."""
 
     def after_step(self, t: int) -> None:
         """See `RolloutWriter`."""

@@ -44,7 +44,7 @@ def kinds_of(spec: TaskSpec, form: RolloutForm, members: int) -> tuple[tuple[Kin
 
 
 class Forward:
-    """Answers requests together, as one batch. On a GPU not yet run.
+    """Answers requests together, as one batch.
 
     Args:
         device: Of the agents.

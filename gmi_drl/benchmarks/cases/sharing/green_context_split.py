@@ -1,4 +1,4 @@
-"""Disjoint parts of a GPU's SMs within one process: green contexts, each with a stream. Not yet run on a GPU.
+"""Disjoint parts of a GPU's SMs within one process: green contexts, each with a stream.
 
 See CUDA Driver API, "Green Contexts" (12.4 or newer). One call splits the SMs, because two calls would give overlapping
 parts. Work that is launched on a part's stream runs on its SMs. A graph keeps the SMs of the stream on which it was
