@@ -3,10 +3,12 @@
     python benchmarks/soak/soak_workers.py --faults 100
 
 Each training is on one host or over two nodes, with inline inference or policy workers, with one policy or two. At a
-random moment an actor, a policy worker, a trainer or a process of proxies is killed or stopped. With `fewest_actors`
-the run must go on without an actor; with a restart, which is for one host, another one takes its place, or that of a
-policy worker. Else it must end with an error that names who died, or who stands still, within the deadlines. The run
-is then resumed for two iterations. Nothing may be left.
+random moment an actor, a policy worker, a trainer or a process of proxies is killed or stopped. Or the link between
+both nodes is cut for five seconds or for good: then they are network namespaces (root is needed). With `fewest_actors`
+the run must go on without an actor, or without its node. With a restart, which is for one host, another one takes its
+place, or that of a policy worker. A link that was cut for five seconds must not matter. Else the run must end with an
+error that names who died, or who stands still, within the deadlines. The run is then resumed for two iterations.
+Nothing may be left.
 """
 
 import argparse
@@ -18,6 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,8 +41,12 @@ from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import Row
 
-HANG_S = 8.0
-"""Seconds that workers wait for one that is stopped."""
+sys.path.append(str(Path(__file__).parents[2] / "tests" / "launch" / "nodes"))
+
+from networks import Hosts, obstacle, two_hosts
+
+HANG_S, HANG_OF_LINKS_S = 8.0, 20.0
+"""Seconds that workers wait for one that is stopped, and where a link is cut: more than it is away."""
 GOES_ON = 30
 """Iterations after which a run has shown that it goes on."""
 LATEST = 25
@@ -50,6 +57,12 @@ LEFT_S = 40.0
 """Seconds until no process may be left."""
 TAG = "pettingzoo:mpe2.simple_tag_v3"
 POLICIES = {"chasers": PolicySection(agents=("adversary_*",)), "runners": PolicySection(agents=("agent_0",))}
+CUT_S = 5.0
+"""Seconds for which a link is cut, fewer than a node may be silent."""
+CUT, DOWN = f"link for {CUT_S:.0f} s", "link"
+LINKS = (CUT, DOWN)
+ESTABLISHED = "01"
+"""The state of a connection in /proc/net/tcp."""
 WORKER, PROXY = "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
 
 
@@ -61,7 +74,7 @@ class Fault:
         far: Whether actors are also on a node without trainers.
         remote: Whether actors ask policy workers.
         several: Whether there are two policies.
-        victim: `actor`, `policy worker`, `trainer` or `proxies`.
+        victim: `actor`, `policy worker`, `trainer`, `proxies`, or one of `LINKS`.
         is_stopped: Whether the victim is stopped, not killed.
         is_elastic: Whether one actor is enough.
         restarts: How often the run may restart.
@@ -78,7 +91,7 @@ class Fault:
     def __str__(self) -> str:
         where, how = "far" if self.far else "near", "remote" if self.remote else "inline"
         more = (", one actor is enough" if self.is_elastic else "") + (", a restart" if self.restarts else "")
-        deed = "stopped" if self.is_stopped else "killed"
+        deed = "cut" if self.victim in LINKS else "stopped" if self.is_stopped else "killed"
         return f"{where}, {how}, {'two policies' if self.several else 'one policy'}{more}: {self.victim} {deed}"
 
     @property
@@ -86,17 +99,20 @@ class Fault:
         """Whether the run must go on."""
         if self.is_stopped:
             return False
+        if self.victim in LINKS:
+            return self.victim == CUT or self.is_elastic
         alone = self.restarts > 0 and not self.far
         return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
 
 
-def drawn(chance: random.Random) -> Fault:
+def drawn(chance: random.Random, *, only_links: bool = False) -> Fault:
     """A fault by chance."""
-    several, far, remote = chance.random() < 0.25, chance.random() < 0.5, chance.random() < 0.6
+    several, far, remote = chance.random() < 0.25, only_links or chance.random() < 0.5, chance.random() < 0.6
     victims = ["actor", "actor", "trainer", *["policy worker"] * remote, *["proxies"] * far]
-    is_stopped = chance.random() < 0.4
+    victim = chance.choice(LINKS) if only_links or (far and chance.random() < 0.3) else chance.choice(victims)
+    is_stopped = victim not in LINKS and chance.random() < 0.4
     restarts = int(not far and not is_stopped and chance.random() < 0.5)
-    return Fault(far, remote, several, chance.choice(victims), is_stopped, chance.random() < 0.5, restarts)
+    return Fault(far, remote, several, victim, is_stopped, chance.random() < 0.5, restarts)
 
 
 def layout_of(fault: Fault) -> Layout:
@@ -139,7 +155,7 @@ def config_of(fault: Fault, iterations: int) -> RunConfig:
     return RunConfig(
         iterations=iterations,
         checkpoint_every=EVERY,
-        hang_s=HANG_S,
+        hang_s=HANG_OF_LINKS_S if fault.victim in LINKS else HANG_S,
         writers=(),
         learner=PPOConfig(hidden=(8,), horizon=8, minibatches=1, epochs=1),
         policies=POLICIES if fault.several else {},
@@ -148,8 +164,8 @@ def config_of(fault: Fault, iterations: int) -> RunConfig:
 
 
 def victims_of(fault: Fault, layout: Layout) -> list[int]:
-    """The ids of the GMIs that may be the victim; of proxies that of their first GMI."""
-    if fault.victim == "proxies":
+    """The ids of the GMIs that may be the victim; of proxies and links that of the far node's first GMI."""
+    if fault.victim == "proxies" or fault.victim in LINKS:
         return [layout.devices_on("b")[0].gmis[0].id]
     role = {"actor": "simulator", "policy worker": "agent", "trainer": "trainer"}[fault.victim]
     found = [gmi.id for gmi in layout.gmis if gmi.roles[0] == role]
@@ -170,8 +186,13 @@ def command_of(process: psutil.Process) -> list[str]:
         return []
 
 
-def strike(fault: Fault, victim: int) -> bool:
-    """Kill or stop the victim. Returns whether it was found."""
+def strike(fault: Fault, victim: int, hosts: Hosts | None) -> bool:
+    """Kill or stop the victim, or cut the link of the far host. Returns False if the victim is not yet there."""
+    if hosts is not None:
+        if not all(map(is_connected, (gmi.id for gmi in layout_of(fault).devices_on("b")[0].gmis))):
+            return False
+        hosts.cut("b", CUT_S) if fault.victim == CUT else hosts.link("b", "down")
+        return True
     module = PROXY if fault.victim == "proxies" else WORKER
     for process in processes():
         line = command_of(process)
@@ -181,8 +202,21 @@ def strike(fault: Fault, victim: int) -> bool:
     return False
 
 
+def is_connected(gmi: int) -> bool:
+    """Whether a worker has a connection to another host."""
+    for process in processes():
+        line = command_of(process)
+        if WORKER in line and line[-1].startswith(f"GMI {gmi} of"):
+            table = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]  # of its own namespace
+            joined = {f"socket:[{line.split()[9]}]" for line in table if line.split()[3] == ESTABLISHED}
+            return any(os.readlink(file) in joined for file in Path(f"/proc/{process.pid}/fd").iterdir())
+    return False
+
+
 def expected(fault: Fault, layout: Layout, victim: int) -> str:
     """A pattern of the error's first line."""
+    if fault.victim in LINKS:
+        return r"\bnode b\b"
     if not fault.is_stopped:
         of = rf"the proxy of GMIs? {victim}\b" if fault.victim == "proxies" else rf"GMI {victim}\b"
         return rf"^{of}.* was killed by SIGKILL"
@@ -191,14 +225,20 @@ def expected(fault: Fault, layout: Layout, victim: int) -> str:
     return rf"\bGMIs? ({own})\b[^:]*(lives but|has not|was stopped|has held)"
 
 
-def one(fault: Fault, path: Path, chance: random.Random) -> list[str]:
+def hosts_of(fault: Fault) -> AbstractContextManager[Hosts | None]:
+    """Two hosts, if a link between them is to be cut."""
+    made: AbstractContextManager[Hosts | None] = two_hosts() if fault.victim in LINKS else nullcontext()
+    return made
+
+
+def one(fault: Fault, path: Path, chance: random.Random, hosts: Hosts | None) -> list[str]:
     """Run a training with a fault, and resume it. Returns what was not as promised."""
     layout, mistakes, told = layout_of(fault), list[str](), list[str]()
     victim, at = chance.choice(victims_of(fault, layout)), chance.randint(EVERY + 1, LATEST)
     struck = list[int]()
 
     def on_row(row: Row) -> None:
-        if not struck and row["iteration"] >= at and strike(fault, victim):
+        if not struck and row["iteration"] >= at and strike(fault, victim, hosts):
             struck.append(row["iteration"])
         if struck and (fault.goes_on or fault.restarts) and row["iteration"] == struck[0] + GOES_ON:
             os.kill(os.getpid(), signal.SIGTERM)
@@ -206,7 +246,7 @@ def one(fault: Fault, path: Path, chance: random.Random) -> list[str]:
     folder = RunFolder(path / "run")
     folder.create()
     try:
-        outcome = trained(fault, folder, 10**6, told.append, on_row=on_row, restarts=fault.restarts)
+        outcome = trained(fault, folder, 10**6, told.append, hosts, on_row=on_row, restarts=fault.restarts)
     except GmiError as error:
         first = str(error).splitlines()[0]
         if fault.goes_on:
@@ -217,19 +257,28 @@ def one(fault: Fault, path: Path, chance: random.Random) -> list[str]:
         if not fault.goes_on and not (fault.restarts and told):
             mistakes.append(f"GMI {victim}: it went on to {outcome.iteration}")
     mistakes += living()
+    if hosts is not None:
+        hosts.link("b", "up")
     saved = folder.resumable()
     if not saved:
         return [*mistakes, "nothing was saved"]
     try:
-        outcome = trained(fault, folder, int(saved[-1].name) + 2, told.append, resume=saved[-1])
+        outcome = trained(fault, folder, int(saved[-1].name) + 2, told.append, hosts, resume=saved[-1])
     except GmiError as error:
         return [*mistakes, f"it was not resumed: {error}", *living()]
     return mistakes + ["the resumed run is not done"] * (outcome.state != "done") + living()
 
 
-def trained(fault: Fault, folder: RunFolder, iterations: int, tell: Callable[[str], None], **more: object) -> Outcome:
-    """Train in a folder."""
-    starter = SubprocessSupervisors() if fault.far else None
+def trained(
+    fault: Fault,
+    folder: RunFolder,
+    iterations: int,
+    tell: Callable[[str], None],
+    hosts: Hosts | None = None,
+    **more: object,
+) -> Outcome:
+    """Train in a folder, on `hosts` if there are some."""
+    starter = hosts or (SubprocessSupervisors() if fault.far else None)
     job = resolve(layout_of(fault), config_of(fault, iterations), folder)
     return train(job, supervisors=starter, on_restart=tell, on_warning=tell, **more)
 
@@ -245,15 +294,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--links", action="store_true", help="cut links, and nothing else")
     given = parser.parse_args()
+    if why := obstacle():
+        parser.error(f"links cannot be cut here: it {why}")
     warnings.simplefilter("ignore")
     chance, wrong = random.Random(given.seed), 0
     with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
         os.environ["GMI_DRL_CLAIMS"] = claims  # ignore claims of other programs
         for number in range(1, given.faults + 1):
-            fault, began = drawn(chance), time.monotonic()
-            with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path:
-                mistakes = one(fault, Path(path), chance)
+            fault, began = drawn(chance, only_links=given.links), time.monotonic()
+            with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path, hosts_of(fault) as hosts:
+                mistakes = one(fault, Path(path), chance, hosts)
             wrong += bool(mistakes)
             took = f"{time.monotonic() - began:.0f} s"
             print(f"{number}: {fault}: {'; '.join(mistakes) or 'as promised'} ({took})", flush=True)
