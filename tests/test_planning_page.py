@@ -28,7 +28,8 @@ def test_the_numbers_of_the_page_are_those_of_the_code():
     for told in (
         f"At most {MOST_GMIS} GMIs per device",
         f"environments double from {NUM_ENVS[0]} to {NUM_ENVS[-1]} on cores",
-        f"up to {GPU_NUM_ENVS[-1]} in larger steps",
+        f"on a GPU they are {min(GPU_NUM_ENVS)} to {max(GPU_NUM_ENVS)}",
+        f"{GPU_NUM_ENVS[0]} first",
         f"Below alpha = {SATURATION_THRESHOLD}",
         f"taken {STANDARD_ERRORS:.0f} standard errors slower",
         f"The best {CONFIRMED} candidates",

@@ -169,6 +169,8 @@ def _profile_workers(
 
 def _report(found: "Exploration", output: Path, format: str) -> None:
     """Print what was measured, what was left out, and the next command."""
+    from gmi_drl.scheduler.cut_list import listed
+
     if format == "json":
         points = [point.model_dump(mode="json") for point in found.profile.points]
         capped, uncapped = (
@@ -179,6 +181,6 @@ def _report(found: "Exploration", output: Path, format: str) -> None:
         return
     console().print(point_table(found.profile))
     if found.unmeasured:
-        left = ", ".join(map(str, found.unmeasured))
+        left = listed(found.unmeasured, (point.cut for point in found.profile.points))
         console().print(f"not measured for want of time (GMIs per device x environments): {left}", markup=False)
     console().print(f"Wrote {output}. Next: gmi-drl plan --profile {output}", markup=False, soft_wrap=True)

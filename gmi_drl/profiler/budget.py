@@ -17,8 +17,8 @@ from gmi_drl.workload import TaskSpec
 COMPILING = "starting the first GMI: kernels may be compiled now, once per machine, outside of the budget"
 
 
-START_S = 6.0
-"""Seconds that a process is expected to take to import torch, until one has been started."""
+START_S, GPU_START_S = 6.0, 13.0
+"""Seconds that a process is expected to take to import torch, on a GPU with CUDA and Warp, until one has started."""
 
 
 class Budget:

@@ -17,13 +17,13 @@ from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import Confirmation, confirm, rivals
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.noise import noise_here
-from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, PointMeasurer, pace_on
+from gmi_drl.profiler.points import CAREFUL_ABOVE, MEASURE_S, AskSpeeds, PointMeasurer, pace_on
 from gmi_drl.profiler.session import Measured
-from gmi_drl.profiler.speeds import speeds_here
+from gmi_drl.profiler.speeds import SpeedsWhenAsked
 from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.candidate import Candidate
-from gmi_drl.scheduler.candidates import candidates_of, samples_per_update
-from gmi_drl.scheduler.exploration import Grid
+from gmi_drl.scheduler.candidates import candidates_of, samples_per_update, worth_of
+from gmi_drl.scheduler.exploration import Grid, Worth
 from gmi_drl.scheduler.grid import otherwise_capped, with_caps
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.noise_scale import NoiseScale
@@ -102,7 +102,8 @@ def plan_here(
     config = measurable(task, config, template, tell)
     require_time(seconds, Cache(task, config, node, template=template, fresh=fresh), grid)
     budget = budget_of(seconds, task, config, node, tell)
-    speeds = known_speeds(task, config, node, grid, budget, template=template, fresh=fresh, tell=tell)
+    asked = SpeedsWhenAsked(task, config.learner, node, template, fresh=fresh, tell=tell)
+    asked.about(() if node.num_gpus else grid, budget)  # on a GPU they take as long as a walk, so one GMI is first
     noise = None
     if objective == "learning":
         noise = known_noise(task, config, node, budget.part(NOISE_PART), fresh=fresh, tell=tell)
@@ -110,30 +111,30 @@ def plan_here(
         is_enough = _allows_noise(seconds, Cache(task, config, node, fresh=fresh))
         if is_enough:
             noise = noise_here(task, config, node, budget.part(NOISE_PART), fresh=fresh, tell=tell)
-        remarks = [
-            *remarks,
-            *([] if noise else [f"{NOISE_UNKNOWN if is_enough else TOO_SHORT}; so the most steps/s were chosen"]),
-        ]
+        if not noise:
+            remarks = [*remarks, f"{NOISE_UNKNOWN if is_enough else TOO_SHORT}; so the most steps/s were chosen"]
     aim: Objective = "learning" if noise else "steps"
+    known = {"speeds": asked.known, "noise": noise}  # more speeds are added when they are asked for
     if len(grid) <= CONFIRMED and all(cut.uncut.num_env <= CAREFUL_ABOVE for cut in grid):
         found = Exploration(Profile(task=task.name, learner=config.learner.kind, node=node.name, points=()), (), 0.0)
         cuts = rivals(with_caps(grid))  # few and small: run all of them together, without exploring
+        asked.about(cuts, budget)
     else:
-        part = budget.part(EXPLORED)
-        found = explore(task, config, node, grid, part, speeds, template=template, fresh=fresh, tell=tell)
-        profile = found.profile.model_copy(update={"speeds": speeds, "noise": noise})
-        candidates, _ = candidates_of(task, learner, node, profile, grid, template, aim)
+        kept, worth = 1 - EXPLORED, worth_of(node, config.learner, noise) if node.num_gpus else None
+        found = explore(
+            task, config, node, grid, budget, asked, template=template, kept=kept, worth=worth, fresh=fresh, tell=tell
+        )
+        asked.about([point.cut for point in found.profile.points], budget)
+        candidates, _ = candidates_of(task, learner, node, found.profile.model_copy(update=known), grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
-    confirmations = _confirm(task, config, node, cuts, budget, speeds, template, tell) if cuts else []
+    confirmations = _confirm(task, config, node, cuts, budget, asked.known, template, tell) if cuts else []
     ran = [one for one in confirmations if one.point.runnable and not one.point.disturbance]
     confirmed = {one.point.cut: one.steps_per_second for one in ran}
     return plan_measured(
         task,
         learner,
         node,
-        _with_points(found.profile, [one.point for one in confirmations]).model_copy(
-            update={"speeds": speeds, "noise": noise}
-        ),
+        _with_points(found.profile, [one.point for one in confirmations]).model_copy(update=known),
         _with_rivals(grid, cuts),
         template=template,
         confirmed=confirmed,
@@ -190,15 +191,10 @@ def known_speeds(
     fresh: bool = False,
     tell: Tell = lambda line: None,
 ) -> dict[str, dict[str, Speed]]:
-    """How fast this machine's GMIs reduce, for each backend of a grid that cuts devices into several GMIs.
-
-    This is measured once per machine, before any point: the speeds decide by which reduction points are measured.
-    """
-    num_devices, _ = devices_of(node)
-    backends = dict.fromkeys(cut.backend for cut in grid if num_devices * cut.gmis_per_gpu > 1)
-    if not template.communication(task, config.learner, node).reduces:
-        return {}
-    return speeds_here(node, backends, budget, fresh=fresh, tell=tell)
+    """How fast this machine's GMIs reduce, for each backend of a grid, measured once per machine."""
+    asked = SpeedsWhenAsked(task, config.learner, node, template, fresh=fresh, tell=tell)
+    asked.about(grid, budget)
+    return asked.known
 
 
 def explore(
@@ -207,10 +203,12 @@ def explore(
     node: Node,
     grid: Grid,
     budget: Budget,
-    speeds: SpeedsByBackend | None = None,
+    speeds: SpeedsByBackend | AskSpeeds | None = None,
     *,
     template: Template = TCG_EX,
     exhaustive: bool = False,
+    kept: float = 0.0,
+    worth: Worth | None = None,
     fresh: bool = False,
     tell: Tell = lambda line: None,
 ) -> Exploration:
@@ -225,6 +223,8 @@ def explore(
         budget: For everything, see `budget_of`.
         speeds: How fast GMIs reduce, which decides by which reduction they are measured; None if not known.
         exhaustive: Measure the whole grid, not only what `search` asks for.
+        kept: Part of the budget that is not for exploring. On a GPU, where a start takes long, one GMI may use it.
+        worth: See `search`.
         fresh: Measure again what was measured before.
         tell: Called with a line about every point.
 
@@ -234,18 +234,20 @@ def explore(
     config = measurable(task, config, template, tell)
     cache = Cache(task, config, node, template=template, fresh=fresh)
 
-    def on_point(point: ProfilePoint) -> None:
+    def told(point: ProfilePoint) -> None:
         tell(f"{_described(point)}{measure.disturbance if point.disturbance else ''}")
 
+    if not node.num_gpus:
+        budget, kept = budget.part(1 - kept), 0.0
     measure = PointMeasurer(
-        task, config, node, cache, grid, budget, on_point, speeds=speeds, template=template, one_at_least=True
+        task, config, node, cache, grid, budget, told, speeds=speeds, template=template, one_at_least=True, kept=kept
     )
     with closing(measure):
         if exhaustive:
             for cut in grid:
                 measure(cut)
         else:
-            search(measure, grid)
+            search(measure, grid, worth)
             for point in cache.profile.points:  # points from the cache, perhaps beyond where this search stopped
                 if point.cut in grid:
                     measure(point.cut)

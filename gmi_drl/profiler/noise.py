@@ -24,6 +24,9 @@ NUM_ENV = 512
 SECONDS = 12.0
 """Longest training: later the scale is that of a better policy."""
 
+LEAST_S = 2.0
+"""Shortest training on a GPU, where the start may take all of the budget: some forty updates."""
+
 
 def noise_here(
     task: TaskSpec,
@@ -59,7 +62,7 @@ def noise_here(
     layout = _alone(task, node)
     with claimed([layout], "gmi-drl is measuring") as claim, closing(Session(layout, config, role=role)) as session:
         budget.start(session, claim)
-        seconds = min(SECONDS, budget.left_s)
+        seconds = min(SECONDS, max(budget.left_s, LEAST_S if node.num_gpus else 0.0))
         (row,) = session.measure(NUM_ENV, seconds, deadline_s=seconds + PATIENCE_S).rows
     trained = len(row["squares"]) * NUM_ENV * config.learner.horizon
     noise = NoiseScale.estimated(row["squares"], row["small"], row["large"], trained)

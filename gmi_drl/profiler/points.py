@@ -4,7 +4,6 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
-from functools import partial
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
@@ -14,24 +13,29 @@ from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.layout.reductions import NONE
-from gmi_drl.profiler.budget import Budget, Pace
+from gmi_drl.profiler.budget import GPU_START_S, Budget, Pace
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
+from gmi_drl.templates.cost import Communication
 from gmi_drl.templates.template import all_in_one
 from gmi_drl.workload import TaskSpec
 
 MEASURE_S = 1.5  # of iterations at each point, at least one
 GPU_MEASURE_S = 0.5  # on a GPU an iteration takes tens of milliseconds, and the best points are confirmed for longer
-WALK_S, GPU_WALK_S = 12.0, 20.0  # one walk: a few points on cores, all six on a GPU, which take seconds each
-GPU_BESIDE_S = 2.0  # environments, graphs and their warm-up, until a point was measured
+WALK_S, GPU_WALK_S = 12.0, 35.0  # one walk: a few points; on a GPU each takes seconds, the start more than ten
+GPU_BESIDE_S = 3.0  # environments, graphs and their warm-up, until a point was measured
 PATIENCE = 20.0  # a GMI that takes this many times longer than expected hangs
 LEAST_PATIENCE_S = 15.0  # also if the budget is spent
 CAREFUL_ABOVE = 1024  # environments of a GMI: above, two small points are measured first, to predict the memory
 SMALL = (128, 256)  # environments of these two points
 INSTEAD = 512  # environments of a third point, if one of the two does not run
+GPU_TIMES = 16  # on a GPU as many times more in each of these: a lack of its memory ends one process, not the machine
+
+AskSpeeds = Callable[[str, Budget], SpeedsByBackend]
+"""Tells the speeds that are known, with those of a backend, which it may measure within a budget."""
 
 
 class PointMeasurer:
@@ -50,9 +54,11 @@ class PointMeasurer:
         grid: The cuts that will be asked for.
         budget: Points that do not fit into it stay unmeasured.
         on_point: Called with every measured point.
-        speeds: How fast GMIs reduce, by backend, as far as known.
+        speeds: How fast GMIs reduce, by backend, as far as known; or what tells it of a backend within a budget, and
+            is asked before its first division of a device into several GMIs.
         template: The template, which says what a GMI does.
         one_at_least: Measure a first point although the budget may be too short: starts may take longer than expected.
+        kept: Part of what is left of the budget that divisions into several GMIs may not use.
 
     Attributes:
         disturbance: Of the last measurement that was disturbed; see `Measured.disturbance`.
@@ -68,12 +74,15 @@ class PointMeasurer:
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
-        speeds: SpeedsByBackend | None = None,
+        speeds: SpeedsByBackend | AskSpeeds | None = None,
         template: Template = TCG_EX,
         one_at_least: bool = False,
+        kept: float = 0.0,
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
-        self._crossing = partial(template.communication, task, config.learner, node, speeds=speeds)
+        self._ask_speeds: AskSpeeds | None = speeds if callable(speeds) else None
+        self._speeds: SpeedsByBackend | None = {} if callable(speeds) else speeds
+        self._kept = kept
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
@@ -85,7 +94,7 @@ class PointMeasurer:
 
     def __call__(self, cut: Cut) -> ProfilePoint | None:
         """The point of a cut, from the cache or measured now, which `points` keeps; None if there is no time for it."""
-        self._begin(cut.division)
+        self._begin(cut)
         known = self.profile.point(cut)  # failures count, too: nothing is tried twice
         if known is not None:
             return known
@@ -106,7 +115,7 @@ class PointMeasurer:
     def _measured(self, cut: Cut) -> ProfilePoint | None:
         if refused := refusal(self.node, self._whole(cut)):
             return not_runnable(cut, refused)
-        if cut.num_env > CAREFUL_ABOVE:
+        if cut.num_env > self._times * CAREFUL_ABOVE and not self._has_two_smaller(cut):
             smaller = self._smaller(cut)
             if None in smaller:
                 self.unmeasured[cut] = None
@@ -130,9 +139,20 @@ class PointMeasurer:
 
     def _smaller(self, cut: Cut) -> list[ProfilePoint | None]:
         """The points of few environments: two, which allow to fit the memory, or a third if one of them failed."""
-        smaller = [self(cut.with_num_env(few)) for few in SMALL]
+        smaller = [self(cut.with_num_env(self._times * few)) for few in SMALL]
         ran = [point.runnable for point in smaller if point is not None]
-        return [*smaller, self(cut.with_num_env(INSTEAD))] if sorted(ran) == [False, True] else smaller
+        return [*smaller, self(cut.with_num_env(self._times * INSTEAD))] if sorted(ran) == [False, True] else smaller
+
+    @property
+    def _times(self) -> int:
+        return GPU_TIMES if self.node.num_gpus else 1
+
+    def _has_two_smaller(self, cut: Cut) -> bool:
+        """Whether two points of the division with fewer environments tell the memory on a GPU."""
+        if not self.node.num_gpus:
+            return False
+        same = [point.num_env for point in self._runnable() if point.cut.division == cut.division]
+        return len({num_env for num_env in same if num_env < cut.num_env}) > 1
 
     def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
         try:
@@ -197,11 +217,20 @@ class PointMeasurer:
         few = cut.with_num_env(SMALL[0])
         return self.template.lay_out(self.task, self.node, few, communication=self._crossing(cut.backend))
 
-    def _begin(self, division: tuple[str, int]) -> None:
+    def _begin(self, cut: Cut) -> None:
         """Give a new division its part of the budget, so that the first does not use all of it."""
-        if division in self._to_come:
-            self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
-            self._to_come.remove(division)
+        if cut.division not in self._to_come:
+            return
+        if cut.gmis_per_gpu > 1:
+            self.budget, self._kept = self.budget.part(1 - self._kept), 0.0
+            if self._ask_speeds:
+                self._speeds = self._ask_speeds(cut.backend, self.budget)
+        self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
+        self._to_come.remove(cut.division)
+
+    def _crossing(self, backend: str) -> Communication:
+        """What crosses the borders of GMIs, by the speeds that are known now."""
+        return self.template.communication(self.task, self.config.learner, self.node, backend, self._speeds)
 
     def _runnable(self) -> list[ProfilePoint]:
         """Points that tell memory and, roughly, time: the cached ones, and disturbed ones, which are not cached."""
@@ -235,7 +264,7 @@ class PointMeasurer:
 
 def pace_on(node: Node) -> Pace:
     """The pace expected on a node before anything was measured."""
-    return Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
+    return Pace(GPU_MEASURE_S, GPU_WALK_S, GPU_BESIDE_S, GPU_START_S) if node.num_gpus else Pace(MEASURE_S, WALK_S)
 
 
 def refusal(node: Node, layout: Layout) -> str:

@@ -18,16 +18,17 @@ from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import Speed, Speeds
 from gmi_drl.launch.open_layout import opened_briefly
 from gmi_drl.layout.backends import AUTO, BACKENDS, MPS, PROCESS
+from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import HAR, IPC, MPR_GLOO, MPR_SHM, NCCL_FLAT
-from gmi_drl.profiler.budget import START_S, Budget
+from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import cache_folder
 from gmi_drl.profiler.points import pace_on
 from gmi_drl.run.folder import versions
 from gmi_drl.scheduler.profile import is_disturbed
-from gmi_drl.templates import Template
+from gmi_drl.templates import Template, devices_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.workload import TaskSpec
 
@@ -77,6 +78,51 @@ def speeds_here(
         if backend not in known and (speeds := _measured_now(node, backend, budget, tell)) is not None:
             known[backend] = speeds
     return {backend: known[by] for backend, by in measured_by.items() if by in known}
+
+
+class SpeedsWhenAsked:
+    """The speeds of this machine, each backend's measured when they are first asked for.
+
+    Args:
+        task: The task.
+        learner: The learner.
+        node: This machine.
+        template: The template; if its GMIs do not reduce, there are no speeds.
+        fresh: Measure again what was measured before.
+        tell: Called with each line about progress.
+
+    Attributes:
+        known: What was measured so far.
+    """
+
+    def __init__(
+        self,
+        task: TaskSpec,
+        learner: LearnerConfig,
+        node: Node,
+        template: Template,
+        *,
+        fresh: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self.known: dict[str, dict[str, Speed]] = {}
+        self._reduces = template.communication(task, learner, node).reduces > 0
+        self._node, self._fresh, self._tell = node, fresh, tell
+        self._asked: set[str] = set()
+
+    def __call__(self, backend: str, budget: Budget) -> dict[str, dict[str, Speed]]:
+        """The known speeds, with those of a backend, if the budget leaves time for them."""
+        if self._reduces and backend not in self._asked:
+            is_fresh = self._fresh and _measured_by(self._node, backend) not in self._asked
+            self._asked |= {backend, _measured_by(self._node, backend)}
+            self.known |= speeds_here(self._node, [backend], budget, fresh=is_fresh, tell=self._tell)
+        return self.known
+
+    def about(self, cuts: Iterable[Cut], budget: Budget) -> None:
+        """Ask for the backends of all cuts with several GMIs, on one device or on several."""
+        num_devices, _ = devices_of(self._node)
+        for backend in dict.fromkeys(cut.backend for cut in cuts if num_devices * cut.gmis_per_gpu > 1):
+            self(backend, budget)
 
 
 def remembered_speeds(node: Node, backends: Iterable[str]) -> dict[str, dict[str, Speed]]:
@@ -157,8 +203,9 @@ def _measured_now(node: Node, backend: str, budget: Budget, tell: Callable[[str]
     """The speeds by one backend, none if measuring them fails; None if there is no time."""
     by = f" by {backend}" if node.num_gpus else ""
     try:
-        expected_s = START_S + SECONDS * len(_layout(node, backend).groups)
-        if budget.left_s < expected_s + pace_on(node).first_s:
+        pace = pace_on(node)
+        expected_s = pace.start_s + SECONDS * len(_layout(node, backend).groups)
+        if budget.left_s < expected_s + pace.first_s:
             tell(f"no time to measure how fast GMIs reduce{by}, {expected_s:.0f} s: usual speeds are taken")
             return None
         tell(f"measuring how fast GMIs reduce{by}, once per machine")

@@ -10,7 +10,7 @@ from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import AnyCut, Cut
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.scheduler.candidate import Candidate
-from gmi_drl.scheduler.exploration import Grid
+from gmi_drl.scheduler.exploration import Grid, Worth
 from gmi_drl.scheduler.memory import shortage
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective, ranked
@@ -70,6 +70,17 @@ def candidates_of(
 def samples_per_update(cut: AnyCut, node: Node, learner: LearnerConfig) -> int:
     """Environments of all GMIs times the horizon: what one update learns from."""
     return environments_of(cut, node) * learner.horizon
+
+
+def worth_of(node: Node, learner: LearnerConfig, noise: NoiseScale | None) -> Worth:
+    """What a cut is worth on a node: steps per second of all GMIs, with the `noise` scale of a training useful ones."""
+    num_devices, _ = devices_of(node)
+
+    def worth(cut: Cut, steps_per_second: float) -> float:
+        efficiency = noise.efficiency(samples_per_update(cut, node, learner)) if noise else 1.0
+        return num_devices * cut.gmis_per_gpu * steps_per_second * efficiency
+
+    return worth
 
 
 def predictor(

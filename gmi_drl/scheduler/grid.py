@@ -34,7 +34,7 @@ def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
 
 
 def num_envs_of(node: Node, task: TaskSpec | None = None) -> tuple[int, ...]:
-    """The numbers of environments to try on the devices of a node, ascending: whole worlds, and fewer of images."""
+    """The numbers of environments to try on the devices of a node, in this order: whole worlds, and fewer of images."""
     usual = GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
     if task is None:
         return usual

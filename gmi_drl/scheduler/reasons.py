@@ -7,6 +7,7 @@ from gmi_drl.config.learners import OUR_PPO
 from gmi_drl.layout.backends import BACKENDS
 from gmi_drl.layout.cut import AnyCut, Cut
 from gmi_drl.scheduler.candidate import Candidate
+from gmi_drl.scheduler.cut_list import listed
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective, worth
 from gmi_drl.scheduler.profile import Profile
@@ -65,7 +66,7 @@ def reasons_for(
     if learns is not None:
         lines += _learnt(best, candidates, learns)
     if unmeasured:
-        points = ", ".join(map(str, unmeasured))
+        points = listed(unmeasured, (point.cut for point in profile.points))
         lines.append(f"not measured for want of time (GMIs per device x environments): {points}")
     return lines
 

@@ -7,18 +7,20 @@ import pytest
 from conftest import tiny_config, two_cores
 from toys import install_backend
 
+from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.gmi.inventory import this_node
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.hardware.speeds import GPU_MEMORY, OF_CORES, Speed
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import confirm, measured_plan, points, sessions
+from gmi_drl.profiler import speeds as speeds_module
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.confirm import rivals
 from gmi_drl.profiler.measured_plan import explore, plan_here
 from gmi_drl.profiler.session import Measured, Session
-from gmi_drl.scheduler import Candidate, grid_of
+from gmi_drl.scheduler import Candidate, grid_of, search_grid
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.workload import TASK_SPECS
@@ -80,22 +82,37 @@ class Pretended:
         return Measured(num_env, 9, 0.4, 1000.0 * total, 0.001, 2**30, 2**30, phases)
 
 
+def pretend(monkeypatch, session):
+    for module in (points, confirm):
+        monkeypatch.setattr(module, "Session", session)
+        monkeypatch.setattr(module, "refusal", lambda *_: "")
+    for module in (points, sessions):
+        monkeypatch.setattr(module, "claimed", lambda *_: nullcontext())
+
+
 def test_gmis_of_a_gpu_are_measured_confirmed_and_trained_by_one_reduction_which_is_chosen_first(monkeypatch):
     """By plain sharing memory of the GPU is the fastest way, under MPS the host's."""
     node = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=1), cpu=Cpu(cores=4, memory_gib=64))
     fast, slow = (Speed(round_s=round_s, bytes_per_second=1e12) for round_s in (1e-7, 1.0))
     speeds = {"process": {**OF_CORES, GPU_MEMORY: fast}, "mps": {**OF_CORES, GPU_MEMORY: slow}}
     log = []
-    monkeypatch.setattr(measured_plan, "speeds_here", lambda *_, **__: log.append("speeds") or speeds)
-    for module in (points, confirm):
-        monkeypatch.setattr(module, "Session", lambda layout, config: Pretended(layout, config, log))
-        monkeypatch.setattr(module, "refusal", lambda *_: "")
-    for module in (points, sessions):
-        monkeypatch.setattr(module, "claimed", lambda *_: nullcontext())
+    monkeypatch.setattr(
+        speeds_module,
+        "speeds_here",
+        lambda node, some, *_, **__: log.append(some) or {one: speeds[one] for one in some},
+    )
+    pretend(monkeypatch, lambda layout, config: Pretended(layout, config, log))
     grid = [Cut(1, 8), *(Cut(2, num_env, backend) for backend in speeds for num_env in (4, 8))]
     plan = plan_here(ANT, tiny_config(), node, grid, seconds=600, objective="steps")
-    assert log[0] == "speeds" and len(log) > 5
-    started = {(one.backend, len(one.gmis), one.groups["trainers"].reduction) for one in log[1:]}
+    layouts = [one for one in log if not isinstance(one, list)]
+    assert [one if isinstance(one, list) else (one.backend, len(one.gmis)) for one in log[:5]] == [
+        ("process", 1),
+        ["process"],
+        ("process", 2),
+        ["mps"],
+        ("mps", 2),
+    ], "one GMI needs no speeds, and each backend's are measured when they are needed"
+    started = {(one.backend, len(one.gmis), one.groups["trainers"].reduction) for one in layouts}
     alone = {("process", 1, "none"), ("mps", 1, "none")}
     assert started - alone == {("process", 2, "IPC"), ("mps", 2, "MPR-shm")}
     assert {one.cut.backend for one in plan.candidates if one.confirmed} == {"process", "mps"}
@@ -210,7 +227,7 @@ class Busy(Pretended):
 @pytest.mark.parametrize("grid", [grid_of({1: [8, 16, 32]}), grid_of({1: [8]})], ids=["explored", "run together"])
 def test_points_beside_other_programs_are_neither_cached_nor_chosen(monkeypatch, grid):
     monkeypatch.delenv("GMI_DRL_DISTURBED")
-    monkeypatch.setattr(measured_plan, "speeds_here", lambda *_, **__: {})
+    monkeypatch.setattr(speeds_module, "speeds_here", lambda *_, **__: {})
 
     def planned(kind):
         lines = []
@@ -232,3 +249,73 @@ def test_who_took_the_cores_is_said_with_each_point(monkeypatch):
     lines = []
     explore(ANT, tiny_config(), this_node(), grid_of({1: [8]}), Budget(600), tell=lines.append)
     assert lines[0].endswith("; disturbed: other processes took 50% of its cores (python3 (process 7 of ann) 98%)")
+
+
+THOUSANDS = {1024: 317, 2048: 533, 4096: 850, 8192: 1290, 16384: 1650, 32768: 1990, 65536: 2220}
+"""Steps/s by environments."""
+
+
+class H200(Pretended):
+    """A session on an H200, by a clock of its own: a start takes 13 s, a point 4 s. Several GMIs do 0.6 of one."""
+
+    now = 1000.0
+
+    def start(self, claim):
+        H200.now += 13
+        self.log.append(f"{len(self.layout.gmis)} by {self.layout.backend}")
+
+    def measure(self, num_env, seconds, *, deadline_s=None):
+        H200.now += 4
+        self.log.append(num_env)
+        gmis = len(self.layout.gmis)
+        speed = 1000.0 * THOUSANDS.get(num_env * gmis, 300) * (0.6 if gmis > 1 else 1.0)
+        measured = super().measure(num_env, seconds)
+        return replace(measured, iteration_s=0.05, steps_per_second=speed)
+
+
+def planned_on_a_gpu(monkeypatch, seconds, objective=None, count=1):
+    """A plan by process and mps, and what was started, measured and found out, in this order."""
+    log = []
+
+    def waited(took_s, what, result):
+        H200.now += took_s
+        log.append(what)
+        return result
+
+    pretend(monkeypatch, lambda layout, config: H200(layout, config, log))
+    monkeypatch.setattr("gmi_drl.profiler.budget.time.monotonic", lambda: H200.now)
+    noise = NoiseScale(samples=34_100.0)
+    monkeypatch.setattr(measured_plan, "noise_here", lambda *_, **__: waited(25, "noise", noise))
+    monkeypatch.setattr(speeds_module, "measured_speeds", lambda node, by: waited(15, f"speeds by {by}", OF_CORES))
+    node = Node(name="n", gpus=Gpus(model="NVIDIA H200", count=count), cpu=Cpu(cores=16, memory_gib=200))
+    config = default_config(ANT)
+    grid = search_grid(node, config.learner.horizon, backends=("process", "mps"))
+    began = H200.now
+    plan = plan_here(ANT, config, node, grid, seconds=seconds, objective=objective, fresh=True)
+    assert H200.now - began < seconds + 15, "a point and a start more at most"
+    return plan, log
+
+
+def test_a_short_budget_on_a_gpu_goes_to_one_gmi_with_many_environments(monkeypatch):
+    plan, log = planned_on_a_gpu(monkeypatch, 60)
+    assert log[:5] == ["noise", "1 by process", 4096, 16384, 1024] and not any("speeds" in str(one) for one in log)
+    assert plan.candidates[0].point.cut == Cut(1, 4096)
+    (left,) = (reason for reason in plan.layout.reasons if "want of time" in reason)
+    assert left.endswith("2 to 10 x 256 to 65536 by process and mps") and len(left) < 150
+    steps, log = planned_on_a_gpu(monkeypatch, 60, "steps")
+    assert log[:4] == ["1 by process", 4096, 16384, 65536] and steps.layout.num_env == 65536
+
+
+def test_the_usual_budget_on_a_gpu_is_enough_for_several_gmis_by_both_backends_and_to_run_the_best(monkeypatch):
+    plan, log = planned_on_a_gpu(monkeypatch, 300)
+    alone = ["noise", "1 by process", 4096, 16384, 1024, 8192, 2048]
+    assert log[: len(alone) + 3] == [*alone, "speeds by process", "2 by process", 2048]
+    assert log.index("speeds by mps") + 1 == log.index("2 by mps")
+    best = plan.candidates[0]
+    assert best.confirmed and best.point.cut == Cut(1, 4096)
+
+
+def test_of_several_gpus_the_speeds_between_them_are_found_out_behind_one_gmi_of_each(monkeypatch):
+    plan, log = planned_on_a_gpu(monkeypatch, 300, count=2)
+    assert log[:3] == ["noise", "1 by process", 4096] and "speeds by process" in log
+    assert plan.basis.profile.speeds["process"] == OF_CORES

@@ -19,7 +19,7 @@ from gmi_drl.profiler.measured_plan import explore
 from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.probes.probe import relative_error
-from gmi_drl.scheduler import grid_of, search, search_grid
+from gmi_drl.scheduler import grid_of, search_grid
 from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.workload import TASK_SPECS
 
@@ -89,11 +89,13 @@ def test_walks_of_which_each_is_useful_share_the_budget_and_the_last_get_nothing
 
     monkeypatch.setattr(PointMeasurer, "_run", run)
     grid = search_grid(node, 16)
-    measure = measurer(seconds=73, node=node, grid=grid)
-    measure.pace.measure_s, measure.pace.start_s = 0.5, 0.0  # whatever the others are told
-    search(measure, grid)
+    measure = measurer(seconds=98, node=node, grid=grid)
+    measure.pace.measure_s, measure.pace.start_s, measure.pace.walk_s = 0.5, 0.0, 24.0  # whatever the others are told
+    measure.pace.beside_s = 2.5
+    for cut in grid:
+        measure(cut)
     sizes = [point.gmis_per_gpu for point in measure.points]
-    assert [sizes.count(size) for size in (1, 2, 4, 8)] == [6, 6, 6, 6]
+    assert [sizes.count(size) for size in (1, 2, 4, 8)] == [8, 8, 8, 8]
     assert set(sizes) == {1, 2, 4, 8} and {cut.gmis_per_gpu for cut in measure.unmeasured} == {3, 5, 6, 7, 9, 10}
 
 
@@ -236,3 +238,36 @@ def test_devices_in_use_are_refused():
         assert measure(Cut(1, 4)).runnable
         with pytest.raises(LayoutMismatchError, match="gmi-drl is measuring"), claimed([tiny_layout(1)], "a training"):
             pass
+
+
+def test_several_gmis_leave_what_is_kept_and_ask_for_the_speeds_of_their_backend_once(monkeypatch):
+    monkeypatch.setattr("gmi_drl.profiler.budget.time.monotonic", lambda: 1000.0)
+    monkeypatch.setattr(PointMeasurer, "_run", lambda self, cut, expected_s: known(cut.num_env))
+    node = Node(name="n", gpus={"model": "X", "count": 1}, cpu=Cpu(cores=10, memory_gib=80))
+    grid, asked, config = grid_of({1: (8,), 2: (8, 16), 4: (8,)}), [], tiny_config()
+
+    def ask(backend, budget):
+        asked.append((backend, budget.left_s))
+        return {"process": OF_CORES}
+
+    measure = PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(1000), speeds=ask, kept=0.25)
+    measure(grid[0])
+    assert asked == [] and measure.budget.left_s == 1000
+    assert measure._layout(grid[1]).groups["trainers"].reduction == "IPC", "not asked yet"
+    for cut in grid[1:]:
+        measure(cut)
+    assert asked == [("process", 750.0)] * 2 and measure.budget.left_s == 750
+    assert measure._layout(grid[1]).groups["trainers"].reduction == "MPR-shm"
+
+
+def test_on_a_gpu_two_points_tell_the_memory_and_larger_small_ones_are_taken_before_huge_ones(monkeypatch):
+    ran = []
+    monkeypatch.setattr(
+        PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut.num_env) or known(cut.num_env)
+    )
+    node = Node(name="n", gpus={"model": "X", "count": 1}, cpu=Cpu(cores=10, memory_gib=800))
+    measure = measurer(node=node)
+    assert measure(Cut(1, 4096)).runnable and measure(Cut(1, 16384)).runnable and measure(Cut(1, 65536)).runnable
+    assert ran == [4096, 16384, 65536]
+    ran.clear()
+    assert measure(Cut(2, 65536)) and ran == [2048, 4096, 65536]

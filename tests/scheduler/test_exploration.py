@@ -5,7 +5,7 @@ from measures import measured, point
 
 from gmi_drl.layout.cut import Cut
 from gmi_drl.scheduler import grid_of
-from gmi_drl.scheduler.exploration import saturation, search
+from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, ceiling, saturation, search
 
 
 def walked(speeds, errors=None, memory=0):
@@ -101,3 +101,57 @@ def test_each_point_is_asked_once_and_given_as_it_was_measured(table):
     found = search(measure, grid_of({size: [128, 256, 512] for size in (4, 2, 1)}))
     assert len(set(asked)) == len(asked) and bool(found) == bool(table)
     assert all(some == point(*place, *table[place]) for some in found if (place := (some.gmis_per_gpu, some.num_env)))
+
+
+H200 = {256: 89.8, 1024: 317, 2048: 533, 4096: 850, 8192: 1290, 16384: 1650, 32768: 1990, 65536: 2220}
+"""Thousands of steps/s by environments in all, as one GMI of an H200 does."""
+
+
+def guessed(worth, sharing=None, grid=None, fails=lambda cut: False):
+    """What is asked for on a GPU where k GMIs do this part of what one does with as many environments in all."""
+    asked = []
+
+    def measure(cut):
+        asked.append((cut.gmis_per_gpu, cut.num_env))
+        total = H200.get(cut.uncut.num_env, 1000.0) * (sharing or {}).get(cut.gmis_per_gpu, 1.0)
+        return point(cut.gmis_per_gpu, cut.num_env, total / cut.gmis_per_gpu, runnable=not fails(cut))
+
+    search(measure, grid or grid_of({1: GPU_NUM_ENVS}), worth)
+    return asked
+
+
+def steps(cut, speed):
+    return cut.gmis_per_gpu * speed
+
+
+def useful(cut, speed):
+    """By a noise scale of 34k samples and a horizon of 16."""
+    return steps(cut, speed) / (1 + 16 * cut.uncut.num_env / 34_000)
+
+
+def test_on_a_gpu_no_number_is_asked_for_that_cannot_be_better():
+    assert guessed(steps) == [(1, 4096), (1, 16384), (1, 65536)], "few environments do no more steps"
+    assert guessed(useful) == [(1, num_env) for num_env in (4096, 16384, 1024, 8192, 2048)], "nor are many useful"
+
+
+def test_several_gmis_begin_with_as_many_environments_in_all_as_the_best():
+    grid = grid_of({1: GPU_NUM_ENVS, 2: GPU_NUM_ENVS})
+    rest = guessed(useful, {2: 0.6}, grid)[5:]
+    assert rest[0] == (2, 2048) and len(rest) == 2, rest
+    assert guessed(steps, {2: 0.6}, grid)[3:] == [(2, 32768), (2, 65536)]
+
+
+def test_more_environments_are_not_slower_nor_faster_in_proportion():
+    low, high = point(1, 1000, 100.0), point(1, 4000, 300.0)
+    assert ceiling(Cut(1, 2000), [low, high]) == 200.0
+    assert ceiling(Cut(1, 3500), [low, high]) == 300.0
+    assert ceiling(Cut(1, 500), [low, high]) == 100.0
+    assert ceiling(Cut(1, 8000), [low, high]) == 600.0
+    assert ceiling(Cut(1, 3500), [low, point(1, 4000, 50.0)]) == 100.0, "4000 are too many"
+    assert ceiling(Cut(1, 8000), []) == float("inf")
+
+
+def test_on_a_gpu_where_many_environments_fail_fewer_are_tried():
+    assert [n for _, n in guessed(steps, fails=lambda cut: cut.num_env > 2048)] == [4096, 16384, 1024, 2048]
+    assert [n for _, n in guessed(steps, fails=lambda cut: True)] == [4096, 16384, 1024]
+    assert [n for _, n in guessed(steps, fails=lambda cut: cut.num_env == 4096)] == [4096, 16384, 65536]
