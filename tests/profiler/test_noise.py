@@ -1,5 +1,7 @@
 import math
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from conftest import tiny_config
@@ -7,6 +9,7 @@ from conftest import tiny_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.gmi.inventory import this_node
+from gmi_drl.hardware.node import Cpu, Node
 from gmi_drl.profiler import confirm, measured_plan, noise, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.measured_plan import plan_here
@@ -84,3 +87,30 @@ def test_a_learner_that_brings_no_such_probe_is_refused():
         UsageError, match=r"nothing measures the gradient noise scale of rsl_rl: take --objective steps"
     ):
         noise_here(ANT, config, this_node(), Budget(0))
+
+
+@pytest.mark.parametrize(("gpus", "seconds"), [(None, 0.0), ({"model": "X", "count": 1}, noise.LEAST_S)])
+def test_on_a_gpu_a_start_that_took_the_whole_budget_still_has_a_short_training(monkeypatch, gpus, seconds):
+    asked = []
+
+    class Training:
+        compiled_s = 0.0
+
+        def __init__(self, layout, config, *, role):
+            pass
+
+        def start(self, claim):
+            pass
+
+        def close(self):
+            pass
+
+        def measure(self, num_env, seconds, *, deadline_s):
+            asked.append(seconds)
+            return SimpleNamespace(rows=[{"squares": [(1.0, 0.5)], "small": 1, "large": 16}])
+
+    monkeypatch.setattr(noise, "Session", Training)
+    monkeypatch.setattr(noise, "claimed", lambda *_: nullcontext())
+    node = Node(name="n", gpus=gpus, cpu=Cpu(cores=4, memory_gib=8))
+    noise_here(ANT, tiny_config(), node, Budget(0))
+    assert asked == [seconds]

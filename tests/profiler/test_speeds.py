@@ -12,8 +12,16 @@ from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM
 from gmi_drl.profiler import speeds as module
 from gmi_drl.profiler.budget import Budget
-from gmi_drl.profiler.speeds import NUMELS, fitted, known_communication, measured_speeds, remember, speeds_here
-from gmi_drl.templates import TCG_EX, Decoupled
+from gmi_drl.profiler.speeds import (
+    NUMELS,
+    SpeedsWhenAsked,
+    fitted,
+    known_communication,
+    measured_speeds,
+    remember,
+    speeds_here,
+)
+from gmi_drl.templates import TCG, TCG_EX, Decoupled
 from gmi_drl.templates.cost import FAILED, IPC_UNMEASURED, NO_TIME, UNTRIED
 from gmi_drl.workload import TASK_SPECS
 
@@ -153,3 +161,20 @@ def test_a_layout_of_gpus_that_nobody_plans_takes_the_fastest_that_was_measured_
     cores = GPU.model_copy(update={"gpus": None})
     remember(cores, "process", OF_CORES)
     assert known("process", cores) is None, "the usual one is the fastest there"
+
+
+@pytest.mark.parametrize(
+    ("node", "measured"), [(GPU, ["process", "mps"]), (GPU.model_copy(update={"gpus": None}), ["process"])]
+)
+def test_speeds_are_measured_when_they_are_asked_for_and_once(monkeypatch, node, measured):
+    found = []
+    monkeypatch.setattr(module, "measured_speeds", lambda _, by: found.append(by) or OF_CORES)
+    learner = default_config(ANT).learner
+    more = {"fresh": True, "tell": lambda line: None}
+    asked = SpeedsWhenAsked(ANT, learner, node, TCG_EX, **more)
+    asked.about([Cut(1, 8), Cut(1, 16, "mps")], Budget(math.inf))
+    assert asked.known == {} and not found, "one GMI reduces with none"
+    asked.about([Cut(2, 8), Cut(4, 8), Cut(2, 8, "mps"), Cut(1, 8, "mig")], Budget(math.inf))
+    assert found == measured and asked("mps", Budget(0)) == {"process": OF_CORES, "mps": OF_CORES}
+    serving = SpeedsWhenAsked(ANT, learner, node, TCG, **more)
+    assert serving("process", Budget(math.inf)) == {} and found == measured
