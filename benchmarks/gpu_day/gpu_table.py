@@ -17,7 +17,7 @@ Facts = Mapping[str, Any]
 
 
 def main() -> None:
-    """Print all tables of which there are results."""
+    """Print all tables. Each stage that they are of must have a result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder

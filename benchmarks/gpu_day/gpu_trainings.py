@@ -37,7 +37,7 @@ RUNS = {
 PHASES = ("sim_s", "act_s", "learn_s", "sync_s")
 CURVE = 40
 """Points of a curve at most."""
-LIMIT_S = 120.0
+LIMIT_S = 300.0
 
 
 def main() -> None:
@@ -86,7 +86,7 @@ def curve(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, float, float | N
         seconds += (row["env_steps"] - before) / row["steps_per_second"]
         before = row["env_steps"]
         points.append((before, round(seconds, 2), row.get("return_mean")))
-    stride = -(-len(points) // CURVE)
+    stride = max(1, -(-len(points) // CURVE))
     return points[stride - 1 :: stride]
 
 

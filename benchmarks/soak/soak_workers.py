@@ -20,7 +20,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -105,11 +105,11 @@ class Fault:
         return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
 
 
-def drawn(chance: random.Random, *, only_links: bool = False) -> Fault:
-    """A fault by chance."""
+def drawn(chance: random.Random, *, links: bool, only_links: bool = False) -> Fault:
+    """A fault by chance; `links`: whether links can be cut."""
     several, far, remote = chance.random() < 0.25, only_links or chance.random() < 0.5, chance.random() < 0.6
     victims = ["actor", "actor", "trainer", *["policy worker"] * remote, *["proxies"] * far]
-    victim = chance.choice(LINKS) if only_links or (far and chance.random() < 0.3) else chance.choice(victims)
+    victim = chance.choice(LINKS) if only_links or (links and far and chance.random() < 0.3) else chance.choice(victims)
     is_stopped = victim not in LINKS and chance.random() < 0.4
     restarts = int(not far and not is_stopped and chance.random() < 0.5)
     return Fault(far, remote, several, victim, is_stopped, chance.random() < 0.5, restarts)
@@ -203,13 +203,14 @@ def strike(fault: Fault, victim: int, hosts: Hosts | None) -> bool:
 
 
 def is_connected(gmi: int) -> bool:
-    """Whether a worker has a connection to another host."""
+    """Whether a worker has a connection."""
     for process in processes():
         line = command_of(process)
         if WORKER in line and line[-1].startswith(f"GMI {gmi} of"):
             table = Path(f"/proc/{process.pid}/net/tcp").read_text().splitlines()[1:]  # of its own namespace
             joined = {f"socket:[{line.split()[9]}]" for line in table if line.split()[3] == ESTABLISHED}
-            return any(os.readlink(file) in joined for file in Path(f"/proc/{process.pid}/fd").iterdir())
+            with suppress(OSError):  # it closes one, or has ended
+                return any(os.readlink(file) in joined for file in Path(f"/proc/{process.pid}/fd").iterdir())
     return False
 
 
@@ -296,14 +297,15 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--links", action="store_true", help="cut links, and nothing else")
     given = parser.parse_args()
-    if why := obstacle():
+    why = obstacle()
+    if why and given.links:
         parser.error(f"links cannot be cut here: it {why}")
     warnings.simplefilter("ignore")
     chance, wrong = random.Random(given.seed), 0
     with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
         os.environ["GMI_DRL_CLAIMS"] = claims  # ignore claims of other programs
         for number in range(1, given.faults + 1):
-            fault, began = drawn(chance, only_links=given.links), time.monotonic()
+            fault, began = drawn(chance, links=why is None, only_links=given.links), time.monotonic()
             with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path, hosts_of(fault) as hosts:
                 mistakes = one(fault, Path(path), chance, hosts)
             wrong += bool(mistakes)

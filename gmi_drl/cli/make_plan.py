@@ -273,6 +273,7 @@ def measured_plan(options: PlanOptions, node: "Node") -> "Plan":
         keep_batch=options.keep_batch,
         backends=backends,
         task=spec,
+        physics=config.physics,
     )
     for remark in remarks:
         say(remark)

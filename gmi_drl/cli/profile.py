@@ -131,7 +131,7 @@ def profile(
     _, most = devices_of(node)
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
-    num_envs = {size: num_env or scheduler.num_envs_of(node, spec) for size in sizes}
+    num_envs = {size: num_env or scheduler.num_envs_of(node, spec, config.physics) for size in sizes}
     wanted = scheduler.with_caps(scheduler.grid_of(num_envs, named_backend(backend)))
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
     speeds = known_speeds(spec, config, node, wanted, limit, fresh=fresh, tell=say)

@@ -2,10 +2,13 @@
 
 from gmi_drl.config.physics import Physics, usual_physics
 from gmi_drl.config.run_config import WarpRoom
-from gmi_drl.config.task_names import ForeignTask
+from gmi_drl.config.task_names import ForeignTask, find_task
 from gmi_drl.config.task_section import USUAL_SETTINGS, TaskSettings, refused_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.workload import MUJOCO_SPECS, TASK_SPECS, TaskSpec
+
+ON_GPU = ("mjlab", "isaaclab", "isaacgym")
+"""Libraries whose simulators run on a GPU."""
 
 MEASURED_ROOM = WarpRoom()
 """The default: the measured room of each task."""
@@ -72,3 +75,15 @@ def missing_warp(task: TaskSpec | ForeignTask, *, on_gpu: bool, physics: Physics
     if not is_ours or not on_gpu or physics is not None or usual_physics(on_gpu) == "warp":
         return ""
     return "MuJoCo Warp is not installed, so CPU cores simulate: pip install 'gmi-drl[warp]'"
+
+
+def simulates_on_gpu(name: str, physics: Physics | None) -> bool:
+    """Whether the simulator of a task runs on a GPU where there is one; others run on cores.
+
+    Args:
+        name: The task's name.
+        physics: The setting `physics`.
+    """
+    if isinstance(find_task(name), ForeignTask):
+        return name.partition(":")[0] in ON_GPU
+    return name not in MUJOCO_SPECS and (physics or usual_physics(on_gpu=True)) == "warp"

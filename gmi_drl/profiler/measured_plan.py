@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import Speed, SpeedsByBackend
@@ -120,7 +121,7 @@ def plan_here(
         cuts = rivals(with_caps(grid))  # few and small: run all of them together, without exploring
         asked.about(cuts, budget)
     else:
-        kept, worth = 1 - EXPLORED, worth_of(node, config.learner, noise) if node.num_gpus else None
+        kept, worth = 1 - EXPLORED, _worth(task, config, node, noise)
         found = explore(
             task, config, node, grid, budget, asked, template=template, kept=kept, worth=worth, fresh=fresh, tell=tell
         )
@@ -143,6 +144,12 @@ def plan_here(
         remarks=remarks,
         objective=aim,
     )
+
+
+def _worth(task: TaskSpec, config: RunConfig, node: Node, noise: NoiseScale | None) -> Worth | None:
+    """What a search goes by where the simulator is on a GPU. None elsewhere: it goes by saturation."""
+    on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
+    return worth_of(node, config.learner, noise) if on_gpu else None
 
 
 def require_time(seconds: float, cache: Cache, grid: Grid) -> None:

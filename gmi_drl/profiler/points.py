@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import backend_for, claimed
 from gmi_drl.hardware.node import Node
@@ -32,7 +33,7 @@ LEAST_PATIENCE_S = 15.0  # also if the budget is spent
 CAREFUL_ABOVE = 1024  # environments of a GMI: above, two small points are measured first, to predict the memory
 SMALL = (128, 256)  # environments of these two points
 INSTEAD = 512  # environments of a third point, if one of the two does not run
-GPU_TIMES = 16  # on a GPU as many times more in each of these: a lack of its memory ends one process, not the machine
+GPU_TIMES = 16  # of simulators on a GPU times as many in each: a lack of its memory ends one process alone
 
 AskSpeeds = Callable[[str, Budget], SpeedsByBackend]
 """Tells the speeds that are known, with those of a backend, which it may measure within a budget."""
@@ -83,6 +84,7 @@ class PointMeasurer:
         self._ask_speeds: AskSpeeds | None = speeds if callable(speeds) else None
         self._speeds: SpeedsByBackend | None = {} if callable(speeds) else speeds
         self._kept = kept
+        self._on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
@@ -145,11 +147,11 @@ class PointMeasurer:
 
     @property
     def _times(self) -> int:
-        return GPU_TIMES if self.node.num_gpus else 1
+        return GPU_TIMES if self._on_gpu else 1
 
     def _has_two_smaller(self, cut: Cut) -> bool:
         """Whether two points of the division with fewer environments tell the memory on a GPU."""
-        if not self.node.num_gpus:
+        if not self._on_gpu:
             return False
         same = [point.num_env for point in self._runnable() if point.cut.division == cut.division]
         return len({num_env for num_env in same if num_env < cut.num_env}) > 1

@@ -94,7 +94,7 @@ def _learning(
         layout = _alone(task, node, alike[0])
         with claimed([layout], CLAIM) as claim, closing(Session(layout, config, role=probe)) as session:
             budget.start(session, claim)
-            for cut in alike:
+            for cut in sorted(alike, key=lambda cut: cut.num_env):
                 if not has_time():
                     break
                 started = time.monotonic()

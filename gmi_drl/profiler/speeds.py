@@ -111,11 +111,12 @@ class SpeedsWhenAsked:
         self._asked: set[str] = set()
 
     def __call__(self, backend: str, budget: Budget) -> dict[str, dict[str, Speed]]:
-        """The known speeds, with those of a backend, if the budget leaves time for them."""
+        """The known speeds, with those of a backend, if the budget leaves time for them; else it may ask again."""
         if self._reduces and backend not in self._asked:
             is_fresh = self._fresh and _measured_by(self._node, backend) not in self._asked
-            self._asked |= {backend, _measured_by(self._node, backend)}
-            self.known |= speeds_here(self._node, [backend], budget, fresh=is_fresh, tell=self._tell)
+            found = speeds_here(self._node, [backend], budget, fresh=is_fresh, tell=self._tell)
+            self._asked |= {backend, _measured_by(self._node, backend)} if found else set()
+            self.known |= found
         return self.known
 
     def about(self, cuts: Iterable[Cut], budget: Budget) -> None:

@@ -32,8 +32,7 @@ Measure = Callable[[Cut], ProfilePoint | None]
 """Measures a cut, or looks it up in a profile. Returns None if nothing is known of it."""
 
 Grid = Sequence[Cut]
-"""The cuts to try, in this order; those of one division by ascending environments, but on a GPU the best guess first.
-"""
+"""The cuts to try, division after division; of a simulator on a GPU the best guess first, of others ascending."""
 
 Worth = Callable[[Cut, float], float]
 """What a cut is worth by the objective of a plan if one of its GMIs does so many steps per second."""
@@ -58,7 +57,7 @@ def search(measure: Measure, grid: Grid, worth: Worth | None = None) -> list[Pro
         The runnable points, as measured.
     """
     if worth is None:
-        return [point for cuts in by_division(grid) for point in _walk(measure, cuts)]
+        return [point for cuts in by_division(grid) for point in _walk(measure, sorted(cuts, key=_cut_num_env))]
     found: list[ProfilePoint] = []
     for cuts in by_division(grid):
         found.extend(_best_guesses(measure, _nearest_first(cuts, found, worth), found, worth))
@@ -139,6 +138,10 @@ def _with_noise(point: ProfilePoint, before: ProfilePoint | None) -> ProfilePoin
 
 def _num_env(point: ProfilePoint) -> int:
     return point.num_env
+
+
+def _cut_num_env(cut: Cut) -> int:
+    return cut.num_env
 
 
 def _nearest_first(cuts: Sequence[Cut], found: Sequence[ProfilePoint], worth: Worth) -> list[Cut]:

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from gmi_drl.config.physics import Physics
+from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.backends import BACKENDS, PROCESS
@@ -33,9 +35,13 @@ def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
     return (*grid, *(capped for cut in grid for capped in otherwise_capped(cut)))
 
 
-def num_envs_of(node: Node, task: TaskSpec | None = None) -> tuple[int, ...]:
-    """The numbers of environments to try on the devices of a node, in this order: whole worlds, and fewer of images."""
-    usual = GPU_NUM_ENVS if node.num_gpus else NUM_ENVS
+def num_envs_of(node: Node, task: TaskSpec | None = None, physics: Physics | None = None) -> tuple[int, ...]:
+    """The numbers of environments to try on the devices of a node, in this order: whole worlds, and fewer of images.
+
+    Where the simulator runs on cores they are those of cores, also if a GPU learns.
+    """
+    on_gpu = node.num_gpus > 0 and (task is None or simulates_on_gpu(task.name, physics))
+    usual = GPU_NUM_ENVS if on_gpu else NUM_ENVS
     if task is None:
         return usual
     if task.observation.of_kind("image"):
@@ -52,6 +58,7 @@ def search_grid(
     keep_batch: int | None = None,
     backends: Sequence[str] = (PROCESS.name,),
     task: TaskSpec | None = None,
+    physics: Physics | None = None,
 ) -> tuple[Cut, ...]:
     """Algorithm 2's grid on a node, the most important cuts first, since the budget may not suffice for all.
 
@@ -67,6 +74,7 @@ def search_grid(
         keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon.
         backends: The backends to try.
         task: The task; without one the numbers for vectors and one agent are tried.
+        physics: The setting `physics`.
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
@@ -78,7 +86,7 @@ def search_grid(
     sizes = [gmis_per_gpu] if gmis_per_gpu else _sizes(largest, on_gpu=node.num_gpus > 0)
     divisions = _divisions(node, sizes, backends)
     if keep_batch is None:
-        return _by_all({size: (num_env,) if num_env else num_envs_of(node, task) for size in sizes}, divisions)
+        return _by_all({size: (num_env,) if num_env else num_envs_of(node, task, physics) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
     grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
     if not grid:

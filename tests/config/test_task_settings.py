@@ -3,7 +3,7 @@ import pytest
 from gmi_drl.config import task_settings
 from gmi_drl.config.run_config import WarpRoom
 from gmi_drl.config.task_names import find_task
-from gmi_drl.config.task_settings import check_settings
+from gmi_drl.config.task_settings import check_settings, simulates_on_gpu
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks import TASKS
 from gmi_drl.workload import MUJOCO_SPECS
@@ -51,3 +51,12 @@ def test_room_is_for_the_warp_that_a_gpu_has(monkeypatch):
 
 def test_which_tasks_are_read_as_stepped_is_known_without_them():
     assert {name for name, definition in TASKS.items() if definition.as_stepped} == set(MUJOCO_SPECS)
+
+
+def test_ours_by_warp_and_libraries_for_gpus_simulate_on_one(monkeypatch):
+    assert simulates_on_gpu(OURS, "warp") and not simulates_on_gpu(OURS, "native")
+    for physics in ("warp", "native"):
+        monkeypatch.setattr(task_settings, "usual_physics", lambda on_gpu, physics=physics: physics)
+        assert simulates_on_gpu(OURS, None) is (physics == "warp")
+    assert simulates_on_gpu("mjlab:Mjlab-Velocity-Flat-Unitree-Go1", None)
+    assert not simulates_on_gpu(FOREIGN, None) and not simulates_on_gpu(AS_STEPPED, None)

@@ -176,5 +176,7 @@ def test_speeds_are_measured_when_they_are_asked_for_and_once(monkeypatch, node,
     assert asked.known == {} and not found, "one GMI reduces with none"
     asked.about([Cut(2, 8), Cut(4, 8), Cut(2, 8, "mps"), Cut(1, 8, "mig")], Budget(math.inf))
     assert found == measured and asked("mps", Budget(0)) == {"process": OF_CORES, "mps": OF_CORES}
+    late = SpeedsWhenAsked(ANT, learner, node, TCG_EX, **more)
+    assert late("process", Budget(0)) == {} and late("process", Budget(math.inf)) == {"process": OF_CORES}
     serving = SpeedsWhenAsked(ANT, learner, node, TCG, **more)
-    assert serving("process", Budget(math.inf)) == {} and found == measured
+    assert serving("process", Budget(math.inf)) == {} and found == [*measured, "process"]

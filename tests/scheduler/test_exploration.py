@@ -155,3 +155,7 @@ def test_on_a_gpu_where_many_environments_fail_fewer_are_tried():
     assert [n for _, n in guessed(steps, fails=lambda cut: cut.num_env > 2048)] == [4096, 16384, 1024, 2048]
     assert [n for _, n in guessed(steps, fails=lambda cut: True)] == [4096, 16384, 1024]
     assert [n for _, n in guessed(steps, fails=lambda cut: cut.num_env == 4096)] == [4096, 16384, 65536]
+
+
+def test_by_saturation_environments_rise_whatever_the_order_of_the_grid():
+    assert [n for _, n in guessed(None)] == sorted(GPU_NUM_ENVS)

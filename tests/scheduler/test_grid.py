@@ -29,6 +29,13 @@ def test_on_a_gpu_powers_of_two_come_first_and_more_environments_are_tried():
     assert list(dict.fromkeys(cut.gmis_per_gpu for cut in search_grid(few, 16))) == [1, 2, 3]
 
 
+def test_where_cores_simulate_beside_a_gpu_the_numbers_are_those_of_cores():
+    ant, stepped = TASK_SPECS["ant"], replace(TASK_SPECS["ant"], name="gymnasium:Ant-v5")
+    assert num_envs_of(LARGE, ant, "warp") == GPU_NUM_ENVS
+    assert num_envs_of(LARGE, ant, "native") == num_envs_of(LARGE, stepped) == NUM_ENVS
+    assert {cut.num_env for cut in search_grid(LARGE, 16, task=ant, physics="native")} == {*NUM_ENVS}
+
+
 def test_cuts_that_can_be_capped_are_looked_at_capped_too_behind_the_others():
     plain = grid_of({1: (8,), 2: (8,)})
     assert with_caps(plain) == plain

@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from gmi_drl.errors import MachineError
@@ -21,15 +21,15 @@ ANSWER_S = 20.0
 """Deadline of an answer of the daemon."""
 
 LOCK = "control.lock"
-"""In the log directory. A daemon answers one program at a time: others fail, or lack clients in what they print (seen
-with driver 580). So those of ours take turns."""
+"""In the log directory. A daemon answers one program at a time: others fail (seen with driver 580). So those of ours
+take turns."""
 BUSY = "Cannot send command to MPS control daemon"
-"""What NVIDIA's program says while the daemon answers another that takes no turns."""
+"""What NVIDIA's program says, or nothing, while the daemon answers another that takes no turns."""
 BUSY_S = 10.0
 """Seconds for which a busy daemon is asked again."""
 ASK_AGAIN_S = 0.05
-TURN_S = 0.005
-"""Between two attempts to take the lock."""
+TURN_S, LONGEST_TURN_S = 0.005, 3.0
+"""Between two attempts to take the lock, and until one goes without: its holder may be stopped."""
 
 SHOWN = 300  # characters of an unexpected answer in a message
 
@@ -74,9 +74,9 @@ class Control:
         end, busy_end = began + deadline_s, began + min(deadline_s, BUSY_S)
         while True:
             try:
-                with self._turn(end):
+                with self._turn():
                     ended = self._run(command, max(0.0, end - time.monotonic()))
-            except (subprocess.TimeoutExpired, TimeoutError):
+            except subprocess.TimeoutExpired:
                 raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
             except OSError as error:
                 text = f"{PROGRAM} cannot be run: {error.strerror}; it comes with NVIDIA's driver"
@@ -84,34 +84,35 @@ class Control:
             if ended.returncode == 0:
                 return ended.stdout.strip()
             said = (ended.stdout + ended.stderr).strip()[:SHOWN]
-            if BUSY not in said or time.monotonic() > busy_end:
+            if (said and BUSY not in said) or time.monotonic() > busy_end:
                 raise ControlError(f"MPS refuses {command!r} with exit code {ended.returncode}: {said or 'no output'}")
             time.sleep(ASK_AGAIN_S)
 
     @contextmanager
-    def _turn(self, end: float) -> Iterator[None]:
-        """Hold the daemon's lock, which also goes with its holder. Without its folder there is no daemon to share.
+    def _turn(self) -> Iterator[None]:
+        """Hold the daemon's lock, which also goes with its holder, if it can be had in `LONGEST_TURN_S`."""
+        lock = self._lock()
+        try:
+            yield
+        finally:
+            if lock is not None:
+                os.close(lock)
 
-        Raises:
-            TimeoutError: if another process holds it until `end` (`time.monotonic`).
-        """
+    def _lock(self) -> int | None:
+        """The descriptor of the lock, which may still be another's. None without a folder: then no daemon is shared."""
         try:
             lock = os.open(self.logs / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
-            yield
-            return
-        try:
-            while True:
+            return None
+        end = time.monotonic() + LONGEST_TURN_S
+        with suppress(OSError):  # a file system without locks
+            while time.monotonic() < end:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise TimeoutError from None
                     time.sleep(TURN_S)
-            yield
-        finally:
-            os.close(lock)
+        return lock
 
     def _run(self, command: str, seconds: float) -> "subprocess.CompletedProcess[str]":
         """Run NVIDIA's program with a command."""

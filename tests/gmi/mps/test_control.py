@@ -82,8 +82,8 @@ def test_those_that_ask_at_once_take_turns(control, fake_mps, monkeypatch):
     assert all(len(servers) == 1 for servers in told)
     with (control.logs / control_module.LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with pytest.raises(SilentError, match=r"has not answered 'get_server_list' within 0\.2 s"):
-            control.ask("get_server_list", 0.2)
+        monkeypatch.setattr(control_module, "LONGEST_TURN_S", 0.05)
+        assert len(control.servers()) == 1, "a holder that is stopped is not waited for"
 
 
 def test_nobody_answers_where_no_daemon_is(fake_mps):
