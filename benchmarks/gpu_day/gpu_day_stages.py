@@ -92,7 +92,7 @@ def _two_native(name: str, way: str, method: str, gpu_s: float) -> Part:
 
 FIRST = (
     Part("machine", "the driver, where MPS's program is, doctor", 20, ("python {ask} machine", "gmi-drl doctor")),
-    _question("question_1", "the MPS daemon in a private directory, and its static partitions", 18, "daemon"),
+    _question("question_1", "the MPS daemon in a private directory, and its static partitions", 40, "daemon"),
     _question("question_3_torch", "memory shared between processes by torch (CUDA IPC)", 18, "ipc ipc"),
     _question("registration", "does CUDA register memory that processes share", 6, "registration"),
     Part("tests", "the tests of a GPU; those of Warp are skipped where it is missing", 80, (f"{TESTS} {{tests}}",)),
@@ -190,14 +190,12 @@ THIRD = (
         ),
     ),
     Part(
-        "memory_and_workers",
-        "a policy with a GRU; an actor and a trainer of workers",
+        "memory",
+        "a policy with a GRU",
         15,
         (
             "{train} --gmis-per-gpu 1 --num-env {few} --iterations {iterations} --set learner.memory=gru"
             " --run-dir memory",
-            "{native} --template workers --gmis-per-gpu {two} --num-env {few} --iterations {iterations}"
-            " --run-dir workers",
         ),
     ),
     _question("question_5", "NCCL with 2, 4, 8 ranks on one GPU: latency of a sum", 15, "nccl"),

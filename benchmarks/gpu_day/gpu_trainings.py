@@ -105,7 +105,14 @@ def told(rows: Sequence[Mapping[str, Any]]) -> str:
         ("gymnasium, 16 GMIs", "gymnasium, 1 GMI"),
         ("ppo", "rsl_rl"),
     )
-    lines += ["", *(f"{one}, against {other}: {speed[one] / speed[other]:.2f} times" for one, other in pairs)]
+    lines += [
+        "",
+        *(
+            f"{one}, against {other}: {speed[one] / speed[other]:.2f} times"
+            for one, other in pairs
+            if {one, other} <= speed.keys()
+        ),
+    ]
     points = next((row["curve"] for row in rows if row["name"] == "learns"), [])
     lines += ["", "learns: steps, seconds, mean return"]
     lines += [f"{steps:>12,}{seconds:>8.1f}{mean:>10.0f}" for steps, seconds, mean in points[::4] if mean is not None]

@@ -19,9 +19,9 @@ class RowReduction(ABC):
 
     If the bucket's device has the rows, the bucket lies in its rank's slot and nothing is copied. A bucket on a GPU
     whose rows are the host's is copied to the slot and back by the stream, which is waited for before the sum; the slot
-    is registered with CUDA if possible, so that both copies go by DMA. Other vectors go through
-    the slot, too, or, if a bucket lies there, in pieces through a staging area. So on one kind of device all ranks must
-    do the same: have their bucket or not, and reduce it or not.
+    is registered with CUDA if possible, so that both copies go by DMA. Other vectors go through the slot, too, or, if a
+    bucket lies there, in pieces through a staging area. So on one kind of device all ranks must do the same: have their
+    bucket or not, and reduce it or not.
 
     Args:
         group: The ranks.

@@ -74,7 +74,7 @@ class Control:
         end, busy_end = began + deadline_s, began + min(deadline_s, BUSY_S)
         while True:
             try:
-                with self._turn():
+                with self._turn(min(LONGEST_TURN_S, deadline_s / 2)):
                     ended = self._run(command, max(0.0, end - time.monotonic()))
             except subprocess.TimeoutExpired:
                 raise SilentError(f"MPS has not answered {command!r} within {deadline_s:g} s ({self.pipes})") from None
@@ -89,22 +89,22 @@ class Control:
             time.sleep(ASK_AGAIN_S)
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
-        """Hold the daemon's lock, which also goes with its holder, if it can be had in `LONGEST_TURN_S`."""
-        lock = self._lock()
+    def _turn(self, seconds: float) -> Iterator[None]:
+        """Hold the daemon's lock, which also goes with its holder, if it can be had in this time."""
+        lock = self._lock(seconds)
         try:
             yield
         finally:
             if lock is not None:
                 os.close(lock)
 
-    def _lock(self) -> int | None:
-        """The descriptor of the lock, which may still be another's. None without a folder: then no daemon is shared."""
+    def _lock(self, seconds: float) -> int | None:
+        """The descriptor of the lock, which another may still hold after `seconds`; None if there is no folder."""
         try:
             lock = os.open(self.logs / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
             return None
-        end = time.monotonic() + LONGEST_TURN_S
+        end = time.monotonic() + seconds
         with suppress(OSError):  # a file system without locks
             while time.monotonic() < end:
                 try:
