@@ -26,7 +26,17 @@ ROWS = re.findall(
     re.MULTILINE,
 )
 OTHERS = re.findall(r"^\| \[.+?\]\(\.\./benchmarks/results/(.+?)\) \| `(.+?)` \|$", LIST.read_text(), re.MULTILINE)
-COMMANDS = sorted({command for *_, command in ROWS} | {command for _, command in OTHERS})
+LEARNT = re.findall(
+    r"^\| .+? \| (.+?) \| .+? \| \d+ \| (\S+) \| (\S+) \| (.*?)\| \[.+?\]\(\.\./benchmarks/results/(.+?)\) "
+    r"\| `(.+?)` \|$",
+    LIST.read_text(),
+    re.MULTILINE,
+)
+"""Of the table of returns: task, returns of both, ratio, result, command."""
+
+COMMANDS = sorted(
+    {command for *_, command in ROWS} | {command for _, command in OTHERS} | {command for *_, command in LEARNT}
+)
 
 GENERATED = {
     *("claims.md", "same_speed.md", "same_numbers.md", "mutants.md", "gpu_day.md"),
@@ -120,6 +130,13 @@ def test_a_claim_is_what_its_result_says(place, ratio, result, command):
         assert float(number) in FOLDERS[result]()
 
 
+@pytest.mark.parametrize(("task", "ours", "theirs", "ratio", "result", "command"), LEARNT)
+def test_returns_beside_a_reference_are_what_their_result_says(task, ours, theirs, ratio, result, command):
+    said = (RESULTS / result).read_text()
+    for figure in (ours, theirs, *re.findall(r"[\d.]+", ratio)):
+        assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", said), f"{task}: {figure}"
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_command_of_a_claim_exists(command):
     folder, words = ROOT, shlex.split(command)
@@ -134,6 +151,11 @@ def test_the_command_of_a_claim_exists(command):
         script += (folder / words[1]).with_name("trainings.py").read_text()
     options = [word for word in words[2:] if word.startswith("--") or (word.isidentifier() and word not in TASK_SPECS)]
     assert all(f'"{option}"' in script for option in options)
+
+
+def test_the_table_of_returns_is_read_whole():
+    table = LIST.read_text().partition("## Learns as well as")[2].partition("\n## ")[0]
+    assert len(LEARNT) == table.count("\n|") - 2  # its head
 
 
 def test_ten_claims_are_run_by_tests_with_tiny_sizes():

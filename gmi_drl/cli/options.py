@@ -85,7 +85,9 @@ def played_as(task: str, settings: Sequence[str]) -> "TaskSettings":
 
 def algo_option(default: str = "ppo") -> Callable[[Function], Function]:
     """Add `--algo`. `default` describes the default."""
-    words = f"The algorithm: ppo (ours), a3c, dqn, sac, rsl_rl, or one of another package.  [default: {default}]"
+    words = (
+        f"The algorithm: ppo (ours), a3c, dqn, sac, sequence, rsl_rl, or one of another package.  [default: {default}]"
+    )
     return click.option("--algo", metavar="NAME", help=words)
 
 

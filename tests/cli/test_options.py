@@ -7,6 +7,7 @@ import rich_click as click
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.cli.commands import ENTRIES, load
+from gmi_drl.config.learners import LEARNERS
 from gmi_drl.files import dump_yaml
 from gmi_drl.run import checkpoint
 from gmi_drl.run.folder import RunFolder
@@ -266,3 +267,9 @@ def test_the_walk_over_options_has_every_one(name, command):
     """A new option needs a place in one of the tables."""
     options = {max(parameter.opts, key=len) for parameter in command.params if parameter.opts[0].startswith("-")}
     assert sorted(options) == sorted([*ALWAYS[name], *IDLE.get(name, {})])
+
+
+def test_the_help_of_train_names_every_algorithm():
+    (option,) = (of for of in load("train").params if of.name == "algo")
+    named = option.help.partition(": ")[2].partition(", or ")[0].replace(" (ours)", "")
+    assert set(named.split(", ")) == {entry.name for entry in LEARNERS.own}
