@@ -1,6 +1,8 @@
 """Ranks of shards that are lost at random times, in processes over TCP: each other rank must name them.
 
-python tests/replay/shards/random_deaths.py ROUNDS [SEED]
+    python tests/replay/shards/random_deaths.py ROUNDS SEED HANG_S
+
+A rank that is stopped is named after `hang_s` and 3 s, which must be within 10 s in all.
 """
 
 import os
