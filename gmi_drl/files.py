@@ -99,12 +99,15 @@ def read_mapping(path: Path) -> dict[str, Any]:
         data = read_yaml(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
         raise UsageError(f"{path}: cannot be read: {error}") from None
     except (yaml.YAMLError, RecursionError, ValueError, TypeError) as error:  # 0b_ is a ValueError of PyYAML's
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(data, dict):
-        raise UsageError(f"{path}: expected `key: value` lines, found {type(data).__name__}")
+        found = "nothing" if data is None else type(data).__name__
+        raise UsageError(f"{path}: expected `key: value` lines, found {found}")
     return data
 
 

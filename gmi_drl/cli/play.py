@@ -53,6 +53,7 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     from gmi_drl.roles.serving.load_player import load_player
     from gmi_drl.roles.serving.player import require_task
     from gmi_drl.run.folder import RunFolder
+    from gmi_drl.run.video import check_video
 
     folder = RunFolder(run)
     layout, config = folder.read_setup()
@@ -60,6 +61,8 @@ def play(run: Path, format: str, output: Path | None, num_env: int, seed: int, *
     if output is None and not (options["camera"] is options["size"] is None):
         raise UsageError("--camera and --size are for a video: name its file with -o")
     use_simulator(options["simulator_python"], task_name)
+    if output is not None:
+        check_video(output, _size(options["size"] or SIZE))  # before the simulator and OpenGL start
     if is_foreign := isinstance(find_task(task_name), ForeignTask):
         _refuse_drawing(options["camera"], options["size"])
     films = is_foreign and output is not None
@@ -149,7 +152,7 @@ def _report(folder: "RunFolder", player: "EpisodePlayer", steps: int, output: Pa
             "task": spec.name,
             "iteration": player.iteration,
             "steps": steps,
-            "seconds": steps * spec.step_s,
+            "seconds": steps * spec.step_s if spec.step_s else None,
             "video": str(output) if output else None,
             "episodes": len(player.finished),
             "return_mean": mean[0],
@@ -158,7 +161,8 @@ def _report(folder: "RunFolder", player: "EpisodePlayer", steps: int, output: Pa
         }
         print_json("play", document)
         return
-    title = f"{folder.path}, iteration {player.iteration}: {spec.name}, {steps} steps ({steps * spec.step_s:.1f} s)"
+    seconds = f" ({steps * spec.step_s:.1f} s)" if spec.step_s else ""
+    title = f"{folder.path}, iteration {player.iteration}: {spec.name}, {steps} steps{seconds}"
     console().print(title, markup=False)
     _print(player.finished, running)
     if whole:

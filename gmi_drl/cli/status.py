@@ -1,5 +1,6 @@
 """`gmi-drl status`."""
 
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,8 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
 
     if run is not None and runs_dir is not None:
         raise UsageError("RUN names one run, --runs-dir a folder of runs: give one of them")
+    if runs_dir is not None and not runs_dir.is_dir():
+        raise UsageError(f"--runs-dir {runs_dir}: no such folder")
     where = runs_dir or RUNS
     if run is not None:
         RunFolder(run).read_setup()  # raises if this is no run
@@ -111,4 +114,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         if row["message"]:
             console().print(row["message"], markup=False)
         if row["state"] in ("stopped", "died", "failed") and row["checkpoint"]:
-            console().print(f"Go on from {row['checkpoint']} with: gmi-drl train --resume {row['run']}", markup=False)
+            command = f"gmi-drl train --resume {shlex.quote(row['run'])}"
+            console().print(f"Go on from {row['checkpoint']} with: {command}", markup=False)

@@ -1,5 +1,6 @@
 """`gmi-drl sweep`."""
 
+import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -81,14 +82,15 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
-    folder = resume or options["sweep_dir"] or RUNS / _usual_name(options["task"])
+    named = "command" if options["command"] is not None else options["task"] or "ant"
+    folder = resume or options["sweep_dir"] or RUNS / _usual_name(named)
     with stop_on_signals() as request, _removed_if_refused(folder) if resume is None else nullcontext():
         what = _new(options, folder) if resume is None else read_sweep(resume)
         say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
         try:
             is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
         except EndedAtOnce:
-            say(f"Ended at once. Go on with: gmi-drl sweep --resume {folder}")
+            say(f"Ended at once. Go on with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
             raise
     lines = results(folder, read_sweep(folder))
     if format == "json":
@@ -96,15 +98,15 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     else:
         _print(lines, folder)
     if not is_done and request.signal is not None:
-        say(f"Stopped. Go on with: gmi-drl sweep --resume {folder}")
+        say(f"Stopped. Go on with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
         raise SystemExit(128 + request.signal)
     if failed := sum(line.failed for line in lines):
-        say(f"{counted(failed, 'trial')} failed. Try again with: gmi-drl sweep --resume {folder}")
+        say(f"{counted(failed, 'trial')} failed. Try again with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
         raise SystemExit(GmiError.exit_code)
 
 
-def _usual_name(task: str | None) -> str:
-    return f"sweep-{as_file_name(task or 'ant')}-{time.strftime('%Y%m%d-%H%M%S')}"
+def _usual_name(what: str) -> str:
+    return f"sweep-{as_file_name(what)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _new(options: dict[str, Any], folder: Path) -> "Sweep":
@@ -119,7 +121,7 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
         read_values,
         write_sweep,
     )
-    from gmi_drl.launch.sweep.trial_process import words_of
+    from gmi_drl.launch.sweep.trial_process import check_command
 
     command, passed, values = options["command"], dict(options), read_values(options["set"])
     seeds = read_seeds(options["seeds"] or "0-2")
@@ -132,7 +134,7 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
         if given := [name for name in OF_TRAININGS if options[name] not in (None, (), False)]:
             named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
             raise UsageError(f"{named}: is for trainings of ours, not for a --command: leave it out")
-        words_of(command, trials[0])
+        check_command(command, trials)
     else:
         task = with_arguments(options["task"] or "ant", options["env_arg"])
         passed |= {"task": task, "gmis_per_gpu": options["gmis_per_gpu"] or 1}
@@ -141,7 +143,8 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
             _check(arguments, trial)
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
         remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
-        raise UsageError(f"{folder} is not empty: {remedy}choose another --sweep-dir")
+        what = "is not empty" if folder.is_dir() else "is a file"
+        raise UsageError(f"{folder} {what}: {remedy}choose another --sweep-dir")
     made = Sweep(
         command=command,
         trials=trials if search is None else (),

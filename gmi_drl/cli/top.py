@@ -29,6 +29,8 @@ def top(runs_dir: Path, once: bool, every: bool, format: str) -> None:
     """Show the runs of this machine that train, again and again, until Ctrl-C: speed, time left, what holds them up."""
     if format == "json" and not once:
         raise UsageError("--format json prints one document: add --once")
+    if runs_dir != RUNS and not runs_dir.is_dir():
+        raise UsageError(f"--runs-dir {runs_dir}: no such folder")
     if once:
         rows = _rows(runs_dir, every)
         if format == "json":

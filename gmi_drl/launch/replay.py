@@ -66,7 +66,9 @@ def serve_tables(options: ReplayOptions, token: str | None, tell: Callable[[str]
     if options.restore is not None:
         from gmi_drl.replay.server.checkpoints import shards_in
 
-        if (found := shards_in(Path(options.restore))) != shards:
+        if not (found := shards_in(Path(options.restore))):
+            raise UsageError(f"{options.restore}: there is no checkpoint of a replay server in it")
+        if found != shards:
             raise UsageError(f"{options.restore} is of {found} servers, not {shards}: give --shards {found}")
     if shards == 1:
         _serve(options, 0, token, tell)

@@ -80,12 +80,13 @@ class RowMerger:
     def _steps_per_second(self, leader: Row, iteration_s: float) -> float:
         """The speed from row to row, which includes checkpoints, reports and iterations whose rows were lost.
 
-        For the first row it is the speed of its phases.
+        An evaluation is not training, so its seconds do not count. For the first row it is the speed of its phases.
         """
         last, self._last = self._last, leader
         if last is None:
             return self.steps_per_iteration / max(iteration_s, 1e-9)
-        return float((leader["env_steps"] - last["env_steps"]) / max(leader["clock_s"] - last["clock_s"], 1e-9))
+        seconds = leader["clock_s"] - last["clock_s"] - leader.get("eval_s", 0.0)
+        return float((leader["env_steps"] - last["env_steps"]) / max(seconds, 1e-9))
 
     def _usage_until(self, now_s: float, iteration_s: float) -> Usage:
         """The utilisation since the last row, over at least `LEAST_USAGE_S`, but not before the first iteration."""

@@ -172,7 +172,7 @@ class Ring:
 
         Args:
             fields: `[N, *shape]` of each field; with `next_obs="twice"` also `next/NAME` of each observation.
-            boundary: Whether an episode ended with this step, bool `[N]`.
+            boundary: Whether an episode ended with this step, cut off or `terminated`, bool `[N]`.
             valid: False where the step is no transition, bool `[N]`. With `twice` also False where an episode was cut
                 off and its last observation is unknown.
         """

@@ -18,11 +18,8 @@ MUCH_WAITING = 0.2
 ADVICE = {
     SIMULATE.name: "the simulator: more cores or GMIs, or fewer environments",
     ACT.name: "the policy's steps: more environments per GMI, or a smaller network",
-    LEARN.name: "learning: fewer learner.epochs, a smaller network, or more GMIs",
+    LEARN.name: "learning: fewer updates an iteration, a smaller network, or more GMIs",
 }
-
-OF_REPLAY = "learning: fewer learner.updates_per_step, a smaller network, or more GMIs"
-"""The advice of learners from replay, which have no epochs."""
 
 NOTHING = "no phase takes more than half of the time"
 
@@ -55,19 +52,17 @@ def verdict(rows: Sequence[Row]) -> str:
     most = max(PHASES, key=lambda phase: shares[phase.label])
     if shares[most.label] < MUCH or most is WAIT:
         return NOTHING
-    advice = OF_REPLAY if most is LEARN and "q_loss" in rows[-1] else ADVICE[most.name]
-    return f"{shares[most.label]:.0%} is {advice}"
+    return f"{shares[most.label]:.0%} is {ADVICE[most.name]}"
 
 
 def seconds_left(rows: Sequence[Row], iterations: int) -> float | None:
-    """Seconds until the last iteration, by the speed of the last rows; None if it is not known."""
+    """Seconds until the last iteration, by those of the last rows, with their evaluations; None if not known."""
     last = [row for row in rows[-RECENT:] if row.get("steps_per_second")]
     if not last or not last[-1]["iteration"] or not last[-1].get("env_steps"):
         return None
     each = last[-1]["env_steps"] / last[-1]["iteration"]
-    speed: float = sum(row["steps_per_second"] for row in last) / len(last)
-    left: float = each * (iterations - last[-1]["iteration"]) / speed
-    return max(0.0, left)
+    seconds: float = sum(each / row["steps_per_second"] + row.get("eval_s", 0.0) for row in last) / len(last)
+    return max(0.0, (iterations - last[-1]["iteration"]) * seconds)
 
 
 def _slowest(row: Row) -> str:

@@ -65,6 +65,7 @@ def frames_of(path):
     [
         (("--steps", 3, "--seconds", 1), "--steps and --seconds cannot be given together"),
         (("-o", "a.avi"), "a video ends in .mp4 or .gif"),
+        (("-o", "a.mp4", "--size", "65x64"), "65x64: the width and height of an MP4 must be even"),
         (("-o", "a.gif", "--size", "64"), "--size 64: expected WIDTHxHEIGHT"),
         (("-o", "a.gif", "--size", "0x9"), "--size 0x9: expected WIDTHxHEIGHT"),
         (("-o", "a.gif", "--camera", "top"), "no camera 'top'; there are: side"),
@@ -74,6 +75,11 @@ def frames_of(path):
 def test_mistakes_are_exit_2(command_line, run, arguments, message):
     code, out, err = command_line("play", run, *arguments)
     assert (code, out) == (2, "") and message in err
+
+
+def test_a_wrong_name_of_a_video_is_told_before_the_simulator_starts(command_line, run, monkeypatch):
+    monkeypatch.setattr("gmi_drl.cli.play.open_task", None)
+    assert command_line("play", run, "-o", "a.avi")[0] == 2
 
 
 def test_no_run_is_exit_2(command_line):

@@ -82,3 +82,10 @@ def test_one_run_tells_which_worker_it_lacks(command_line, tmp_path):
     assert "add an actor: actors wait 0% for places, trainers 50% for rollouts" in command_line("status", "runs/a")[1]
     (row,) = json.loads(command_line("status", "--format", "json")[1])["runs"]
     assert row["training_frames_per_second"] == 400 and row["verdict"].startswith("add an actor")
+
+
+def test_a_command_to_copy_quotes_its_folder(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(RunFolder, "resumable", lambda self: [self.path / "checkpoints" / "000007"])
+    make_run(tmp_path / "an ant", "stopped")
+    code, out, _ = command_line("status", tmp_path / "an ant")
+    assert code == 0 and f"gmi-drl train --resume '{tmp_path / 'an ant'}'" in " ".join(out.split())

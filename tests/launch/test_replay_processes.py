@@ -9,7 +9,8 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.launch.replay import ReplayOptions, serve_tables
 from gmi_drl.replay import Client
 from gmi_drl.replay.client.connection import ServerLostError
 from tests.replay.servers import servers_of
@@ -114,6 +115,11 @@ def test_shards_are_sampled_together_and_have_checkpoints_of_their_number(tmp_pa
         text=True,
     )
     assert refused.returncode == 2 and "is of 2 servers, not 1: give --shards 2" in refused.stderr
+
+
+def test_a_folder_without_a_checkpoint_is_told_as_such(tmp_path):
+    with pytest.raises(UsageError, match="there is no checkpoint of a replay server in it"):
+        serve_tables(ReplayOptions(tables=str(tmp_path / "tables.yaml"), restore=str(tmp_path)), None, print)
 
 
 @pytest.mark.parametrize(

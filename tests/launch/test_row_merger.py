@@ -68,6 +68,13 @@ def test_the_row_after_lost_ones_has_the_speed_of_all_iterations_since():
     assert speeds[1:] == [16.0, 16.0]
 
 
+def test_the_seconds_of_an_evaluation_do_not_count():
+    merger = RowMerger(1, 64)
+    merger.add(0, row(0, 1))
+    (merged,) = merger.add(0, row(0, 2, eval_s=2.0))
+    assert merged["steps_per_second"] == 32.0
+
+
 def test_a_row_that_comes_after_later_ones_is_left_out():
     merger = RowMerger(2, 64)
     rows = [

@@ -38,6 +38,6 @@ def test_the_time_left_is_by_the_speed_of_the_last_rows():
     assert seconds_left([], 10) is None and seconds_left([row(1, 1, 1, 1) | {"steps_per_second": None}], 10) is None
 
 
-def test_learners_from_replay_are_told_of_their_own_setting():
-    assert "learner.epochs" in verdict([row(1, 1, 8, 0)])
-    assert "learner.updates_per_step" in verdict([row(1, 1, 8, 0, q_loss=2.0)])
+def test_the_time_left_counts_slow_rows_and_evaluations_by_their_seconds():
+    rows = [row(1, 1, 1, 1, iteration=1), row(1, 1, 1, 1, iteration=2, eval_s=5.0) | {"steps_per_second": 20.0}]
+    assert seconds_left(rows, 4) == 2 * ((2 + 5 + 5) / 2)

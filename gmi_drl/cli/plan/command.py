@@ -1,6 +1,7 @@
 """`gmi-drl plan`."""
 
 import gc
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -228,10 +229,10 @@ def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:
     """The arguments of `gmi-drl` that run the layout."""
     by_ray = " --launcher ray" if plan.layout.nodes != (None,) else ""
     if options.template.purpose != "training":
-        return f"serve RUN {output} --steps 1000{by_ray}"
+        return f"serve RUN {shlex.quote(str(output))} --steps 1000{by_ray}"
     is_usual = plan.learner in (None, options.template.usual_learner)
     played = "".join(f" --set task.{name}={str(value).lower()}" for name, value in options.played.given().items())
-    return f"train {output}{'' if is_usual else f' --algo {plan.learner}'}{played}{by_ray}"
+    return f"train {shlex.quote(str(output))}{'' if is_usual else f' --algo {plan.learner}'}{played}{by_ray}"
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """`gmi-drl train`."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,9 @@ def train(
     Ctrl-C saves a checkpoint and prints the command that resumes the run. To resize a run, resume it with another
     LAYOUT or --gmis-per-gpu: the total number of environments must stay the same, and their episodes start anew.
     """
-    if layout is not None and task is None and _is_task(layout):
+    if layout is not None and _is_task(layout):
+        if task is not None:
+            raise UsageError(f"{layout} and --task {task} both name a task: leave one out")
         layout, task = None, str(layout)
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
@@ -164,12 +167,11 @@ def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         document = {"state": outcome.state, "iteration": outcome.iteration, "checkpoint": checkpoint}
         print_json("train", {"run": str(folder.path), **document})
     elif outcome.state == "stopped":
-        remedy = f"Resume it with: gmi-drl train --resume {folder.path}"
+        remedy = f"Resume it with: gmi-drl train --resume {shlex.quote(str(folder.path))}"
         say(f"Stopped after iteration {outcome.iteration}, saved {outcome.checkpoint}. {remedy}")
     else:
-        click.echo(
-            f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: gmi-drl status {folder.path}"
-        )
+        command = f"gmi-drl status {shlex.quote(str(folder.path))}"
+        click.echo(f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: {command}")
 
 
 def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
@@ -178,14 +180,16 @@ def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
     if folder.read_state()["state"] != "failed" or not saved:
         return
     more = ", or with --restarts 3 to let it resume by itself" if isinstance(error, GmiDiedError) else ""
-    error.add_note(f"Resume it after iteration {int(saved[-1].name)} with: gmi-drl train --resume {folder.path}{more}")
+    command = f"gmi-drl train --resume {shlex.quote(str(folder.path))}"
+    error.add_note(f"Resume it after iteration {int(saved[-1].name)} with: {command}{more}")
 
 
 def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:
     """Print how to resume a training that was ended without saving."""
     saved = folder.resumable()
     iteration = int(saved[-1].name) if saved else 0
-    remedy = f"resume from iteration {iteration} with: gmi-drl train --resume" if saved else "nothing is saved in"
+    command = f"gmi-drl train --resume {shlex.quote(str(folder.path))}"
+    remedy = f"resume from iteration {iteration} with: {command}" if saved else f"nothing is saved in {folder.path}"
     if iteration >= config.iterations:
-        remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in"
-    say(f"gmi-drl: ended at once; {remedy} {folder.path}")
+        remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in {folder.path}"
+    say(f"gmi-drl: ended at once; {remedy}")

@@ -54,9 +54,15 @@ class TrainOptions:
 
     @property
     def settings(self) -> list[str]:
-        """KEY=VALUE of options that set a value of the configuration, then of --set."""
+        """KEY=VALUE of options that set a value of the configuration, then of --set.
+
+        Raises:
+            UsageError: if --logger names writers and none.
+        """
         short = {"iterations": self.iterations, "seed": self.seed}
-        names = [] if self.logger == (NO_LOGGER,) else self.logger
+        names = [] if self.logger == (NO_LOGGER,) else dict.fromkeys(self.logger or ())
+        if NO_LOGGER in names:
+            raise UsageError(f"--logger {NO_LOGGER} turns all others off: leave it or them out")
         writers = [f"writers=[{', '.join(names)}]"] if self.logger else []
         return [f"{key}={value}" for key, value in short.items() if value is not None] + writers + list(self.set)
 

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -126,6 +127,26 @@ def command_of(folder: Path, sweep: Sweep, trial: Trial) -> list[str]:
         return [*OURS, "--resume", str(run), *by]
     settings = [word for key, value in trial.settings.items() for word in ("--set", f"{key}={value}")]
     return [*OURS, *sweep.arguments, "--seed", str(trial.seed), *settings, "--run-dir", str(run), *by]
+
+
+def check_command(command: str, trials: Sequence[Trial]) -> None:
+    """Check that another program can be started, and that its trials differ in what it is given.
+
+    Raises:
+        UsageError: if it is no command line, there is no such program, or it does not take the seeds or a setting.
+    """
+    if taken := {"seed", "name"} & trials[0].settings.keys():
+        raise UsageError(f"--set {', '.join(sorted(taken))}: --command has its own: choose another name")
+    if ignored := [key for key in trials[0].settings if f"{{{key}}}" not in command]:
+        raise UsageError(f"--command does not use --set {', '.join(ignored)}: put {{{ignored[0]}}} where it belongs")
+    seeds = {trial.seed for trial in trials}
+    if len(seeds) > 1 and "{seed}" not in command and "{name}" not in command:
+        raise UsageError(
+            f"--command is the same for {len(seeds)} seeds: put {{seed}} where it belongs, or give --seeds 0"
+        )
+    program = words_of(command, trials[0])[0]
+    if shutil.which(program) is None:
+        raise UsageError(f"--command: there is no program {program}")
 
 
 def words_of(command: str, trial: Trial) -> list[str]:

@@ -91,7 +91,7 @@ class Sampler:
 
     @property
     def asked(self) -> int:
-        """Samples that the servers were asked for; of batches that came, those in them."""
+        """Samples that the servers were asked for; of batches that came, and of servers that ended, those that came."""
         return self._asked_of_lost + sum(line.asked for line in self._lines)
 
     @property
@@ -157,7 +157,7 @@ class Sampler:
         address = line.connection.address
         line.connection.close()
         self._lines.remove(line)
-        self._asked_of_lost += line.asked
+        self._asked_of_lost += line.asked - line.unanswered
         self._lost_before += line.lost
         if not self._lines:
             raise ServerLostError(f"the replay server at {address} ended or closed the connection") from None
@@ -180,6 +180,12 @@ class _Line:
         wish = self.wish if count == self.wish.count else replace(self.wish, count=count)
         self.waiting.append((wish.ask(self.connection), count))
         self.asked += count
+
+    @property
+    def unanswered(self) -> int:
+        """Samples of requests that have no answer, or no complete one."""
+        halves = [told for told in self.arrived if isinstance(told, ServerBatch)] if not self.is_ready else []
+        return sum(count for _, count in self.waiting) + sum(len(half.records) for half in halves)
 
     @property
     def is_ready(self) -> bool:

@@ -67,10 +67,13 @@ class Checkpoints:
             raise UsageError("a checkpoint is being written: wait for its answer")
         if step < LAST:
             raise UsageError(f"a trainer's step is 0 or more, not {step}")
-        self._step = max(step, self._step) if step == LAST else step
         folder = self._folder / (LAST_NAME if step == LAST else f"{step:012d}")
-        step, stack = self._step, ExitStack()
-        taken = {name: _Taken(source, stack.enter_context(source.snapshot())) for name, source in self._sources.items()}
+        step = self._step if step == LAST else step
+        with ExitStack() as held:
+            taken = {
+                name: _Taken(source, held.enter_context(source.snapshot())) for name, source in self._sources.items()
+            }
+            stack = held.pop_all()
 
         def written() -> None:
             try:
@@ -80,10 +83,10 @@ class Checkpoints:
                 _drop_old(folder.parent, self._shard)
             except Exception as error:
                 failed = error
-                call(lambda: self._tell(connection, lambda: connection.send_error(request, failed)))
+                call(lambda: self._tell(connection, lambda: connection.send_error(request, failed), self._step))
             else:
                 content = to_json(request, {"folder": str(folder.absolute())})
-                call(lambda: self._tell(connection, lambda: connection.send(CHECKPOINT, [content])))
+                call(lambda: self._tell(connection, lambda: connection.send(CHECKPOINT, [content]), step))
 
         self._is_writing = True
         self._thread = threading.Thread(target=written, name="replay checkpoint")
@@ -111,9 +114,9 @@ class Checkpoints:
         if self._thread.is_alive():
             self._thread.join()
 
-    def _tell(self, connection: Connection, send: Callable[[], None]) -> None:
-        """In the thread of the tables: the next checkpoint may begin."""
-        self._is_writing = False
+    def _tell(self, connection: Connection, send: Callable[[], None], step: int) -> None:
+        """In the thread of the tables: the newest checkpoint is of this step, and the next may begin."""
+        self._is_writing, self._step = False, step
         if connection.framed.is_open:
             send()
 

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -17,7 +18,7 @@ from gmi_drl.run.run_data import RunData, differences, groups_of
 from gmi_drl.units import human_count, human_seconds
 
 MOST_DETAILED = 4
-"""Runs that have a section each; of more, the first of each configuration has one."""
+"""Runs that have a section each; of more, the first run of each of so many configurations has one."""
 
 FILM_TYPES = {".mp4": "video/mp4", ".gif": "image/gif"}
 
@@ -48,8 +49,8 @@ def _curves(runs: Sequence[RunData], groups: list[list[RunData]]) -> str:
     names = _names(groups) if by_group else {str(run.path): [run] for run in runs}
     returns = {name: curve(group) if by_group else group[0].returns for name, group in names.items()}
     speeds = {name: _speeds(group[0]) for name, group in names.items()}
-    of = ", mean over seeds" if by_group else ""
-    return chart(f"Return{of}", returns, "env steps") + chart("Steps/s", speeds, "env steps")
+    of, of_first = (", mean over seeds", ", of the first seed") if by_group else ("", "")
+    return chart(f"Return{of}", returns, "env steps") + chart(f"Steps/s{of_first}", speeds, "env steps")
 
 
 def _speeds(run: RunData) -> list[tuple[float, float]]:
@@ -100,10 +101,9 @@ def _section(run: RunData) -> str:
         ["time of its iterations", human_seconds(_seconds(run))],
     ]
     versions = json.loads((run.path / "versions.json").read_text()) if (run.path / "versions.json").exists() else {}
-    repeat = (
-        f"gmi-drl train {run.path}/layout.yaml --algo {run.config.learner.kind} --config {run.path}/config.yaml\n"
-        f"gmi-drl play {run.path}"
-    )
+    paths = (run.path / "layout.yaml", run.path / "config.yaml", run.path)
+    layout, config, folder = (shlex.quote(str(path)) for path in paths)
+    repeat = f"gmi-drl train {layout} --algo {run.config.learner.kind} --config {config}\ngmi-drl play {folder}"
     return (
         f"<h2>{escape(str(run.path))}</h2>{table([], facts)}"
         f'<div class="charts">{layout_drawing(run.layout)}{phase_bars(_phases(run))}'

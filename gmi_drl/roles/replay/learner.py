@@ -70,7 +70,7 @@ class RingLearner(AgentLearner):
             for _ in range(config.updates):
                 batch = self._draw(ring)
                 errors = updater.update(batch, self._weights(batch, rings) if is_prioritized else None)
-                if is_prioritized:
+                if is_prioritized and len(batch.keys):  # all of it may be recorded
                     finite = torch.nan_to_num(errors, nan=0.0, posinf=0.0)  # the guard of losses ends such a run
                     ring.update(batch.keys, finite[: len(batch.keys)] + SMALLEST_PRIORITY)
         if deltas.shape[1]:

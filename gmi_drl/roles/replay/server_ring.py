@@ -15,6 +15,7 @@ from gmi_drl.replay.client.samples import ServerBatch
 from gmi_drl.replay.files.block import Block
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.ring import NEXT, RingBatch
+from gmi_drl.replay.rows import Rows
 from gmi_drl.roles.replay.batch_upload import BatchUpload
 from gmi_drl.roles.replay.server_check import FIELDS, TOKEN_VARIABLE, check_saves, check_table
 from gmi_drl.roles.replay.sink import TableSink, split_place
@@ -91,15 +92,19 @@ class ServerRing:
             self._steps[-1][name] = self._steps[-1][name].clone()
 
     def can_sample(self, count: int) -> bool:
-        """Send the steps that were added. Returns whether the table has `min_size` items and allows `count` samples."""
+        """Send the steps that were added. Returns whether the table has `min_size` items and allows `count` samples.
+
+        `count` is 0 if batches are recorded episodes alone.
+        """
         self._send()
         self._items = self._client.info()[0]["tables"][self._table]["items"]
         if self._items < self._least:
             return False
-        try:
-            self._drawn = self._drawn or self._client.sample(self._table, count, timeout_s=0.0)
-        except ReplayTimeoutError:
-            return False
+        if count and self._drawn is None:
+            try:
+                self._drawn = self._client.sample(self._table, count, timeout_s=0.0)
+            except ReplayTimeoutError:
+                return False
         self._left = self._updates
         return True
 
@@ -121,11 +126,13 @@ class ServerRing:
         fields = {**windows_of(drawn, self._gamma), CHANCES: drawn.probabilities}
         if out is None:
             moved = {name: torch.empty_like(value, device=self.device) for name, value in fields.items()}
+            rows: tuple[Rows | None, ...] = (drawn.rows, None)
         else:
             moved = {**out.fields, CHANCES: out.probabilities}
+            rows = out.rows  # a learner keeps its CUDA graphs as long as they are the same
         self._upload.start(fields, moved)
         chances = moved.pop(CHANCES)
-        return RingBatch(moved, drawn.keys, chances, drawn.table_size, (drawn.rows, None))
+        return RingBatch(moved, drawn.keys, chances, drawn.table_size, rows)
 
     def update(self, keys: Tensor, priorities: Tensor) -> None:
         """Send priorities `[B]` of items that were drawn. Waits for the device."""

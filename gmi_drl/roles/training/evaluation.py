@@ -1,6 +1,7 @@
 """Evaluations of a policy during a training: whole episodes without noise, in environments of their own."""
 
 import random
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -96,11 +97,13 @@ class Evaluation:
         self.group, self.task, self.best = group, task, best
 
     def play(self, act: Act) -> dict[str, float]:
-        """Play by a policy, and return what rows have of it, the same on all GMIs: means over all episodes."""
+        """Play by a policy, and return what rows have of it: means over all episodes, the same on all GMIs; seconds."""
+        began_s = time.monotonic()
         with unchanged_generators(self.task.device):
             sums = play_episodes(self.task, act)
         count, returns, lengths = self.group.gather(sums.cpu()).sum(0).tolist()
-        return {"eval_return_mean": returns / count, "eval_length_mean": lengths / count}
+        means = {"eval_return_mean": returns / count, "eval_length_mean": lengths / count}
+        return means | {"eval_s": time.monotonic() - began_s}
 
     def is_best(self, mean: float) -> bool:
         """Whether a mean return is better than all before. If so, it is the best one from now on."""

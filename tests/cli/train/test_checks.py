@@ -117,5 +117,8 @@ def test_loggers_are_the_writers_of_the_configuration():
     assert apply_options(named, given(logger=("none",))).writers == () and apply_options(named, given()).writers == (
         "csv",
     )
+    assert apply_options(OURS, given(logger=("csv", "csv"))).writers == ("csv",)
+    with pytest.raises(UsageError, match="--logger none turns all others off"):
+        apply_options(OURS, given(logger=("none", "csv")))
     with pytest.raises(UsageError, match="there is no writer 'mlflow'"):
         apply_options(OURS, given(logger=("mlflow",)))

@@ -164,6 +164,23 @@ def test_what_more_servers_have_written_before_is_removed(tmp_path):
         Server([long_table()], shard=2, shards=2)
 
 
+def test_a_server_that_ends_takes_no_samples_with_it_that_it_has_not_sent():
+    """The first has nothing yet, so that what it was asked for waits there."""
+    tables = [long_table(), long_table()]
+    with Server([tables[0]]) as empty, Server([tables[1]]) as full:
+        with Client([full.address]) as client:
+            client.insert(steps(1), {"numbers": 1.0})
+        with (
+            Client([empty.address, full.address]) as client,
+            client.sampler("numbers", 4, max_in_flight=8, timeout_s=30, most=24) as sampler,
+        ):
+            first = len(next(sampler).keys)
+            empty.stop()
+            with pytest.warns(GmiWarning, match="ended: samples come from the others"):
+                assert first + sum(len(batch.keys) for batch in sampler) == 24
+            assert sampler.unused == 0
+
+
 def test_a_sampler_asks_for_as_many_as_are_wanted_in_all():
     with served(long_table()) as (server, client):
         client.insert(steps(1), {"numbers": 1.0})

@@ -27,6 +27,7 @@ def test_a_full_disk_is_told_and_the_server_goes_on(tmp_path):
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
             signal.signal(signal.SIGXFSZ, before)
         assert [path.name for path in tmp_path.glob("0*/*")] == ["shard_0"], "nothing is left of it"
+        assert client.info()[0]["trainer_step"] == 1
         client.insert(steps(7, 8), {"numbers": 1.0})
         assert client.sample("numbers", 1).table_size == 5000
         last = client.checkpoint(3)[0]

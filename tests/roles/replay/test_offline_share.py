@@ -58,11 +58,12 @@ def test_recorded_actions_are_within_the_limits_of_the_task(tmp_path):
         assert share.draw(None, 8, None)[1].fields["action"].unique().tolist() == [expected]
 
 
-@pytest.mark.parametrize("kind", ("dqn", "sac"))
-def test_all_of_a_batch_can_be_recorded(tmp_path, kind):
+@pytest.mark.parametrize(("kind", "sampler"), [("dqn", "prioritized"), ("sac", "uniform")])
+def test_all_of_a_batch_can_be_recorded(tmp_path, kind, sampler):
     """Walks up are learnt from walks that others went."""
     data = walked(tmp_path / "a.replay", good=4, bad=28, chooses=kind == "dqn")
-    replica = replica_of(settings(kind, {"data": data, "offline_share": 1.0}, gamma=0.9, updates_per_step=8.0))
+    replay = {"data": data, "offline_share": 1.0, "sampler": sampler}
+    replica = replica_of(settings(kind, replay, gamma=0.9, updates_per_step=8.0))
     for _ in range(8):
         replica.iterate(go_on)
     _, returns, lengths = play_episodes(Line(8, chooses=kind == "dqn", seed=9), replica.policy()).tolist()

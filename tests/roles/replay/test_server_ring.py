@@ -93,6 +93,24 @@ def test_a_learner_writes_its_steps_reads_them_and_sends_priorities_back(tmp_pat
         replica.detach_task()
 
 
+def test_batches_of_recorded_episodes_alone_ask_the_table_for_none(tmp_path):
+    with Server([table_of(2, 1)], checkpoints=tmp_path) as server:
+        ring = replica_of(server).ring
+        assert not ring.can_sample(0), "it has fewer than min_size items"
+        replica = replica_of(server)
+        iterate(replica, 2)
+        assert replica.ring.can_sample(0) and replica.ring._drawn is None
+
+
+def test_batches_are_drawn_into_the_same_memory_so_that_graphs_over_it_hold(tmp_path):
+    with Server([table_of(2, 1)], checkpoints=tmp_path) as server:
+        replica = replica_of(server)
+        iterate(replica, 4)
+        first = replica.ring.sample(8)
+        second = replica.ring.sample(8, out=first)
+        assert second.rows is first.rows and second.fields["obs"] is first.fields["obs"]
+
+
 def test_a_checkpoint_names_that_of_the_server_and_goes_on_with_no_other(tmp_path):
     with Server([table_of(2, 1)], checkpoints=tmp_path) as server:
         replica = replica_of(server)
