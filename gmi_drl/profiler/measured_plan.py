@@ -125,7 +125,7 @@ def plan_here(
         found = explore(
             task, config, node, grid, budget, asked, template=template, kept=kept, worth=worth, fresh=fresh, tell=tell
         )
-        asked.about([point.cut for point in found.profile.points], budget)
+        asked.about(rivals([point.cut for point in found.profile.points]), budget)
         candidates, _ = candidates_of(task, learner, node, found.profile.model_copy(update=known), grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, asked.known, template, tell) if cuts else []
@@ -323,10 +323,12 @@ def _confirm(
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
     """The grid and the confirmed cuts beside it that may be chosen, too.
 
-    These are cuts with capped GMIs. Those with one GMI per device join if the grid leaves their size open.
+    These are cuts with capped GMIs. Those with one GMI per device join if the grid leaves their size open and has
+    their backend.
     """
     any_solo = sum(cut.gmis_per_gpu == 1 for cut in grid) > 1
-    return [*grid, *(cut for cut in cuts if cut not in grid and (any_solo or cut.gmis_per_gpu > 1))]
+    solo_by = {cut.backend for cut in grid if any_solo}
+    return [*grid, *(cut for cut in cuts if cut not in grid and (cut.gmis_per_gpu > 1 or cut.backend in solo_by))]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:
