@@ -210,7 +210,7 @@ def explore(
     node: Node,
     grid: Grid,
     budget: Budget,
-    speeds: SpeedsByBackend | AskSpeeds | None = None,
+    speeds: AskSpeeds = lambda backend, budget: {},
     *,
     template: Template = TCG_EX,
     exhaustive: bool = False,
@@ -228,7 +228,7 @@ def explore(
         grid: The cuts to measure.
         template: The template, which says what a GMI does.
         budget: For everything, see `budget_of`.
-        speeds: How fast GMIs reduce, which decides by which reduction they are measured; None if not known.
+        speeds: Tells how fast GMIs reduce, which decides by which reduction they are measured.
         exhaustive: Measure the whole grid, not only what `search` asks for.
         kept: Part of the budget that is not for exploring. On a GPU, where a start takes long, one GMI may use it.
         worth: See `search`.

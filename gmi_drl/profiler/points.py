@@ -55,8 +55,7 @@ class PointMeasurer:
         grid: The cuts that will be asked for.
         budget: Points that do not fit into it stay unmeasured.
         on_point: Called with every measured point.
-        speeds: How fast GMIs reduce, by backend, as far as known; or what tells it of a backend within a budget, and
-            is asked before its first division of a device into several GMIs.
+        speeds: Tells how fast GMIs reduce. It is asked before the first point of a division of a device into several.
         template: The template, which says what a GMI does.
         one_at_least: Measure a first point although the budget may be too short: starts may take longer than expected.
         kept: Part of what is left of the budget that divisions into several GMIs may not use.
@@ -75,15 +74,14 @@ class PointMeasurer:
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
-        speeds: SpeedsByBackend | AskSpeeds | None = None,
+        speeds: AskSpeeds = lambda backend, budget: {},
         template: Template = TCG_EX,
         one_at_least: bool = False,
         kept: float = 0.0,
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
-        self._ask_speeds: AskSpeeds | None = speeds if callable(speeds) else None
-        self._speeds: SpeedsByBackend | None = {} if callable(speeds) else speeds
-        self._kept = kept
+        self._ask_speeds, self._kept = speeds, kept
+        self._speeds: SpeedsByBackend = {}
         self._on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
@@ -225,8 +223,7 @@ class PointMeasurer:
             return
         if cut.gmis_per_gpu > 1:
             self.budget, self._kept = self.budget.part(1 - self._kept), 0.0
-            if self._ask_speeds:
-                self._speeds = self._ask_speeds(cut.backend, self.budget)
+            self._speeds = self._ask_speeds(cut.backend, self.budget)
         self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
         self._to_come.remove(cut.division)
 

@@ -33,10 +33,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def measurer(seconds=math.inf, node=None, grid=(), speeds=None):
+def measurer(seconds=math.inf, node=None, grid=(), **more):
     node = node or this_node()
     config = tiny_config()
-    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), speeds=speeds)
+    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), **more)
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
@@ -64,7 +64,8 @@ def test_what_was_measured_by_another_reduction_is_not_remembered(monkeypatch):
     point = known(8).model_copy(update={"gmis_per_gpu": 2, "reduction": "IPC"})
     measurer(node=node).cache.add(point)
     assert measurer(seconds=0, node=node)(point.cut) == point
-    assert measurer(seconds=0, node=node, speeds={"process": OF_CORES})(point.cut) is None, "MPR-shm is taken now"
+    now = measurer(seconds=0, node=node, grid=[point.cut], speeds=lambda *_: {"process": OF_CORES})
+    assert now(point.cut) is None, "MPR-shm is taken now"
 
 
 def test_a_start_is_expected_to_cost_what_the_last_one_took():

@@ -50,9 +50,7 @@ class MpsInstances(ProcessInstances):
     def environment(self, gmi_id: int) -> dict[str, str]:
         """The variables of a process, of the daemon of its GPU, and of the layout's caps."""
         own, gmi = super().environment(gmi_id), self.gmis[gmi_id]
-        if (
-            control := self._control(gmi_id)
-        ) is None:  # the mark by which the watchdog finds it; no daemon is there
+        if (control := self._control(gmi_id)) is None:  # the mark by which the watchdog finds it; no daemon is there
             return own | {PIPES: str(self._claim.folder / "none")}
         return own | control.environment | mps_limits(gmi.share, gmi.memory_limit_bytes)
 
