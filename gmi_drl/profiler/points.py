@@ -82,7 +82,7 @@ class PointMeasurer:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
         self._ask_speeds, self._kept = speeds, kept
         self._speeds: SpeedsByBackend = {}
-        self._on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
+        self._times = GPU_TIMES if node.num_gpus and simulates_on_gpu(task.name, config.physics) else 1
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
@@ -143,16 +143,10 @@ class PointMeasurer:
         ran = [point.runnable for point in smaller if point is not None]
         return [*smaller, self(cut.with_num_env(self._times * INSTEAD))] if sorted(ran) == [False, True] else smaller
 
-    @property
-    def _times(self) -> int:
-        return GPU_TIMES if self._on_gpu else 1
-
     def _has_two_smaller(self, cut: Cut) -> bool:
-        """Whether two points of the division with fewer environments tell the memory on a GPU."""
-        if not self._on_gpu:
-            return False
-        same = [point.num_env for point in self._runnable() if point.cut.division == cut.division]
-        return len({num_env for num_env in same if num_env < cut.num_env}) > 1
+        """Whether two points of the division with fewer environments tell the memory; tiny ones tell only noise."""
+        same = {point.num_env for point in self._runnable() if point.cut.division == cut.division}
+        return sum(self._times * SMALL[0] <= num_env < cut.num_env for num_env in same) > 1
 
     def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
         try:

@@ -261,6 +261,18 @@ def test_several_gmis_leave_what_is_kept_and_ask_for_the_speeds_of_their_backend
     assert measure._layout(grid[1]).groups["trainers"].reduction == "MPR-shm"
 
 
+@pytest.mark.parametrize(("have", "runs"), [((256, 512), [2048]), ((4, 512), [128, 256, 2048]), ((), [128, 256, 2048])])
+def test_two_points_that_are_not_tiny_tell_the_memory_of_large_ones(monkeypatch, have, runs):
+    ran = []
+    monkeypatch.setattr(
+        PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut.num_env) or known(cut.num_env)
+    )
+    measure = measurer(node=Node(name="n", cpu=Cpu(cores=1, memory_gib=80)))
+    for num_env in have:
+        measure.cache.add(known(num_env))
+    assert measure(Cut(1, 2048)).runnable and ran == runs
+
+
 def test_on_a_gpu_two_points_tell_the_memory_and_larger_small_ones_are_taken_before_huge_ones(monkeypatch):
     ran = []
     monkeypatch.setattr(
