@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import Speed, SpeedsByBackend
@@ -25,7 +24,7 @@ from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import candidates_of, samples_per_update, worth_of
 from gmi_drl.scheduler.exploration import Grid, Worth
-from gmi_drl.scheduler.grid import otherwise_capped, with_caps
+from gmi_drl.scheduler.grid import gpu_simulates, otherwise_capped, with_caps
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective
@@ -148,8 +147,7 @@ def plan_here(
 
 def _worth(task: TaskSpec, config: RunConfig, node: Node, noise: NoiseScale | None) -> Worth | None:
     """What a search goes by where the simulator is on a GPU. None elsewhere: it goes by saturation."""
-    on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
-    return worth_of(node, config.learner, noise) if on_gpu else None
+    return worth_of(node, config.learner, noise) if gpu_simulates(node, task, config.physics) else None
 
 
 def require_time(seconds: float, cache: Cache, grid: Grid) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import backend_for, claimed
 from gmi_drl.hardware.node import Node
@@ -17,6 +16,7 @@ from gmi_drl.layout.reductions import NONE
 from gmi_drl.profiler.budget import GPU_START_S, Budget, Pace
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.scheduler.grid import gpu_simulates
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
@@ -82,7 +82,7 @@ class PointMeasurer:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
         self._ask_speeds, self._kept = speeds, kept
         self._speeds: SpeedsByBackend = {}
-        self._times = GPU_TIMES if node.num_gpus and simulates_on_gpu(task.name, config.physics) else 1
+        self._times = GPU_TIMES if gpu_simulates(node, task, config.physics) else 1
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
