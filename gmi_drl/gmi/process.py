@@ -1,7 +1,7 @@
 """The `process` backend: one process per GMI, on its own cores; on a GPU plain sharing (the paper's Direct-Share)."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from gmi_drl.errors import LayoutMismatchError
@@ -19,21 +19,25 @@ class ProcessBackend:
         self.cores = allowed_cores()
 
     def check(self, node: Node, layout: Layout) -> list[str]:
-        """Name the cores and GPUs of the layout that the node lacks."""
+        """Name the cores and GPUs that the node lacks, and the GPUs that so many processes cannot have."""
         reasons = []
         missing = sorted({core for gmi in layout.gmis for core in gmi.cores if core >= node.cpu.cores})
         if missing:
             reasons.append(f"the layout uses cores {_listed(missing)}, this process may use 0..{node.cpu.cores - 1}")
-        gpus = sorted({device.index for device in layout.devices if device.kind == "gpu"})
+        devices = [device for device in layout.devices if device.kind == "gpu"]
+        indices = sorted({device.index for device in devices})
         seen = len(node.model_of_each_gpu)  # also those that a plan leaves out
-        if gpus and gpus[-1] >= seen:
-            reasons.append(f"the layout uses GPUs {_listed(gpus)}, this process sees {seen}")
-        return reasons
+        if indices and indices[-1] >= seen:
+            reasons.append(f"the layout uses GPUs {_listed(indices)}, this process sees {seen}")
+        gpus = visible_gpus() if devices else []
+        here = [(device, gpus[device.index]) for device in devices if device.index < len(gpus)]
+        why = ((device.index, gpu.model, self.obstacle(gpu, len(device.gmis))) for device, gpu in here)
+        return reasons + [f"GPU {index} ({model}) {obstacle}" for index, model, obstacle in why if obstacle]
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core by its CPU number and each GPU by its UUID; for a MIG device its GPU, too, as `Shared`."""
         cores = sorted({self.cores[core] for gmi in layout.gmis for core in gmi.cores})
-        gpus = sorted(set(self.gpus_of(layout).values()) - {NO_GPU})
+        gpus = sorted(set(gpus_of(layout).values()) - {NO_GPU})
         wholes = {gpu.uuid: gpu.parent for gpu in (visible_gpus() if gpus else ()) if gpu.parent}
         around = [Shared(f"gpu-{wholes[name]}") for name in gpus if name in wholes]
         return [f"core-{core}" for core in cores] + around + [f"gpu-{name}" for name in gpus]
@@ -44,11 +48,7 @@ class ProcessBackend:
 
     def cut(self, layout: Layout) -> AbstractContextManager["ProcessInstances"]:
         """Yield the shares; nothing on a device is changed."""
-        return nullcontext(ProcessInstances(layout, self.cores, self.gpus_of(layout)))
-
-    def gpus_of(self, layout: Layout) -> dict[int, str]:
-        """As the function `gpus_of`, with this backend's `obstacle`."""
-        return gpus_of(layout, self.obstacle)
+        return nullcontext(ProcessInstances(layout, self.cores, gpus_of(layout)))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:
@@ -103,15 +103,11 @@ class ProcessInstances:
         """Do nothing: a share ends with its process."""
 
 
-def gpus_of(layout: Layout, obstacle: Callable[[VisibleGpu, int], str]) -> dict[int, str]:
+def gpus_of(layout: Layout) -> dict[int, str]:
     """The UUID of each GMI's GPU by the GMI's id, `NO_GPU` for a GMI on cores.
 
-    Args:
-        layout: The layout of the GMIs.
-        obstacle: Says why a GPU cannot be shared by a number of processes; empty if it can.
-
     Raises:
-        LayoutMismatchError: if a GPU cannot be shared like this, or is gone.
+        LayoutMismatchError: if a GPU is gone.
     """
     if all(device.kind == "cpu" for device in layout.devices):
         return {gmi.id: NO_GPU for gmi in layout.gmis}
@@ -122,8 +118,6 @@ def gpus_of(layout: Layout, obstacle: Callable[[VisibleGpu, int], str]) -> dict[
         if device.kind == "gpu":
             if device.index >= len(gpus):
                 raise LayoutMismatchError(f"the layout uses GPU {device.index}, this process sees {len(gpus)}")
-            if reason := obstacle(gpus[device.index], len(device.gmis)):
-                raise LayoutMismatchError(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
             uuid = gpus[device.index].uuid
         uuids |= {gmi.id: uuid for gmi in device.gmis}
     return uuids

@@ -95,7 +95,7 @@ MIG_CI = BackendEntry(
 
 AUTO = BackendEntry(
     "auto",
-    "mps where this machine can do it, else process, with a warning",
+    "mps for GPUs that GMIs share, where this machine can do it, else process, with a warning",
     "gmi_drl.gmi.auto:AutoBackend",
     coexists=True,
     maps_memory=True,

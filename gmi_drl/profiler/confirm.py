@@ -1,14 +1,17 @@
 """Confirms candidates: runs all GMIs of each together, interleaved with one GMI per device and as many environments."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
+from gmi_drl.gmi import ProcessBackend
+from gmi_drl.gmi.inventory import visible_gpus
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.layout.backends import PROCESS, coexist
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.budget import Budget
@@ -31,8 +34,17 @@ class Confirmation:
 
 
 def rivals(cuts: Sequence[Cut]) -> list[Cut]:
-    """Each cut, followed by the one with one GMI per device and as many environments in all; without duplicates."""
-    return list(dict.fromkeys(rival for cut in cuts for rival in (cut, cut.uncut)))
+    """Each cut, followed by the one with one GMI per device and as many environments in all; without duplicates.
+
+    That GMI has its device plainly, since by MPS it would be slower. It is cut by the same backend only where plain
+    processes cannot use a GPU beside that backend: on MIG instances, and in compute mode exclusive process.
+    """
+    is_open = not any(ProcessBackend.obstacle(gpu, 2) for gpu in visible_gpus())
+
+    def rival(cut: Cut) -> Cut:
+        return replace(cut.uncut, backend=PROCESS.name) if is_open and coexist([cut.backend]) else cut.uncut
+
+    return list(dict.fromkeys(one for cut in cuts for one in (cut, rival(cut))))
 
 
 def confirm(

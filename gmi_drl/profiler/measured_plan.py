@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import Speed, SpeedsByBackend
@@ -25,7 +24,7 @@ from gmi_drl.scheduler import Plan, plan_measured, search
 from gmi_drl.scheduler.candidate import Candidate
 from gmi_drl.scheduler.candidates import candidates_of, samples_per_update, worth_of
 from gmi_drl.scheduler.exploration import Grid, Worth
-from gmi_drl.scheduler.grid import otherwise_capped, with_caps
+from gmi_drl.scheduler.grid import gpu_simulates, otherwise_capped, with_caps
 from gmi_drl.scheduler.memory import shortage_together
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.objective import Objective
@@ -125,7 +124,7 @@ def plan_here(
         found = explore(
             task, config, node, grid, budget, asked, template=template, kept=kept, worth=worth, fresh=fresh, tell=tell
         )
-        asked.about([point.cut for point in found.profile.points], budget)
+        asked.about(rivals([point.cut for point in found.profile.points]), budget)
         candidates, _ = candidates_of(task, learner, node, found.profile.model_copy(update=known), grid, template, aim)
         cuts = _affordable(candidates, found, node, learner.horizon, budget)
     confirmations = _confirm(task, config, node, cuts, budget, asked.known, template, tell) if cuts else []
@@ -148,8 +147,7 @@ def plan_here(
 
 def _worth(task: TaskSpec, config: RunConfig, node: Node, noise: NoiseScale | None) -> Worth | None:
     """What a search goes by where the simulator is on a GPU. None elsewhere: it goes by saturation."""
-    on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
-    return worth_of(node, config.learner, noise) if on_gpu else None
+    return worth_of(node, config.learner, noise) if gpu_simulates(node, task, config.physics) else None
 
 
 def require_time(seconds: float, cache: Cache, grid: Grid) -> None:
@@ -210,7 +208,7 @@ def explore(
     node: Node,
     grid: Grid,
     budget: Budget,
-    speeds: SpeedsByBackend | AskSpeeds | None = None,
+    speeds: AskSpeeds = lambda backend, budget: {},
     *,
     template: Template = TCG_EX,
     exhaustive: bool = False,
@@ -228,7 +226,7 @@ def explore(
         grid: The cuts to measure.
         template: The template, which says what a GMI does.
         budget: For everything, see `budget_of`.
-        speeds: How fast GMIs reduce, which decides by which reduction they are measured; None if not known.
+        speeds: Tells how fast GMIs reduce, which decides by which reduction they are measured.
         exhaustive: Measure the whole grid, not only what `search` asks for.
         kept: Part of the budget that is not for exploring. On a GPU, where a start takes long, one GMI may use it.
         worth: See `search`.
@@ -323,10 +321,12 @@ def _confirm(
 def _with_rivals(grid: Grid, cuts: Sequence[Cut]) -> Grid:
     """The grid and the confirmed cuts beside it that may be chosen, too.
 
-    These are cuts with capped GMIs. Those with one GMI per device join if the grid leaves their size open.
+    These are cuts with capped GMIs. Those with one GMI per device join if the grid leaves their size open and has
+    their backend.
     """
     any_solo = sum(cut.gmis_per_gpu == 1 for cut in grid) > 1
-    return [*grid, *(cut for cut in cuts if cut not in grid and (any_solo or cut.gmis_per_gpu > 1))]
+    solo_by = {cut.backend for cut in grid if any_solo}
+    return [*grid, *(cut for cut in cuts if cut not in grid and (cut.gmis_per_gpu > 1 or cut.backend in solo_by))]
 
 
 def _with_points(profile: Profile, points: list[ProfilePoint]) -> Profile:

@@ -11,6 +11,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.servers import actors_without_agent
@@ -188,7 +189,10 @@ def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node
     template = template_of(layout)
     cache = Cache(task, config, node, template=template)
     cuts = [Cut(size, few, layout.backend) for few in SMALL]
-    speeds = remembered_speeds(node, [layout.backend])  # as in a plan, so that its points in the cache count
+
+    def speeds(backend: str, budget: Budget) -> SpeedsByBackend:
+        return remembered_speeds(node, [backend])  # as in a plan, so that its points in the cache count
+
     with closing(
         PointMeasurer(task, config, node, cache, cuts, Budget(inf), speeds=speeds, template=template)
     ) as measure:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, closing
 
 from gmi_drl.config.run_config import RunConfig
-from gmi_drl.config.task_settings import simulates_on_gpu
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi import backend_for, claimed
 from gmi_drl.hardware.node import Node
@@ -17,6 +16,7 @@ from gmi_drl.layout.reductions import NONE
 from gmi_drl.profiler.budget import GPU_START_S, Budget, Pace
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.session import Measured, Session
+from gmi_drl.scheduler.grid import gpu_simulates
 from gmi_drl.scheduler.memory import fit, shortage
 from gmi_drl.scheduler.profile import Phases, Profile, ProfilePoint
 from gmi_drl.templates import TCG_EX, Template, backend_refusal, devices_of
@@ -55,8 +55,7 @@ class PointMeasurer:
         grid: The cuts that will be asked for.
         budget: Points that do not fit into it stay unmeasured.
         on_point: Called with every measured point.
-        speeds: How fast GMIs reduce, by backend, as far as known; or what tells it of a backend within a budget, and
-            is asked before its first division of a device into several GMIs.
+        speeds: Tells how fast GMIs reduce. It is asked before the first point of a division of a device into several.
         template: The template, which says what a GMI does.
         one_at_least: Measure a first point although the budget may be too short: starts may take longer than expected.
         kept: Part of what is left of the budget that divisions into several GMIs may not use.
@@ -75,16 +74,15 @@ class PointMeasurer:
         budget: Budget,
         on_point: Callable[[ProfilePoint], None] = lambda point: None,
         *,
-        speeds: SpeedsByBackend | AskSpeeds | None = None,
+        speeds: AskSpeeds = lambda backend, budget: {},
         template: Template = TCG_EX,
         one_at_least: bool = False,
         kept: float = 0.0,
     ) -> None:
         self.task, self.config, self.node, self.cache, self.template = task, config, node, cache, template
-        self._ask_speeds: AskSpeeds | None = speeds if callable(speeds) else None
-        self._speeds: SpeedsByBackend | None = {} if callable(speeds) else speeds
-        self._kept = kept
-        self._on_gpu = node.num_gpus > 0 and simulates_on_gpu(task.name, config.physics)
+        self._ask_speeds, self._kept = speeds, kept
+        self._speeds: SpeedsByBackend = {}
+        self._times = GPU_TIMES if gpu_simulates(node, task, config.physics) else 1
         self.budget, self.on_point, self.disturbance = budget, on_point, ""
         self.points: list[ProfilePoint] = []
         self.unmeasured: dict[Cut, None] = {}
@@ -145,16 +143,10 @@ class PointMeasurer:
         ran = [point.runnable for point in smaller if point is not None]
         return [*smaller, self(cut.with_num_env(self._times * INSTEAD))] if sorted(ran) == [False, True] else smaller
 
-    @property
-    def _times(self) -> int:
-        return GPU_TIMES if self._on_gpu else 1
-
     def _has_two_smaller(self, cut: Cut) -> bool:
-        """Whether two points of the division with fewer environments tell the memory on a GPU."""
-        if not self._on_gpu:
-            return False
-        same = [point.num_env for point in self._runnable() if point.cut.division == cut.division]
-        return len({num_env for num_env in same if num_env < cut.num_env}) > 1
+        """Whether two points of the division with fewer environments tell the memory; tiny ones tell only noise."""
+        same = {point.num_env for point in self._runnable() if point.cut.division == cut.division}
+        return sum(self._times * SMALL[0] <= num_env < cut.num_env for num_env in same) > 1
 
     def _run(self, cut: Cut, expected_s: float) -> ProfilePoint:
         try:
@@ -225,8 +217,7 @@ class PointMeasurer:
             return
         if cut.gmis_per_gpu > 1:
             self.budget, self._kept = self.budget.part(1 - self._kept), 0.0
-            if self._ask_speeds:
-                self._speeds = self._ask_speeds(cut.backend, self.budget)
+            self._speeds = self._ask_speeds(cut.backend, self.budget)
         self._part = self.budget.part(self.pace.share(self.budget.left_s, len(self._to_come)))
         self._to_come.remove(cut.division)
 

@@ -35,13 +35,17 @@ def with_caps(grid: Sequence[Cut]) -> tuple[Cut, ...]:
     return (*grid, *(capped for cut in grid for capped in otherwise_capped(cut)))
 
 
+def gpu_simulates(node: Node, task: TaskSpec | None, physics: Physics | None) -> bool:
+    """Whether a node has GPUs and the simulator of a task runs there. Without a task it does."""
+    return node.num_gpus > 0 and (task is None or simulates_on_gpu(task.name, physics))
+
+
 def num_envs_of(node: Node, task: TaskSpec | None = None, physics: Physics | None = None) -> tuple[int, ...]:
     """The numbers of environments to try on the devices of a node, in this order: whole worlds, and fewer of images.
 
     Where the simulator runs on cores they are those of cores, also if a GPU learns.
     """
-    on_gpu = node.num_gpus > 0 and (task is None or simulates_on_gpu(task.name, physics))
-    usual = GPU_NUM_ENVS if on_gpu else NUM_ENVS
+    usual = GPU_NUM_ENVS if gpu_simulates(node, task, physics) else NUM_ENVS
     if task is None:
         return usual
     if task.observation.of_kind("image"):

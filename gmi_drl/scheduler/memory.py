@@ -93,15 +93,15 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
     Args:
         node: The machine.
         num_devices: Its GPUs, or CPU devices, which are cut alike.
-        points: Measured points. A GMI of an unmeasured division is assumed to need what one of the next smaller does.
+        points: Measured points. A GMI of an unmeasured division is assumed to need what one of the next smaller
+            does, by any backend if its own was not measured.
         cuts: One for each layout.
     """
     device_bytes = host_bytes = 0
     for cut in cuts:
         size, num_env = cut.gmis_per_gpu, cut.num_env
-        known = [
-            point for point in points if point.runnable and point.backend == cut.backend and point.gmis_per_gpu <= size
-        ]
+        smaller = [point for point in points if point.runnable and point.gmis_per_gpu <= size]
+        known = [point for point in smaller if point.backend == cut.backend] or smaller
         nearest = [point for point in known if point.gmis_per_gpu == max(other.gmis_per_gpu for other in known)]
         device = fit((point.num_env, point.memory_bytes) for point in nearest)
         host = fit((point.num_env, point.host_bytes) for point in nearest)

@@ -103,7 +103,7 @@ def test_each_backend_says_what_it_lacks(found, fake_nvml):
 def test_what_a_backend_lacks_on_gpus_that_are_alike_is_told_once(found, fake_nvml):
     fake_nvml.add(*[FakeGpu(mig=())] * 8, FakeGpu(A100, mig=()))
     remedy = found()[0]["backend process"]["remedy"]
-    assert remedy.count("is in MIG mode") == 1 and "GPU 0" in remedy
+    assert remedy.count("is in MIG mode") == 2 and "GPU 0" in remedy and "GPU 8" in remedy
     remedy = found()[0]["backend mig"]["remedy"]
     assert "GPU 0" in remedy and "GPU 8" in remedy and "GPU 1 " not in remedy
 

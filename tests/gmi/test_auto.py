@@ -1,3 +1,4 @@
+import os
 import warnings
 from pathlib import Path
 
@@ -5,9 +6,10 @@ import pytest
 from conftest import tiny_layout
 
 from gmi_drl import run_role
-from gmi_drl.errors import GmiWarning
+from gmi_drl.errors import GmiWarning, MachineError
 from gmi_drl.gmi import claimed
 from gmi_drl.layout.layout import GMI, Device, Layout
+from tests.gmi.nvml.fake import FakeGpu
 
 ROLE = f"{Path(__file__).parents[1] / 'launch' / 'mps_roles.py'}:Works"
 PLAIN = "share GPUs plainly"
@@ -51,15 +53,40 @@ def test_a_gmi_that_does_not_attach_goes_on_with_a_warning(fake_mps, tmp_path):
     assert fake_mps.left() == []
 
 
-def test_a_gmi_that_has_its_gpu_alone_goes_without_mps(fake_mps):
+def test_a_gmi_that_has_its_gpu_alone_goes_without_mps(fake_mps, fake_nvml):
+    with claimed([layout(1)], "a test") as claim, claim.cut(layout(1)) as instances:
+        assert fake_mps.processes() == [] and not instances.drains
+    fake_nvml.add(FakeGpu())
+    three = tuple(GMI(id=number, num_env=1, cores=(0,)) for number in range(3))
+    devices = (Device(kind="gpu", gmis=three[:2]), Device(kind="gpu", index=1, gmis=three[2:]))
+    one = Layout(backend="auto", share_cores=True, devices=devices)
+    with claimed([one], "a test") as claim, claim.cut(one) as instances:
+        (daemon,) = (line for line in fake_mps.log() if " for " in line)
+        assert daemon.endswith(fake_nvml.uuid(0))
+        first, second, alone = (Path(instances.environment(i)["CUDA_MPS_PIPE_DIRECTORY"]) for i in range(3))
+        assert first == second and first.exists() and not alone.exists()
+        assert alone.parent == first.parents[1], "the mark by which it is found"
+        assert instances.environment(2)["CUDA_VISIBLE_DEVICES"] == fake_nvml.uuid(1)
+        instances.prove_on_device(2, os.getpid())
+    assert fake_mps.left() == []
+
+
+def test_a_gpu_that_has_a_daemon_is_used_by_its_clients_alone(fake_mps):
+    """In compute mode exclusive process it refuses all others."""
     with claimed([layout(1), layout()], "a test") as claim:
-        pipes = []
-        for one in (layout(1), layout()):
-            with claim.cut(one) as instances:
-                pipes.append(instances.environment(0)["CUDA_MPS_PIPE_DIRECTORY"])
-    assert pipes[0] == "/nonexistent" != pipes[1]
-    with claimed([layout(1)], "a test"):
-        assert fake_mps.processes() == []
+        with claim.cut(layout(1)) as instances:
+            alone = instances.environment(0)["CUDA_MPS_PIPE_DIRECTORY"]
+        with claim.cut(layout()) as instances:
+            assert instances.environment(0)["CUDA_MPS_PIPE_DIRECTORY"] == alone
+    assert fake_mps.left() == []
+
+
+def test_a_gpu_for_one_process_needs_mps(fake_mps, fake_nvml):
+    fake_nvml.write("gpus/0/compute_mode", 3)
+    assert environment()["CUDA_MPS_PIPE_DIRECTORY"] != "/nonexistent"
+    fake_mps.habit("refuses_start", "no GPU for you")
+    with pytest.raises(MachineError, match=r"no GPU for you.*exclusive process, which 2 processes cannot share"):
+        environment()
     assert fake_mps.left() == []
 
 

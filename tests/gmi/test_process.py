@@ -74,13 +74,15 @@ def test_gmis_on_gpus_are_told_their_uuids_and_those_on_cores_none(backend, fake
 def test_a_gpu_that_processes_cannot_share_is_refused(backend, fake_nvml, monkeypatch):
     backend.cores = [4, 7]
     fake_nvml.add(FakeGpu(mig=("3g.71gb",)), FakeGpu())
-    with pytest.raises(LayoutMismatchError, match=r"GPU 0 .*is in MIG mode: take `--backend mig`"):
-        backend.devices(layout((0,), kind="gpu"))
+    node = Node(name="n", cpu=Cpu(cores=4, memory_gib=1), gpus=Gpus(model="A100", count=2))
+    (reason,) = backend.check(node, layout((0,), kind="gpu"))
+    assert reason.startswith("GPU 0 (") and "is in MIG mode: take `--backend mig`" in reason
     fake_nvml.write("gpus/1/compute_mode", 3)
-    assert backend.devices(layout((0,), kind="gpu", index=1))[-1] == f"gpu-{fake_nvml.uuid(1)}"
-    with pytest.raises(LayoutMismatchError, match=r"exclusive process, which 2 .*nvidia-smi -i 1 -c DEFAULT"):
-        backend.devices(layout((0,), (1,), kind="gpu", index=1))
+    assert backend.check(node, layout((0,), kind="gpu", index=1)) == []
+    (reason,) = backend.check(node, layout((0,), (1,), kind="gpu", index=1))
+    assert "exclusive process, which 2 processes cannot share" in reason and "nvidia-smi -i 1 -c DEFAULT" in reason
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", fake_nvml.mig_uuids(0)[0])
+    assert backend.check(node, layout((0,), (1,), kind="gpu")) == []
     assert backend.devices(layout((0,), (1,), kind="gpu"))[-1] == f"gpu-{fake_nvml.mig_uuids(0)[0]}"
 
 

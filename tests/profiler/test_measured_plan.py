@@ -24,6 +24,7 @@ from gmi_drl.scheduler import Candidate, grid_of, search_grid
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.workload import TASK_SPECS
+from tests.gmi.nvml.fake import FakeGpu
 
 ANT = TASK_SPECS["ant"]
 BROKEN = f"{Path(__file__).parent}/probes.py:Broken"
@@ -37,6 +38,16 @@ def quick(monkeypatch):
 
 def test_every_candidate_has_its_rival_once():
     assert rivals([Cut(2, 256), Cut(2, 512), Cut(1, 512)]) == [Cut(2, 256), Cut(1, 512), Cut(2, 512), Cut(1, 1024)]
+
+
+def test_a_rival_has_its_gpu_plainly_where_plain_processes_can_use_it(fake_nvml):
+    """In compute mode exclusive process they cannot, beside a daemon of MPS, nor in MIG mode."""
+    fake_nvml.add(FakeGpu())
+    two = Cut(2, 256, "mps", capped=True)
+    assert rivals([two, Cut(1, 512, "mps")]) == [two, Cut(1, 512), Cut(1, 512, "mps")]
+    assert rivals([Cut(2, 256, "mig")]) == [Cut(2, 256, "mig"), Cut(1, 512, "mig")]
+    fake_nvml.write("gpus/0/compute_mode", 3)
+    assert rivals([two]) == [two, Cut(1, 512, "mps")]
 
 
 @two_cores
@@ -57,7 +68,7 @@ def test_gmis_are_measured_capped_and_not_and_the_layout_says_which(install, mon
     plan = plan_here(ANT, tiny_config(), this_node(), [Cut(2, 8, "toy")], seconds=300)
     assert [[gmi.share for gmi in layout.gmis] for layout in started] == [[None, None], [None], [0.5, 0.5]]
     best = plan.candidates[0].point
-    assert {one.point.cut.way for one in plan.candidates if one.confirmed} == {"toy", "capped toy"}
+    assert {one.point.cut.way for one in plan.candidates if one.confirmed} == {"toy", "capped toy", "process"}
     assert {gmi.share for gmi in plan.layout.gmis} == {0.5 if best.capped else None}
     other = "toy" if best.capped else "capped toy"
     # Its best may be one GMI with 16 environments: which cut is fastest differs from machine to machine.
@@ -113,8 +124,7 @@ def test_gmis_of_a_gpu_are_measured_confirmed_and_trained_by_one_reduction_which
         ("mps", 2),
     ], "one GMI needs no speeds, and each backend's are measured when they are needed"
     started = {(one.backend, len(one.gmis), one.groups["trainers"].reduction) for one in layouts}
-    alone = {("process", 1, "none"), ("mps", 1, "none")}
-    assert started - alone == {("process", 2, "IPC"), ("mps", 2, "MPR-shm")}
+    assert started == {("process", 1, "none"), ("process", 2, "IPC"), ("mps", 2, "MPR-shm")}
     assert {one.cut.backend for one in plan.candidates if one.confirmed} == {"process", "mps"}
     layout = plan.layout
     assert (layout.backend, len(layout.gmis), layout.groups["trainers"].reduction) in started
@@ -175,7 +185,8 @@ def affordable(seconds, memory_gib=64.0):
 @pytest.mark.parametrize("coexists", [True, False])
 def test_each_that_is_confirmed_has_the_time_for_one_start_and_one_round(install, coexists):
     install_backend(install, coexists)
-    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, "toy")] for n in (2048, 1024))
+    alone = "process" if coexists else "toy"
+    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, alone)] for n in (2048, 1024))
     assert affordable(seconds=60) == first + second
     assert affordable(seconds=35) == first
     assert affordable(seconds=15) == []
@@ -183,12 +194,14 @@ def test_each_that_is_confirmed_has_the_time_for_one_start_and_one_round(install
 
 def test_what_can_be_capped_is_confirmed_both_ways(install):
     install_backend(install, coexists=True, enforces=("share",))
-    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n, "toy"), Cut(2, n, "toy", capped=True)] for n in (2048, 1024))
+    first, second = ([Cut(2, n, "toy"), Cut(1, 2 * n), Cut(2, n, "toy", capped=True)] for n in (2048, 1024))
     assert affordable(seconds=90) == first + second
     assert affordable(seconds=45) == first
     assert affordable(seconds=30) == first[:2]
     grid = [Cut(1, 2048, "toy"), Cut(1, 4096, "toy"), Cut(2, 2048, "toy")]
     assert measured_plan._with_rivals(grid, first) == [*grid, first[2]], "one that is capped may be chosen"
+    grid = [Cut(1, 1024), Cut(1, 2048)]
+    assert measured_plan._with_rivals(grid, first[:2]) == [*grid, *first[:2]], "the rival is by a backend of the grid"
 
 
 @pytest.mark.parametrize(("coexists", "both", "one"), [(True, 20.0, 12.5), (False, 7.0, None)])

@@ -33,10 +33,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def measurer(seconds=math.inf, node=None, grid=(), speeds=None):
+def measurer(seconds=math.inf, node=None, grid=(), **more):
     node = node or this_node()
     config = tiny_config()
-    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), speeds=speeds)
+    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), **more)
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
@@ -64,7 +64,8 @@ def test_what_was_measured_by_another_reduction_is_not_remembered(monkeypatch):
     point = known(8).model_copy(update={"gmis_per_gpu": 2, "reduction": "IPC"})
     measurer(node=node).cache.add(point)
     assert measurer(seconds=0, node=node)(point.cut) == point
-    assert measurer(seconds=0, node=node, speeds={"process": OF_CORES})(point.cut) is None, "MPR-shm is taken now"
+    now = measurer(seconds=0, node=node, grid=[point.cut], speeds=lambda *_: {"process": OF_CORES})
+    assert now(point.cut) is None, "MPR-shm is taken now"
 
 
 def test_a_start_is_expected_to_cost_what_the_last_one_took():
@@ -258,6 +259,18 @@ def test_several_gmis_leave_what_is_kept_and_ask_for_the_speeds_of_their_backend
         measure(cut)
     assert asked == [("process", 750.0)] * 2 and measure.budget.left_s == 750
     assert measure._layout(grid[1]).groups["trainers"].reduction == "MPR-shm"
+
+
+@pytest.mark.parametrize(("have", "runs"), [((256, 512), [2048]), ((4, 512), [128, 256, 2048]), ((), [128, 256, 2048])])
+def test_two_points_that_are_not_tiny_tell_the_memory_of_large_ones(monkeypatch, have, runs):
+    ran = []
+    monkeypatch.setattr(
+        PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut.num_env) or known(cut.num_env)
+    )
+    measure = measurer(node=Node(name="n", cpu=Cpu(cores=1, memory_gib=80)))
+    for num_env in have:
+        measure.cache.add(known(num_env))
+    assert measure(Cut(1, 2048)).runnable and ran == runs
 
 
 def test_on_a_gpu_two_points_tell_the_memory_and_larger_small_ones_are_taken_before_huge_ones(monkeypatch):

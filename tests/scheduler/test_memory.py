@@ -63,12 +63,14 @@ def test_layouts_that_live_together_share_the_memory():
     assert shortage_together(cpu, 1, [], [Cut(1, 2**20)]) is None, "nothing is known"
 
 
-def test_what_one_backend_takes_tells_nothing_of_another():
+def test_what_a_backend_takes_tells_of_others_that_were_not_measured():
     cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
     rows = [{"num_env": n, "memory_bytes": GIB + n * 2**20} for n in (128, 256)]
     points = [ProfilePoint(gmis_per_gpu=1, runnable=True, **row) for row in rows]
-    assert shortage_together(cpu, 1, points, [Cut(1, 9216)]) is not None
-    assert shortage_together(cpu, 1, points, [Cut(1, 9216, "other")]) is None
+    small = [ProfilePoint(gmis_per_gpu=1, runnable=True, backend="mps", num_env=n, memory_bytes=n) for n in (1, 2)]
+    for backend in ("process", "mps"):
+        assert shortage_together(cpu, 1, points, [Cut(1, 9216, backend)]) is not None
+    assert shortage_together(cpu, 1, points + small, [Cut(1, 9216, "mps")]) is None
 
 
 def test_every_device_takes_its_part_of_the_host():

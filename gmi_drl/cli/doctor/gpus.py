@@ -127,7 +127,6 @@ def warp() -> Finding:
 
 def backend(entry: BackendEntry) -> Finding:
     """Whether a backend could make two GMIs of a GPU of each kind, or of cores, and what it lacks for that."""
-    from gmi_drl.errors import LayoutMismatchError
     from gmi_drl.gmi import backend_for
     from gmi_drl.gmi.inventory import this_node, visible_gpus
 
@@ -136,14 +135,7 @@ def backend(entry: BackendEntry) -> Finding:
     if not alike and entry is not PROCESS:
         return f"{entry.how}: there is no GPU", f"none is needed: the backend {PROCESS.name} cuts cores"
     layout = _example_layout(entry, sorted(alike.values()))
-    cuts = backend_for(layout)
-    reasons = cuts.check(node, layout)
-    if not reasons:
-        try:
-            cuts.devices(layout)
-        except LayoutMismatchError as error:
-            reasons = [str(error)]
-    why = "; ".join(dict.fromkeys(reasons))
+    why = "; ".join(dict.fromkeys(backend_for(layout).check(node, layout)))
     return entry.how, f"for two GMIs of a GPU, as an example: {why}" if "for GMI " in why else why
 
 

@@ -1,6 +1,6 @@
 """Assigns existing MIG devices to the GMIs of a layout."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from gmi_drl.gmi.inventory import MigDevice, VisibleGpu
 from gmi_drl.layout.layout import GMI, Device, Layout
@@ -32,20 +32,18 @@ def assign(
     return given, reasons
 
 
-def not_cut(layout: Layout, gpus: Sequence[VisibleGpu], obstacle: Callable[[VisibleGpu, int], str]) -> list[str]:
-    """The reasons for which devices of a layout cannot be cut by MIG."""
-    reasons = []
-    for device in layout.devices:
-        if device.kind != "gpu":
-            reasons.append(f"{device.kind} {device.index} is no GPU, and MIG cuts GPUs: take another --backend")
-        elif device.index < len(gpus) and (reason := obstacle(gpus[device.index], len(device.gmis))):
-            reasons.append(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
-    return reasons
+def no_gpus(layout: Layout) -> list[str]:
+    """The reasons for which devices of a layout cannot be cut by MIG: they are no GPUs."""
+    return [
+        f"{device.kind} {device.index} is no GPU, and MIG cuts GPUs: take another --backend"
+        for device in layout.devices
+        if device.kind != "gpu"
+    ]
 
 
 def _give(device: Device, gpu: VisibleGpu, in_use: Mapping[str, str], parts: bool) -> tuple[Assignment, str]:
     if gpu.mig is None and not gpu.parent:
-        return {}, ""  # `not_cut` reports that it has no MIG
+        return {}, ""  # the backend's `obstacle` says that it has no MIG
     groups = _groups(gpu, parts)
     idle_first = [sorted(group, key=lambda one: (one.uuid in in_use, _smallness(one))) for group in groups]
     found = [_match(device.gmis, group) for group in idle_first] or [(Assignment(), list(device.gmis))]

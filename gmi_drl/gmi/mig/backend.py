@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from gmi_drl.gmi.claims import Shared
 from gmi_drl.gmi.inventory import VisibleGpu, nvml_open, visible_gpus
 from gmi_drl.gmi.mig.apply.restore import left_behind
-from gmi_drl.gmi.mig.assign import Assignment, assign, not_cut
+from gmi_drl.gmi.mig.assign import Assignment, assign, no_gpus
 from gmi_drl.gmi.mig.busy import in_use
 from gmi_drl.gmi.mig.instances import MigInstances
 from gmi_drl.gmi.process import ProcessBackend
@@ -29,8 +29,7 @@ class MigBackend(ProcessBackend):
             gpus = visible_gpus()
             self._given[layout.digest], reasons = assign(layout, gpus, in_use(gpus), parts=self.parts)
             left = [left_behind(gpu.parent or gpu.uuid) for gpu in gpus if reasons]
-            reasons = not_cut(layout, gpus, self.obstacle) + reasons + list(filter(None, left))
-            return super().check(node, layout) + reasons
+            return super().check(node, layout) + no_gpus(layout) + reasons + list(filter(None, left))
 
     def devices(self, layout: Layout) -> list[str]:
         """Each core, each MIG device by its UUID, and as `Shared` their GPUs, which must not be cut again meanwhile."""

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from gmi_drl.errors import GmiWarning, LayoutMismatchError, MachineError
 from gmi_drl.gmi.claims import descriptor_of
-from gmi_drl.gmi.inventory import VisibleGpu, visible_gpus
+from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mps import daemon
-from gmi_drl.gmi.mps.control import PROGRAM, Control
+from gmi_drl.gmi.mps.control import PIPES, PROGRAM, Control
 from gmi_drl.gmi.mps.folder import Process, control_of, made, watchdog_log
 from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
-from gmi_drl.gmi.process import ProcessBackend, ProcessInstances
+from gmi_drl.gmi.process import ProcessBackend, ProcessInstances, gpus_of
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.backend_limits import mps_clients
 from gmi_drl.layout.environment import NO_GPU, mps_limits
@@ -50,8 +50,8 @@ class MpsInstances(ProcessInstances):
     def environment(self, gmi_id: int) -> dict[str, str]:
         """The variables of a process, of the daemon of its GPU, and of the layout's caps."""
         own, gmi = super().environment(gmi_id), self.gmis[gmi_id]
-        if (control := self._control(gmi_id)) is None:  # on cores: the mark by which the watchdog finds it
-            return own | next(iter(self._controls.values())).environment
+        if (control := self._control(gmi_id)) is None:  # the mark by which the watchdog finds it; no daemon is there
+            return own | {PIPES: str(self._claim.folder / "none")}
         return own | control.environment | mps_limits(gmi.share, gmi.memory_limit_bytes)
 
     def prove_attached(self, gmi_id: int, pid: int) -> None:
@@ -103,21 +103,16 @@ class MpsBackend(ProcessBackend):
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Check cores and GPUs, and that NVIDIA's program is there and each GPU can be shared by MPS."""
         reasons = super().check(node, layout)
-        devices = [device for device in layout.devices if device.kind == "gpu"]
-        if not devices:
+        if all(device.kind == "cpu" for device in layout.devices):
             return [*reasons, "MPS shares GPUs, and the layout has none: take `--backend process`"]
         if shutil.which(PROGRAM) is None:
             reasons.append(NO_PROGRAM)
-        gpus = visible_gpus()
-        for device in devices:
-            if device.index < len(gpus) and (reason := self.obstacle(gpus[device.index], len(device.gmis))):
-                reasons.append(f"GPU {device.index} ({gpus[device.index].model}) {reason}")
         return reasons
 
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
-        """Start one daemon for each GPU of the layouts. A watchdog ends them after their clients, however this ends."""
-        gpus = sorted({gpu for layout in layouts for gpu in self.gpus_of(layout).values()} - {NO_GPU})
+        """Start a daemon for each GPU that has clients. A watchdog ends them after their clients, however this ends."""
+        gpus = sorted({gpu for layout in layouts for gpu in self.served(layout)})
         locks = {descriptor_of(device) for layout in layouts for device in self.devices(layout)}
         with made() as (folder, lock):
             notes = {"folder": str(folder), "patience": asdict(self.patience)}
@@ -137,9 +132,13 @@ class MpsBackend(ProcessBackend):
             if left := watchdog.close():
                 raise MachineError("; ".join(left))
 
+    def served(self, layout: Layout) -> set[str]:
+        """The GPUs of a layout whose GMIs are clients, by UUID: all."""
+        return set(gpus_of(layout).values()) - {NO_GPU}
+
     def cut(self, layout: Layout) -> AbstractContextManager[MpsInstances]:
         """Yield the shares; nothing on a device is changed."""
-        return nullcontext(self.instances(layout, self.cores, self.gpus_of(layout), self._claim))
+        return nullcontext(self.instances(layout, self.cores, gpus_of(layout), self._claim))
 
     @staticmethod
     def obstacle(gpu: VisibleGpu, processes: int) -> str:

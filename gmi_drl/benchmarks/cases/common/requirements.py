@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from gmi_drl.config.physics import has_warp
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores, this_node, visible_gpus
+from gmi_drl.gmi.inventory.cores import has_bf16
 from gmi_drl.gmi.utilisation import gpm_obstacle
 from gmi_drl.layout.backends import BACKENDS
 
@@ -20,6 +21,11 @@ def cores(count: int) -> str | None:
     """This many cores for this process."""
     has = len(allowed_cores())
     return None if has >= count else f"it needs {count} cores, this process may use {has}: widen its affinity or quota"
+
+
+def bf16_on_cores() -> str | None:
+    """Cores that multiply in bfloat16: `learner.bf16` is refused on others."""
+    return None if has_bf16() else "it needs cores with bfloat16 (AVX512-BF16 or AMX), these have none"
 
 
 def simulation_on_cores(count: int) -> str | None:

@@ -181,7 +181,7 @@ def choice(workload: Workload, grid: "Grid", speeds: "SpeedsByBackend") -> "Cut"
     task, config, node, template = workload.spec, workload.config, workload.node, workload.template
     cache = Cache(task, config, node, template=template, fresh=True)
     with closing(
-        PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=speeds, template=template)
+        PointMeasurer(task, config, node, cache, grid, Budget(math.inf), speeds=lambda *_: speeds, template=template)
     ) as measure:
         return algorithm_2(measure, grid, predictor(task, config.learner, node, template, speeds))[0].point.cut
 

@@ -247,7 +247,7 @@ CASES = (
         claim=f"PPO on Pong by gmi-drl with `learner.bf16`, a GMI for each core, against float32; {SETTING}.",
         unit="steps/s",
         open=open_precisions,
-        obstacle=_obstacle,
+        obstacle=lambda: requirements.bf16_on_cores() or _obstacle(),
         limits="Faster on cores with AMX alone. Returns are not compared.",
         is_baseline_first=True,
     ),

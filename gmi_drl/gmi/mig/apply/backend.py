@@ -12,10 +12,10 @@ from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mig.apply.make import hand_out, make, read, turn_on, wanted_of
 from gmi_drl.gmi.mig.apply.record import Record, boot_id, read_record, record_file, write_record
 from gmi_drl.gmi.mig.apply.restore import GPU_S, restore
-from gmi_drl.gmi.mig.assign import Assignment, not_cut
+from gmi_drl.gmi.mig.assign import Assignment, no_gpus
 from gmi_drl.gmi.mig.driver import MigDriver
 from gmi_drl.gmi.mig.instances import MigInstances
-from gmi_drl.gmi.process import ProcessBackend
+from gmi_drl.gmi.process import ProcessBackend, gpus_of
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import CutGpu
 from gmi_drl.layout.layout import Device, Layout
@@ -38,9 +38,11 @@ class AppliedMig(ProcessBackend):
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Check cores and GPUs, and that the GPUs have MIG and room for the instances of the layout."""
+        reasons = super().check(node, layout) + no_gpus(layout)
+        if reasons:
+            return reasons
         gpus = visible_gpus()
-        reasons = super().check(node, layout) + not_cut(layout, gpus, self.obstacle)
-        return reasons or [why for device in layout.devices if (why := self._no_room(device, gpus[device.index]))]
+        return [why for device in layout.devices if (why := self._no_room(device, gpus[device.index]))]
 
     def _no_room(self, device: Device, gpu: VisibleGpu) -> str:
         """Why a GPU has no room for the instances of a device of the layout; empty if it has."""
@@ -53,7 +55,7 @@ class AppliedMig(ProcessBackend):
     @contextmanager
     def held(self, layouts: Sequence[Layout]) -> Iterator[None]:
         """Start a watchdog that restores the GPUs, and note their state before anything is changed."""
-        uuids = sorted({uuid for layout in layouts for uuid in self.gpus_of(layout).values() if uuid})
+        uuids = sorted({uuid for layout in layouts for uuid in gpus_of(layout).values() if uuid})
         for uuid in uuids:
             _finish_earlier(uuid)
         locks = [descriptor_of(f"gpu-{uuid}") for uuid in uuids]
@@ -74,7 +76,7 @@ class AppliedMig(ProcessBackend):
     @contextmanager
     def cut(self, layout: Layout) -> Iterator[MigInstances]:
         """Make the instances of the layout. They stay until the claim ends, as the next cut may want the same ones."""
-        given, gpus = Assignment(), self.gpus_of(layout)
+        given, gpus = Assignment(), gpus_of(layout)
         with nvml_open():
             for device in layout.devices:
                 driver = MigDriver(gpus[device.gmis[0].id])

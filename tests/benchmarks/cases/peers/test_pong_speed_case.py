@@ -5,6 +5,7 @@ import pytest
 
 from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import Sample
+from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.peers import pong_speed
 from gmi_drl.benchmarks.cases.peers.pong_speed import (
     CASES,
@@ -71,3 +72,13 @@ def test_a_peer_is_trained_by_the_settings_and_its_weights_are_told(monkeypatch)
 
 def test_precisions_and_cuts_have_no_peers():
     assert [case.name for case in CASES if not case.is_baseline_first] == ["pong_speed", "pong_speed_1_epoch"]
+
+
+@pytest.mark.parametrize("can", [True, False])
+def test_bfloat16_is_an_obstacle_where_the_cores_would_emulate_it(monkeypatch, can):
+    monkeypatch.setattr(requirements, "has_bf16", lambda: can)
+    monkeypatch.setattr(pong_speed, "_obstacle", lambda: None)
+    obstacles = {case.name: case.obstacle() for case in CASES}
+    missing = obstacles.pop("pong_bf16")
+    assert missing is None if can else "AVX512-BF16 or AMX" in missing
+    assert "pong_speed" in obstacles and "AVX512-BF16" not in str(obstacles)
