@@ -15,6 +15,9 @@ from gmi_drl.units import counted
 USUAL = 2
 """GMIs of each GPU unless told: a policy worker and a trainer."""
 
+_SERVES: tuple[Role, ...] = ("agent",)
+_TRAINS: tuple[Role, ...] = ("trainer",)
+
 
 def cut_with_gpus(node: Node, cut: AnyCut) -> tuple[Device, ...]:
     """Cut a node with GPUs: an actor on each core that the GMIs of GPUs leave, and the last GMI of each GPU trains.
@@ -55,10 +58,11 @@ def told(devices: Sequence[Device], node: Node) -> str:
 
 def _on_gpu(cut: Cut, cores: Sequence[Cores], first: int) -> tuple[GMI, ...]:
     """The GMIs of a GPU, with ids from `first` on."""
-    roles: list[tuple[Role, ...]] = [*[("agent",)] * (cut.gmis_per_gpu - 1), ("trainer",)]
+    roles = [_SERVES] * (cut.gmis_per_gpu - 1) + [_TRAINS]
     limits: dict[str, Any] = {"share": 1 / cut.gmis_per_gpu} if cut.capped else {}
     return tuple(
-        GMI(id=first + n, roles=its, cores=core, **limits) for n, (its, core) in enumerate(zip(roles, cores, strict=True))
+        GMI(id=first + n, roles=its, cores=core, **limits)
+        for n, (its, core) in enumerate(zip(roles, cores, strict=True))
     )
 
 

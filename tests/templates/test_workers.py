@@ -95,7 +95,9 @@ def test_one_gmi_of_a_gpu_trains_and_actors_beside_it_have_agents():
     layout = on_gpus(1)
     assert [gmi.roles for gmi in layout.gmis] == [ACTS] * 7 + [TRAINS] and layout.streams is None
     assert template_for(layout, "training") is WORKERS
-    assert "7 actors with inline inference on the cores of n, 4 environments each; 1 trainer on its GPU" in layout.reasons
+    assert (
+        "7 actors with inline inference on the cores of n, 4 environments each; 1 trainer on its GPU" in layout.reasons
+    )
 
 
 def test_cores_beside_a_gpu_are_shared_where_that_is_asked_for_and_else_too_few_are_refused():
