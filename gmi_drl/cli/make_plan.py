@@ -34,7 +34,6 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
         UsageError: if options contradict each other.
     """
     from gmi_drl.scheduler.backend_choice import unmeasured_choice
-    from gmi_drl.templates import usual_gmis_per_gpu
 
     if options.template.purpose != "training":
         learnt = {"--algo": options.algo, "--keep-batch": options.keep_batch, "--objective": options.objective}
@@ -63,7 +62,7 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
     backend = named_backend(options.backend)
     remarks: tuple[str, ...] = ()
     if backend == AUTO.name and not options.is_here:  # on this machine GMIs find out when they start
-        gmis = options.gmis_per_gpu or usual_gmis_per_gpu(here)
+        gmis = options.gmis_per_gpu or options.template.usual_gmis_per_gpu(here)
         backend, why = unmeasured_choice(here, options.template.purpose, gmis)
         remarks = (why,)
     template = options.template

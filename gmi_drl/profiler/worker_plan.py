@@ -128,7 +128,7 @@ def _cut_of(grid: Grid, node: Node) -> Cut:
     """The cut with the most GMIs, each of a core, and of these with the middle number of environments."""
     if node.num_gpus:
         raise NoFeasiblePlanError(
-            f"{WORKERS.name} is planned for cores, and {node.name} has GPUs: hide them, or write a layout"
+            f"{WORKERS.name} is planned for cores, and {node.name} has GPUs: hide them, or cut evenly (--budget 0)"
         )
     most = max(cut.gmis_per_gpu for cut in grid)
     if most < 2:

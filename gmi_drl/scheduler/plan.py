@@ -30,7 +30,7 @@ from gmi_drl.scheduler.memory import MemoryModel, memory_models
 from gmi_drl.scheduler.objective import Objective, ranked
 from gmi_drl.scheduler.profile import Profile, ProfilePoint, require_same_task
 from gmi_drl.scheduler.reasons import Learns, reasons_for
-from gmi_drl.templates import TCG_EX, Template, devices_of, environments_of, usual_gmis_per_gpu
+from gmi_drl.templates import TCG_EX, Template, devices_of, environments_of
 from gmi_drl.templates.cost import Communication
 from gmi_drl.units import counted
 from gmi_drl.workload import TaskSpec
@@ -97,7 +97,7 @@ def plan(
         task: The task to run.
         node: The machine.
         num_env: Environments of each GMI.
-        gmis_per_gpu: GMIs of each device; None for one per physical core, or one per GPU.
+        gmis_per_gpu: GMIs of each device; None for the template's usual number.
         template: The template, which says what a GMI does.
         backend: The backend that cuts the devices.
         share_cores: Whether GMIs may share cores if there are not enough.
@@ -108,7 +108,7 @@ def plan(
         NoFeasiblePlanError: if the node cannot hold that many GMIs.
     """
     why = "no profile was given and nothing was measured: the devices are cut evenly"
-    cut = Cut(gmis_per_gpu or usual_gmis_per_gpu(node), num_env, backend, share_cores)
+    cut = Cut(gmis_per_gpu or template.usual_gmis_per_gpu(node), num_env, backend, share_cores)
     layout = template.lay_out(task, node, cut, why=[why, *remarks], communication=communication)
     return _for_node(layout, node)
 

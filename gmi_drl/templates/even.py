@@ -29,7 +29,7 @@ def even_devices(node: Node, cut: AnyCut, roles: tuple[Role, ...]) -> tuple[Devi
     """
     require_division(node, cut)
     kind: Literal["cpu", "gpu"] = "gpu" if node.num_gpus else "cpu"
-    shares = _core_shares(node)
+    shares = core_shares(node)
     given: dict[str, Any] = {} if roles == HOLISTIC else {"roles": roles}  # defaults need no check: 80,000 GMIs
     devices, next_id, models = [], 0, node.model_of_each_gpu
     for index, cores in zip(node.gpu_indices or range(len(shares)), shares, strict=True):
@@ -83,7 +83,7 @@ def shares_cores(devices: Sequence[Device]) -> bool:
 
 def usual_gmis_per_gpu(node: Node) -> int:
     """The default number of GMIs per device: one per physical core on a CPU, one on a GPU."""
-    return 1 if node.num_gpus else len(_core_shares(node)[0])
+    return 1 if node.num_gpus else len(core_shares(node)[0])
 
 
 def described(devices: Sequence[Device], cut: AnyCut, node: Node, each: str | None = None) -> str:
@@ -153,12 +153,12 @@ def mapping_of(cut: AnyCut, node: Node) -> list[range]:
 @lru_cache(4)
 def devices_of(node: Node) -> tuple[int, int]:
     """The number of devices of a node, and the most GMIs that each can have, since every GMI needs a core."""
-    shares = _core_shares(node)
+    shares = core_shares(node)
     return len(shares), min(sum(map(len, share)) for share in shares)
 
 
 @lru_cache(4)
-def _core_shares(node: Node) -> list[Sequence[Cores]]:
+def core_shares(node: Node) -> list[Sequence[Cores]]:
     """Physical cores (tuples of core indices) of each device. Cached, since plans need them for each point."""
     physical = node.cpu.physical
     if node.num_gpus:
@@ -166,14 +166,14 @@ def _core_shares(node: Node) -> list[Sequence[Cores]]:
     if node.cpus is None:
         return [physical]
     each = node.cpus.cores_each
-    singles = _threads(physical)
+    singles = hardware_threads(physical)
     return [singles[i * each : (i + 1) * each] for i in range(node.cpus.count)]
 
 
 def _distribute_cores(physical: Sequence[Cores], count: int, device: str, *, share_cores: bool) -> list[Cores]:
     """Cores for `count` GMIs of one device, as equal as whole physical cores allow."""
     if count > len(physical):  # hardware threads of a core must be separated
-        physical = _threads(physical)
+        physical = hardware_threads(physical)
     if count > len(physical) and share_cores:
         return [physical[number % len(physical)] for number in range(count)]
     if count > len(physical):
@@ -182,7 +182,7 @@ def _distribute_cores(physical: Sequence[Cores], count: int, device: str, *, sha
     return [tuple(sorted(chain.from_iterable(part))) for part in _even(physical, count, "GMIs")]
 
 
-def _threads(physical: Sequence[Cores]) -> list[Cores]:
+def hardware_threads(physical: Sequence[Cores]) -> list[Cores]:
     """Every hardware thread as a core of its own."""
     return [(core,) for group in physical for core in group]
 

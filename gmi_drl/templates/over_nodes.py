@@ -1,14 +1,17 @@
 """A template over the nodes of a cluster: each node is cut as if alone, and groups include all nodes."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain, groupby, pairwise
+from operator import attrgetter
 
 from gmi_drl.config.learners import LearnerConfig, LearnerEntry
 from gmi_drl.hardware.cluster import Cluster, Network
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import LINK, OF_CORES, SpeedsByBackend
 from gmi_drl.layout.backends import PROCESS
+from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import Device, GmiGroup, Layout
 from gmi_drl.layout.mapping import MappingList
@@ -47,9 +50,10 @@ class OverNodes(Template):
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
         """See `Template`: the numbers of GMIs, devices and nodes, then the form of each kind of node."""
-        what = "GPU" if devices[0].kind == "gpu" else "CPU device"
+        kinds = Counter("GPU" if device.kind == "gpu" else "CPU device" for device in devices)
+        what = " and ".join(counted(number, kind) for kind, number in kinds.items())
         gmis, count = sum(len(device.gmis) for device in devices), self.cluster.count
-        lines = [f"{counted(gmis, 'GMI')} on the {counted(len(devices), what)} of {counted(count, 'node')} in all"]
+        lines = [f"{counted(gmis, 'GMI')} on the {what} of {counted(count, 'node')} in all"]
         for part in self.cluster.nodes:
             form, *_ = self.inner.form(self.inner.devices(part.kind, cut), cut, part.kind)
             lines.append(f"on each of {part.count} nodes: {form}" if part.count > 1 else form)
@@ -63,6 +67,19 @@ class OverNodes(Template):
         """See `Template`: the trainers of each node."""
         ends = pairwise(accumulate(self.cluster.devices_by_node, initial=0))
         return list(chain.from_iterable(self.inner.trainers_of(mapping[start:end]) for start, end in ends))
+
+    def training_on(self, devices: Sequence[Device]) -> MappingList:
+        """See `Template`: the trainers of each node."""
+        nodes = (list(own) for _, own in groupby(devices, attrgetter("node")))
+        return list(chain.from_iterable(map(self.inner.training_on, nodes)))
+
+    def streams_of(self, devices: Sequence[Device]) -> Streams | None:
+        """See `Template`."""
+        return self.inner.streams_of(devices)
+
+    def usual_gmis_per_gpu(self, node: Node) -> int:
+        """See `Template`."""
+        return self.inner.usual_gmis_per_gpu(node)
 
     def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
         """See `Template`, within one node."""

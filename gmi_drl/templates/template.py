@@ -9,7 +9,7 @@ from gmi_drl.config.learners import OUR_PPO, LearnerConfig, LearnerEntry
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import SpeedsByBackend
 from gmi_drl.layout.backends import BACKENDS, PROCESS
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import Device, GmiGroup, Layout, Projection
 from gmi_drl.layout.mapping import MappingList
@@ -17,7 +17,7 @@ from gmi_drl.layout.policies import TRAINERS, group_of, policy_names
 from gmi_drl.layout.reduction_method import Kind, ReductionMethod
 from gmi_drl.layout.reductions import IPC, NONE, usual_reduction
 from gmi_drl.templates.cost import NO_COMMUNICATION, NO_TIME, UNTRIED, Communication
-from gmi_drl.templates.even import described, shares_cores
+from gmi_drl.templates.even import described, shares_cores, usual_gmis_per_gpu
 from gmi_drl.workload import TaskSpec
 
 Purpose = Literal["training", "serving"]
@@ -93,6 +93,18 @@ class Template(ABC):
         """The GMIs of each device that train; by default all in a training, none in serving."""
         return mapping if self.purpose == "training" else []
 
+    def training_on(self, devices: Sequence[Device]) -> MappingList:
+        """The GMIs of each device that train, of devices that `devices` has made."""
+        return self.trainers_of([[gmi.id for gmi in device.gmis] for device in devices])
+
+    def streams_of(self, devices: Sequence[Device]) -> Streams | None:
+        """The inference streams that such devices need; by default none."""
+        return None
+
+    def usual_gmis_per_gpu(self, node: Node) -> int:
+        """The default number of GMIs per device."""
+        return usual_gmis_per_gpu(node)
+
     def usual(self, training: MappingList, node: Node, backend: str) -> ReductionMethod:
         """The reduction of these trainers if no speeds are known."""
         kind: Kind = "gpu" if node.num_gpus else "cpu"
@@ -125,7 +137,7 @@ class Template(ABC):
             NoFeasiblePlanError: as of `devices`.
         """
         devices = self.devices(node, cut)
-        training = self.trainers_of([[gmi.id for gmi in device.gmis] for device in devices])
+        training = self.training_on(devices)
         sums = communication if communication and communication.reduces else None
         method = sums.method(training) if sums else self.usual(training, node, cut.backend)
         reasons = [*why, *self.form(devices, cut, node)]
@@ -143,6 +155,7 @@ class Template(ABC):
             devices=devices,
             groups=all_in_one(training, method),
             channels=self.channels,
+            streams=self.streams_of(devices),
             projection=projection,
             reasons=tuple(reasons),
         )

@@ -7,7 +7,7 @@ from math import ceil
 from gmi_drl.config.learners import LearnerEntry
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.node import Node
-from gmi_drl.layout.channels import Channels
+from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.cut import AnyCut
 from gmi_drl.layout.layout import GMI, Device, Layout, Role
 from gmi_drl.layout.mapping import MappingList
@@ -18,6 +18,7 @@ from gmi_drl.templates.even import described, even_devices, more_gmis
 from gmi_drl.templates.tcg import SERVING, TCG
 from gmi_drl.templates.tcg_ex import TCG_EX
 from gmi_drl.templates.template import Purpose, Template
+from gmi_drl.templates.workers_on_gpus import USUAL, cut_with_gpus, told
 from gmi_drl.units import counted
 
 ACTOR = "gmi_drl.roles.workers.actor:ActorWorker"
@@ -30,7 +31,9 @@ _KINDS: tuple[tuple[Role, ...], ...] = (("simulator",), SERVING, ("agent",), ("t
 
 
 class Workers(Template):
-    """See `Template`. An even cut has inline inference: the last GMI trains, the others simulate and act.
+    """See `Template`. An even cut of cores has inline inference: the last GMI trains, the others simulate and act.
+
+    With GPUs actors are on cores, and trainers and policy workers on the GPUs (`workers_on_gpus`).
 
     A layout file may have any number of each kind: actors `simulator, agent` or `simulator`, whose actions come from
     policy workers, `agent`, by `streams`; and trainers, `trainer`.
@@ -47,8 +50,7 @@ class Workers(Template):
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
         """See `Template`: at least one GMI must act."""
         if node.num_gpus:
-            remedy = "write a layout with actors on a cpu device (docs/guides/workers.md)"
-            raise NoFeasiblePlanError(f"{self.name} simulates on cores, and {node.name} would be cut by GPUs: {remedy}")
+            return cut_with_gpus(node, cut)
         even = even_devices(node, cut, SERVING)
         count = sum(len(device.gmis) for device in even)
         if count < 2:
@@ -64,8 +66,23 @@ class Workers(Template):
         last = list(chain.from_iterable(mapping))[-1]
         return [[gmi for gmi in device if gmi == last] for device in mapping]
 
+    def training_on(self, devices: Sequence[Device]) -> MappingList:
+        """See `Template`: with GPUs one on each of them."""
+        gpus = [device for device in devices if device.kind == "gpu"]
+        return [[device.gmis[-1].id] for device in gpus] if gpus else super().training_on(devices)
+
+    def streams_of(self, devices: Sequence[Device]) -> Streams | None:
+        """See `Template`: if there are policy workers."""
+        return Streams() if any(gmi.roles == ("agent",) for device in devices for gmi in device.gmis) else None
+
+    def usual_gmis_per_gpu(self, node: Node) -> int:
+        """See `Template`: a policy worker and a trainer on a GPU."""
+        return USUAL if node.num_gpus else super().usual_gmis_per_gpu(node)
+
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
         """See `Template`, with the number of actors."""
+        if node.num_gpus:
+            return [told(devices, node), f"{self.name}: {self.what}"]
         actors = sum(len(device.gmis) for device in devices) - 1
         sides = f"{counted(actors, 'actor')} with inline inference and 1 trainer"
         return [f"{described(devices, cut, node)}: {sides}", f"{self.name}: {self.what}"]

@@ -6,12 +6,16 @@ import pytest
 
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
-from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
+from gmi_drl.layout.servers import services_of
 from gmi_drl.layout.waits import waits_of
+from gmi_drl.scheduler import plan
 from gmi_drl.templates import TDG, WORKERS, template_for
+from gmi_drl.templates.over_nodes import OverNodes
 from gmi_drl.workload import TASK_SPECS
 
 ASKS, ACTS, SERVES, TRAINS = ("simulator",), ("simulator", "agent"), ("agent",), ("trainer",)
@@ -57,6 +61,66 @@ def test_an_even_cut_acts_inline_and_trains_on_the_last_gmi():
     assert layout.groups["trainers"].members == (3,)
     with pytest.raises(NoFeasiblePlanError, match="needs 2 GMIs"):
         WORKERS.lay_out(TASK_SPECS["ant"], node, Cut(1, 8))
+
+
+def on_gpus(gmis_per_gpu=None, gpus=1, cores=8, **cut):
+    """The even cut of a node with GPUs."""
+    node = Node(name="n", cpu=Cpu(cores=cores, memory_gib=8), gpus=Gpus(model="A100", count=gpus))
+    return plan(TASK_SPECS["ant"], node, num_env=4, gmis_per_gpu=gmis_per_gpu, template=WORKERS, **cut)
+
+
+def test_an_even_cut_with_a_gpu_acts_on_cores_and_infers_and_trains_on_the_gpu():
+    layout = on_gpus()
+    cores, gpu = layout.devices
+    assert (cores.kind, gpu.kind) == ("cpu", "gpu")
+    assert [gmi.roles for gmi in cores.gmis] == [ASKS] * 6 and [gmi.roles for gmi in gpu.gmis] == [SERVES, TRAINS]
+    assert [gmi.cores for gmi in layout.gmis] == [(2,), (3,), (4,), (5,), (6,), (7,), (0,), (1,)]
+    assert template_for(layout, "training") is WORKERS and layout.groups["trainers"].reduction == "none"
+    assert "6 actors on the cores of n, 4 environments each; 1 policy worker and 1 trainer on its GPU" in layout.reasons
+
+
+def test_each_gpu_of_several_has_a_trainer_and_a_policy_worker_of_its_own():
+    layout = on_gpus(gpus=2)
+    assert template_for(layout, "training") is WORKERS
+    assert [(device.kind, device.index, len(device.gmis)) for device in layout.devices] == [
+        ("cpu", 0, 4),
+        ("gpu", 0, 2),
+        ("gpu", 1, 2),
+    ]
+    assert layout.groups["trainers"] == GmiGroup(members=(5, 7), reduction="MPR-shm")
+    assert [service.clients for service in services_of(layout)] == [((0, 1), (2, 3))]
+
+
+def test_one_gmi_of_a_gpu_trains_and_actors_beside_it_have_agents():
+    layout = on_gpus(1)
+    assert [gmi.roles for gmi in layout.gmis] == [ACTS] * 7 + [TRAINS] and layout.streams is None
+    assert template_for(layout, "training") is WORKERS
+    assert (
+        "7 actors with inline inference on the cores of n, 4 environments each; 1 trainer on its GPU" in layout.reasons
+    )
+
+
+def test_cores_beside_a_gpu_are_shared_where_that_is_asked_for_and_else_too_few_are_refused():
+    with pytest.raises(NoFeasiblePlanError, match=r"2 GMIs of GPU 0 and 1 actor need 3 cores, it has 2: .*share-cores"):
+        on_gpus(cores=2)
+    shared = on_gpus(cores=2, share_cores=True)
+    assert shared.share_cores and [gmi.cores for gmi in shared.gmis] == [(0,), (1,), (0,), (1,)]
+    assert template_for(shared, "training") is WORKERS
+    with pytest.raises(NoFeasiblePlanError, match="3 GMIs of GPU 0 and 2 actors need 5 cores, it has 4"):
+        on_gpus(3, cores=4)
+    with pytest.raises(NoFeasiblePlanError, match="mig cuts GPUs alone: take --backend mps"):
+        on_gpus(backend="mig")
+
+
+def test_nodes_with_gpus_are_cut_each_as_if_alone():
+    node = Node(name="g", cpu=Cpu(cores=4, memory_gib=8), gpus=Gpus(model="A100", count=1))
+    network = Network(gbit_per_s=10, round_trip_ms=0.1)
+    cluster = Cluster(name="two", nodes=(Nodes(count=2, node=node),), network=network)
+    layout = plan(TASK_SPECS["ant"], cluster.whole, num_env=4, template=OverNodes(WORKERS, cluster))
+    assert [gmi.roles for gmi in layout.gmis] == [ASKS, ASKS, SERVES, TRAINS] * 2
+    assert layout.groups["trainers"] == GmiGroup(members=(3, 7), reduction="HAR")
+    assert template_for(layout, "training") is WORKERS
+    assert "8 GMIs on the 2 CPU devices and 2 GPUs of 2 nodes in all" in layout.reasons
 
 
 def test_roles_are_by_what_a_gmi_does_first():

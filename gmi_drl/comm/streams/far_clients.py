@@ -1,5 +1,6 @@
 """The clients of a server that are on other hosts."""
 
+import sys
 from collections.abc import Mapping
 from select import EPOLLIN, EPOLLOUT, epoll
 from typing import Protocol
@@ -8,6 +9,7 @@ from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.slot_link import READY, SlotLink
 from gmi_drl.comm.streams.slots import HAS_LEFT, SLOT_WORDS, StreamMemory
+from gmi_drl.errors import GmiError
 
 
 class ClientChanges(Protocol):
@@ -31,6 +33,7 @@ class FarClients:
 
     Attributes:
         absent: The clients that have not come yet.
+        refused: What was wrong with what a client has sent, by its id: its connection was closed.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class FarClients:
         self._ids, self._links = frozenset(connections), dict[int, SlotLink]()
         self._clients = dict[int, int]()  # by descriptor
         self._poll, self._sending = epoll(), set[int]()
+        self.refused = dict[int, str]()
         self.absent = {client for client, connection in connections.items() if connection is None}
         notifier.watch_descriptor(self._poll.fileno())
         if changes is not None:
@@ -67,8 +71,7 @@ class FarClients:
     def receive(self) -> None:
         """Write what has arrived into slots, send what was left, and note who has come and whose connection has ended.
 
-        Raises:
-            GmiError: If a client has sent something else.
+        A client that has sent something else counts as ended: its connection is closed, and the others are served.
         """
         for descriptor, _ in self._poll.poll(0):
             if self._changes is not None and descriptor == self._changes.fileno():
@@ -78,7 +81,11 @@ class FarClients:
                 continue
             link = self._links[self._clients[descriptor]]
             link.connection.flush()
-            link.receive()
+            try:
+                link.receive()
+            except GmiError as error:
+                self._refuse(descriptor, error)
+                continue
             if link.connection.is_open:
                 self._watch(link.connection)
             else:
@@ -105,6 +112,13 @@ class FarClients:
                 self.absent.discard(client)
             elif client in self._links and (descriptor := self._links[client].connection.fileno()) in self._clients:
                 self._end(descriptor)
+
+    def _refuse(self, descriptor: int, error: GmiError) -> None:
+        """Close the connection of a client, and say why: this process goes on, so that nobody else does."""
+        client = self._clients[descriptor]
+        self.refused[client] = str(error)
+        print(f"{error}: its connection was closed, other actors are served", file=sys.stderr, flush=True)
+        self._end(descriptor)
 
     def _end(self, descriptor: int) -> None:
         client = self._clients.pop(descriptor)

@@ -253,7 +253,8 @@ class StreamServer:
         lost = ", ".join(f"GMI {client}" for client in sorted(self._ended))
         text = f"all actors of GMI {self._notifier.own} have left or ended ({lost})"
         if not self._awaits_successors:
-            raise PeerDiedError(f"{text}: their logs say why")
+            refused = "; ".join(self._far.refused.values()) if self._far else ""
+            raise PeerDiedError(f"{text}: {refused or 'their logs say why'}")
         hang_s = self._notifier.hang_s
         if not self._notifier.wait_at_most(self._has_news, hang_s):
             raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")

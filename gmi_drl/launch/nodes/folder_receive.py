@@ -17,10 +17,11 @@ class FolderReceiver:
 
     Args:
         folder: The run folder.
+        sends_checkpoint: Whether GMIs there read the newest checkpoint. Actors get what they act by from trainers.
     """
 
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
+    def __init__(self, folder: RunFolder, *, sends_checkpoint: bool = True) -> None:
+        self._folder, self._sends_checkpoint = folder, sends_checkpoint
         store = CheckpointStore(folder.checkpoints)
         self._handlers: Mapping[str, Callable[..., None]] = {
             "require_room": store.require_room,
@@ -29,14 +30,14 @@ class FolderReceiver:
         }
 
     def files(self) -> Iterator[Path]:
-        """Yield the files that a copy of the run folder needs at first: the setup and the newest checkpoint."""
+        """Yield the files that a copy of the run folder needs at first: the setup, and the checkpoint if it is sent."""
         several = [one for one in self._folder.learning if one.path != self._folder.path]
         setup = [file for one in (self._folder, *several) for file in (one.layout_file, one.config_file)]
         for file in (*setup, *self._newest()):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
-        """The size in bytes of the newest checkpoint. The setup is small, and perhaps not written yet."""
+        """The size in bytes of the checkpoint that is sent. The setup is small, and perhaps not written yet."""
         return sum(file.stat().st_size for file in self._newest())
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
@@ -73,8 +74,8 @@ class FolderReceiver:
         self._handlers[what](**given)
 
     def _newest(self) -> Iterator[Path]:
-        """The files of the newest checkpoint."""
-        for one in list_checkpoints(self._folder.checkpoints)[-1:]:
+        """The files of the newest checkpoint; none if it is not sent."""
+        for one in list_checkpoints(self._folder.checkpoints)[-1:] if self._sends_checkpoint else ():
             yield from one.iterdir()
 
     def pieces(self) -> Iterator[tuple[str, bytes]]:

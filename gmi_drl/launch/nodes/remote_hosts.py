@@ -94,6 +94,8 @@ class RemoteHosts:
         layout, folder = job.layout, job.folder
         for name, node in nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
+        only_act = late_nodes(layout)
+        receivers = {name: FolderReceiver(folder, sends_checkpoint=name not in only_act) for name in nodes}
         secret, seen = secrets.token_hex(16), folder.path / TOKEN
         seen.write_text(secret)
         try:
@@ -101,16 +103,20 @@ class RemoteHosts:
                 "layout": layout.model_dump(mode="json"),
                 "run_folder": str(folder.path.resolve()),
                 "token": secret,
-                "begins_with": FolderReceiver(folder).size(),
                 "purpose": self._purpose,
                 "apply_mig": self._apply_mig,
             }
             shares = cpus_of(layout, {**self._nodes, **nodes})
-            opened = request_all(nodes, "opened", OPEN_S, lambda name: {"type": "open", **whole, **shares[name]})
+            opened = request_all(
+                nodes,
+                "opened",
+                OPEN_S,
+                lambda name: {"type": "open", **whole, **shares[name], "begins_with": receivers[name].size()},
+            )
         finally:
             seen.unlink()
         for name, node in nodes.items():
-            node.receiver = None if opened[name]["sees_folder"] else FolderReceiver(folder)
+            node.receiver = None if opened[name]["sees_folder"] else receivers[name]
         return opened
 
     def _share(self, job: Job, nodes: Mapping[str, RemoteNode], meeting: Meeting) -> None:

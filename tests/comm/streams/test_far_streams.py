@@ -166,6 +166,30 @@ def test_other_sizes_and_frames_that_no_end_sends_are_refused():
             serve(server)
 
 
+@pytest.mark.parametrize(
+    "send", [lambda one: one.send_frame(FIRST_OTHER_KIND + 9), lambda one: one.send_frame(HALF, b"x")]
+)
+def test_a_client_that_sends_what_it_may_not_is_dropped_by_name_and_the_others_are_served(capfd, send):
+    with far_ends(near=(1,)) as (made, server, far):
+        near = made.client(1)
+        post(far, 1.0)
+        post(near, 2.0)
+        answered = serve(server)
+        while len(answered) < 2:
+            answered += serve(server)
+        assert value_of(far.take(0)) == 2.0 and value_of(near.take(0)) == 4.0
+        send(far._notifier._link.connection)
+        post(near, 3.0)
+        assert serve(server) == [0] and value_of(near.take(0)) == 6.0
+        post(far, 4.0)
+        with pytest.raises(PeerDiedError, match="GMI 0 on another host ended"):
+            far.take(0)
+        near.close()
+        assert serve(server) == []
+        told = capfd.readouterr().err
+        assert told.startswith("GMI 2 on another host: ") and told.count("its connection was closed") == 1
+
+
 class Changes:
     """Clients that come and are lost as a test wants it."""
 

@@ -49,6 +49,14 @@ def test_a_host_without_the_folder_gets_the_setup_and_the_newest_checkpoint(fold
     assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
 
 
+def test_a_host_of_actors_alone_gets_no_checkpoint(folder):
+    for name in ("layout.yaml", "config.yaml", "checkpoints/000001/checkpoint.json"):
+        (folder.path / name).parent.mkdir(exist_ok=True)
+        (folder.path / name).write_text(name)
+    receiver = FolderReceiver(folder, sends_checkpoint=False)
+    assert [file for file, _ in receiver.pieces()] == ["layout.yaml", "config.yaml"] and receiver.size() == 0
+
+
 def test_a_host_without_room_for_the_first_files_makes_no_copy(folder, tmp_path, monkeypatch):
     assert FolderReceiver(folder).size() == 0, "a new run has not even a setup yet"
     for number in (1, 2):

@@ -2,11 +2,14 @@ import select
 from types import SimpleNamespace
 
 from on_two import over
+from test_workers_on_nodes import ACTOR, POLICY, TRAINER, layout_of
 
 from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
-from gmi_drl.launch.nodes.remote_hosts import cpus_of, has_same_versions
+from gmi_drl.launch.nodes.remote_hosts import RemoteHosts, cpus_of, has_same_versions
 from gmi_drl.launch.processes.gmi_handle import LOST
+from gmi_drl.layout.channels import Streams
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import proxy_of
 
 LAYOUT = over("a", "b", gmis=1)
@@ -47,6 +50,30 @@ def test_all_ranks_are_told_in_their_order_where_each_listens():
     assert addresses == [["10.0.0.1", 1], ["10.0.0.2", 2]]
     assert len(token) == 32 and token != second["trainers"][1]
     assert Meeting(LAYOUT).joined([{"trainers": {}}, {}]) == {}
+
+
+def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
+    """Its actors get what they act by from the trainers; a node without a view of the run folder gets the setup."""
+    folder, asked = RunFolder(tmp_path), {}
+    folder.create()
+    for file in (folder.layout_file, folder.config_file, folder.checkpoints / "000001" / "checkpoint.json"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("xyz")
+
+    def unseeing(name):
+        request = lambda message: asked.update({name: message["begins_with"]})  # noqa: E731
+        response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False}  # noqa: E731
+        return SimpleNamespace(name=name, machine=name, cpus=[0], request=request, response=response)
+
+    layout, there = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, ACTOR, POLICY], b=[ACTOR]), {}
+    for name in "ab":
+        there[name] = unseeing(name)
+        job = SimpleNamespace(layout=layout, folder=folder)
+        RemoteHosts({}, "a test", apply_mig=False)._open(job, {name: there[name]})
+    assert asked == {"a": 3, "b": 0}
+    files = {name: [file for file, _ in node.receiver.pieces()] for name, node in there.items()}
+    assert files["b"] == ["layout.yaml", "config.yaml"]
+    assert files["a"] == [*files["b"], "checkpoints/000001/checkpoint.json"]
 
 
 def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):

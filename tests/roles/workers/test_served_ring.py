@@ -11,6 +11,7 @@ from gmi_drl.roles.serving.player import Player
 from gmi_drl.roles.workers.ends import inline_stream
 from gmi_drl.roles.workers.forward import kinds_of
 from gmi_drl.roles.workers.served_ring import ServedRing, ServedShare
+from gmi_drl.roles.workers.several import Frozen
 from gmi_drl.tasks import make
 from tests.roles.workers.workers_in_process import CPU, Served
 
@@ -63,6 +64,31 @@ def test_members_play_what_players_play(members, stochastic, remote):
     assert episodes and ring.num_env == members * EACH
     if members == 1:  # in batches of the same size, so that numbers are the same
         assert ring.sums.tolist() == pytest.approx(sums_of(episodes), rel=1e-3)
+
+
+def share_of(tasks, agent, rows):
+    """A share of some rows, whose actions an agent beside it gives by the mode."""
+    gmi = GMI(id=0, roles=("simulator", "agent"), num_env=len(tasks) * len(rows), ring=len(tasks), cores=(0,))
+    inline = inline_stream(RunConfig(learner=CONFIG), tasks[0].spec, agent, gmi)
+    return ServedShare(tasks, inline, CONFIG, [None] * len(tasks), rows)
+
+
+def test_each_part_acts_in_its_own_rows_and_its_episodes_are_counted_apart():
+    """Environments do not touch each other, so each row is as where its agent acts in all rows."""
+    tasks, rows = [worlds(member) for member in range(2)], [torch.tensor(own) for own in ([1], [0], [2])]
+    agents = [make_agent(tasks[0].spec, CONFIG, CPU, seed=seed) for seed in range(3)]
+    shares = [share_of(tasks, agent, own) for agent, own in zip(agents[:2], rows[:2], strict=True)]
+    ring = ServedRing(tasks, shares, [Frozen(tasks, rows[2], agents[2], [None, None])])
+    ring.play(10)
+    for agent, own in zip(agents, rows, strict=True):
+        alone = [worlds(member) for member in range(2)]
+        ServedRing(alone, [share_of(alone, agent, torch.arange(EACH))]).play(10)
+        for task, other in zip(tasks, alone, strict=True):
+            assert torch.allclose(task.obs[own], other.obs[own], atol=1e-3)
+    ring.play(600)
+    parts = ring.sums_of_parts
+    assert len(parts) == 3 and all(part[0] > 0 for part in parts)
+    assert torch.stack(parts).sum(0).tolist() == ring.sums.tolist()
 
 
 def test_a_member_is_asked_for_before_the_one_before_it_steps():
