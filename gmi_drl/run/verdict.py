@@ -62,7 +62,8 @@ def seconds_left(rows: Sequence[Row], iterations: int) -> float | None:
         return None
     each = last[-1]["env_steps"] / last[-1]["iteration"]
     seconds: float = sum(each / row["steps_per_second"] + row.get("eval_s", 0.0) for row in last) / len(last)
-    return max(0.0, (iterations - last[-1]["iteration"]) * seconds)
+    left: float = (iterations - last[-1]["iteration"]) * seconds
+    return max(0.0, left)
 
 
 def _slowest(row: Row) -> str:
