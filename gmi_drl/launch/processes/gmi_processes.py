@@ -1,7 +1,6 @@
 """Supervises the processes of a layout: starts them, reads their messages, restarts and ends them."""
 
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -193,8 +192,7 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            busy = f"the load of this machine is {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores"
-            error = self._errors.of(late[0], f"has not started within {START_S:.0f} s, {busy}")
+            error = self._errors.of(late[0], f"has not started within {START_S:.0f} s")
             if late[0] not in self._joined or not self._losses or not self._losses.take(late[0], error):
                 raise self._with_stacks(error)
             self._drop(late[0])
