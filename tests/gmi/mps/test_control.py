@@ -82,6 +82,7 @@ def test_those_that_ask_at_once_take_turns(control, fake_mps, monkeypatch):
     assert all(len(servers) == 1 for servers in told)
     with (control.logs / control_module.LOCK).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        assert control.ask("get_server_list", 2.0), "half of a short deadline is left for the answer"
         monkeypatch.setattr(control_module, "LONGEST_TURN_S", 0.05)
         assert len(control.servers()) == 1, "a holder that is stopped is not waited for"
 
