@@ -1,4 +1,9 @@
-"""`python -m tools.mutants`: try a sample of mutants of each package, write docs/mutants.md. Continues after a stop."""
+"""`python -m tools.mutants`: try a sample of mutants of each package, write docs/mutants.md. Continues after a stop.
+
+Of one package, by the tests of two folders alone:
+
+    python -m tools.mutants replay --tests tests/replay tests/roles/replay -o docs/mutants_replay.md
+"""
 
 import argparse
 import os
@@ -7,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,28 +23,34 @@ from tools.mutants.operators import Mutant, mutants_of, sample
 from tools.mutants.results import Result, Results
 from tools.mutants.trial import HUNG, PASSED, copy_checkout, die_with_parent, failed_test, run_tests, try_mutant
 
-PACKAGES = ("algo", "comm", "gmi", "launch", "profiler", "roles", "run", "scheduler", "templates")
+PACKAGES = ("algo", "comm", "gmi", "launch", "profiler", "replay", "roles", "run", "scheduler", "templates")
 SIZE, SEED = 60, 0
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".mutants"
-RESULTS = ROOT / "docs" / "mutants.jsonl"
+RESULTS, PAGE = ROOT / "docs" / "mutants.jsonl", ROOT / "docs" / "mutants.md"
 SLACK_S, SLOWER = 60.0, 2.0
 """A mutant hangs if its tests take longer than `SLOWER` times their usual time plus `SLACK_S` seconds."""
 
 
 def main() -> int:
     """Measure which tests run which lines, try the mutants without a result, and write the score."""
-    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__.splitlines()[0])
     parser.add_argument("packages", nargs="*", metavar="PACKAGE", help=f"of {', '.join(PACKAGES)}; all without any")
     parser.add_argument("--size", type=int, default=SIZE, help=f"mutants of each package ({SIZE})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"chooses the sample ({SEED})")
+    parser.add_argument(
+        "--tests", nargs="+", default=["tests"], help="folders of tests that may notice; all without it"
+    )
+    parser.add_argument(
+        "-o", "--page", type=Path, help="the page with the score (docs/mutants.md, of the usual sample)"
+    )
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="at a time (one per core)")
     given = parser.parse_args()
     if unknown := set(given.packages) - set(PACKAGES):
         parser.error(f"no package {', '.join(sorted(unknown))}: there are {', '.join(PACKAGES)}")
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.chdir(ROOT)
-    coverage_map = _map(given.workers)
+    coverage_map = _map(given.workers, given.tests)
     chosen = {package: sample(_mutants(package), given.size, given.seed) for package in given.packages or PACKAGES}
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
     results = Results(RESULTS, coverage_map.digests)
@@ -52,10 +63,11 @@ def main() -> int:
     _check_killers(results, everything)
     outcomes = {mutant.name: results.outcome(mutant) or "not tried" for mutant in everything}
     print(dict(Counter(outcomes.values())))
-    if (given.packages, given.size, given.seed) == ([], SIZE, SEED):
+    is_usual = (given.packages, given.size, given.seed, given.tests) == ([], SIZE, SEED, ["tests"])
+    if target := given.page or (PAGE if is_usual else None):
         asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
-        page = report.page(chosen, outcomes, seed=SEED, commit=asked.stdout.strip())
-        (ROOT / "docs" / "mutants.md").write_text(page)
+        commit = asked.stdout.strip()
+        target.write_text(report.page(chosen, outcomes, seed=given.seed, commit=commit, tests=given.tests))
     return 0
 
 
@@ -63,15 +75,15 @@ def _mutants(package: str) -> list[Mutant]:
     return [mutant for file in sorted(Path("gmi_drl", package).rglob("*.py")) for mutant in mutants_of(file)]
 
 
-def _map(workers: int) -> CoverageMap:
-    """Load or measure which tests run which lines."""
-    path = SCRATCH / "map.json"
+def _map(workers: int, tests: Sequence[str]) -> CoverageMap:
+    """Load or measure which tests of these folders run which lines."""
+    path = SCRATCH / f"map-{'-'.join(test.replace('/', '.') for test in tests)}.json"
     SCRATCH.mkdir(exist_ok=True)
     known = CoverageMap.load(path) if path.exists() else CoverageMap()
-    if stale := known.stale_tests(digests_of(ROOT)):
+    if stale := known.stale_tests(digests_of(ROOT), tests):
         print(f"measuring which tests run which lines: {' '.join(stale)}", flush=True)
         fresh = measure(ROOT, SCRATCH / "coverage", workers, stale)
-        known = fresh if stale == ["tests"] else known.renewed(fresh, stale)
+        known = fresh if stale == [*tests] else known.renewed(fresh, stale)
         known.save(path)
     return known
 

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -71,12 +71,12 @@ class CoverageMap:
             far.append(test)
         return near + far
 
-    def stale_tests(self, digests: Mapping[str, str]) -> list[str]:
-        """What must be measured again for these digests: the test files that changed, or `["tests"]` if others did."""
+    def stale_tests(self, digests: Mapping[str, str], tests: Sequence[str] = ("tests",)) -> list[str]:
+        """What must be measured again for these digests: of `tests` the files that changed, or all if others did."""
         changed = [name for name in {**self.digests, **digests} if self.digests.get(name) != digests.get(name)]
         if all(_is_test(name) for name in changed):
-            return sorted(changed)
-        return ["tests"]
+            return sorted(name for name in changed if any(Path(name).is_relative_to(folder) for folder in tests))
+        return [*tests]
 
     def renewed(self, other: "CoverageMap", tests: Iterable[str]) -> "CoverageMap":
         """The map with `other`'s lines and times for these test files in place of its own."""

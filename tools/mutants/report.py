@@ -23,13 +23,20 @@ continues. The tool writes this page; it is not part of `make test`.
 """
 
 
-def page(chosen: Mapping[str, Sequence[Mutant]], outcomes: Mapping[str, str], *, seed: int, commit: str) -> str:
-    """The page on the samples of all packages; names and lines are those of a commit."""
+def page(
+    chosen: Mapping[str, Sequence[Mutant]],
+    outcomes: Mapping[str, str],
+    *,
+    seed: int,
+    commit: str,
+    tests: Sequence[str] = ("tests",),
+) -> str:
+    """The page on samples of packages, by the tests of some folders; names and lines are those of a commit."""
     reasons: dict[str, str] = yaml.safe_load(EXPLAINED.read_text()) or {}
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
     lines = [
         HEAD,
-        f"Seed {seed}. Files, lines and names are those of commit {commit}.\n",
+        f"Seed {seed}, tests of {', '.join(tests)}. Files, lines and names are those of commit {commit}.\n",
         *_table(chosen, outcomes),
         "",
         "## What is changed",

@@ -65,6 +65,13 @@ def test_only_tests_that_changed_are_measured_anew(changed, stale):
     assert CoverageMap().stale_tests(before) == ["tests"]
 
 
+def test_of_chosen_folders_only_their_tests_are_measured():
+    before = {"tests/a/test_a.py": "1", "tests/b/test_b.py": "1", "gmi_drl/a.py": "1"}
+    known, both = CoverageMap(digests=before), {"tests/a/test_a.py": "2", "tests/b/test_b.py": "2"}
+    assert known.stale_tests(before | both, ["tests/a"]) == ["tests/a/test_a.py"]
+    assert known.stale_tests(before | {"gmi_drl/a.py": "2"}, ["tests/a", "tests/c"]) == ["tests/a", "tests/c"]
+
+
 def test_what_is_measured_anew_takes_the_place_of_what_was_known_of_the_same_files():
     old = CoverageMap({"a.py": {1: ["x::1", "y::1"], 2: ["x::2"]}}, {"x::1": 1.0, "x::2": 1.0, "y::1": 1.0}, {"y": "1"})
     new = CoverageMap({"a.py": {2: ["x::3"]}, "b.py": {1: ["x::3"]}}, {"x::3": 2.0}, {"y": "2"})
