@@ -30,7 +30,16 @@ from tempfile import TemporaryDirectory
 
 from soak_signals_runs import LAYOUTS, SETTINGS, STARTS_S, TRAINING, Place, Running, kill, resumed, send, with_layouts
 from soak_signals_runs import started as started_command
-from soak_troubles_causes import closer, fill, no_more_memory, nothing, small_disk, terminal
+from soak_troubles_causes import (
+    LIBFAKETIME,
+    closer,
+    fill,
+    no_more_memory,
+    nothing,
+    other_clock,
+    small_disk,
+    terminal,
+)
 
 ITERATIONS = 40
 HANG_S, LATE_S, GONE_S = 15.0, 10.0, 30.0
@@ -40,7 +49,6 @@ FIRST_HAND, LONGEST_WAIT = 1, 4
 """Multiples of `hang_s` until somebody names a silent GMI: the next one to it, and at most the launcher."""
 
 DISK_BYTES = 96 * 2**20
-LIBFAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 HOUR_S = 3600
 
 KILLED, STOPPED, DISK, MEMORY, CLOCK, TERMINAL, CHECKPOINT, ROWS = TROUBLES = (
@@ -117,7 +125,7 @@ def main() -> int:
     commands.add_parser("tell").add_argument("output", type=Path)
     given = parser.parse_args()
     if given.command == "run":
-        if not Path(LIBFAKETIME).is_file() or os.geteuid():
+        if not LIBFAKETIME.is_file() or os.geteuid():
             parser.error("this needs root, for a small disk, and libfaketime: apt install faketime")
         signal(SIGHUP, SIG_DFL)  # `nohup` ignores it, and launchers would inherit that
         known = {line["number"] for line in read(given.output)}
@@ -179,11 +187,7 @@ def one(fault: Fault, place: Place, whole: dict[str, str] | None) -> list[str]:
     temporary = folder / "tmp"
     temporary.mkdir(parents=True)
     clock = folder / "clock"
-    clock.write_text("+0")
-    variables = {"TMPDIR": str(temporary)}
-    if fault.trouble == CLOCK:
-        faked = {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
-        variables |= {"LD_PRELOAD": LIBFAKETIME, **faked}
+    variables = {"TMPDIR": str(temporary)} | (other_clock(clock) if fault.trouble == CLOCK else {})
     disk = small_disk(folder / "disk", DISK_BYTES) if fault.trouble == DISK else nothing(folder / "disk")
     with disk as where:
         run = where / "run"

@@ -1,4 +1,4 @@
-"""How the troubles of `soak_troubles.py` are caused: a small disk and what fills it, limits, terminals."""
+"""How the troubles of `soak_troubles.py` are caused: a small disk and what fills it, limits, clocks, terminals."""
 
 import os
 import resource
@@ -8,6 +8,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+
+LIBFAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+KERNEL_SLEEP = """
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+int clock_nanosleep(clockid_t clock, int flags, const struct timespec *wanted, struct timespec *left) {
+    return syscall(SYS_clock_nanosleep, clock, flags, wanted, left) ? errno : 0;
+}
+"""
+"""C: the sleep of the kernel. That of libfaketime 0.9.10 fails if it fakes no monotonic clock, as Python sleeps."""
 
 
 def fill(file: Path) -> None:
@@ -25,6 +38,16 @@ def no_more_memory(process: psutil.Process) -> None:
     with suppress(psutil.Error):
         has = process.memory_info().vms
         process.rlimit(resource.RLIMIT_AS, (has, has))
+
+
+def other_clock(clock: Path) -> dict[str, str]:
+    """Environment variables of programs whose time of day is off by the seconds in a file. Needs a C compiler."""
+    clock.write_text("+0")
+    library = clock.with_name("kernel_sleep.so")
+    compiler = ["cc", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library)]
+    subprocess.run(compiler, input=KERNEL_SLEEP, text=True, check=True)
+    faked = {"FAKETIME_TIMESTAMP_FILE": str(clock), "FAKETIME_NO_CACHE": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+    return {"LD_PRELOAD": f"{library} {LIBFAKETIME}", **faked}
 
 
 @contextmanager
