@@ -107,16 +107,23 @@ def describe(error: Exception) -> "Failed":
     from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError
     from gmi_drl.roles.launcher.protocol import Failed
 
-    if type(error).__name__ in OUT_OF_MEMORY:
-        return Failed(
-            f"out of memory ({str(error)[: LONGEST // 2]}): {FEWER}", MachineError.exit_code, blames_peer=False
-        )
     is_ours = isinstance(error, GmiError)
+    if lack := None if is_ours else _lack_of_memory(error):
+        told = f" ({str(lack)[: LONGEST // 2]})" if str(lack) else ""
+        message = f"out of memory{told}: {FEWER}"
+        return Failed(message, MachineError.exit_code, blames_peer=False)
     return Failed(
         message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:LONGEST],
         exit_code=error.exit_code if isinstance(error, GmiError) else 1,
         blames_peer=isinstance(error, PeerDiedError | PeerSilentError),
     )
+
+
+def _lack_of_memory(error: BaseException | None) -> BaseException | None:
+    """The lack of memory that an error tells of, or that led to it, as in `torch.save`; None if there was none."""
+    while error is not None and type(error).__name__ not in OUT_OF_MEMORY:
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _exit_at_once() -> NoReturn:

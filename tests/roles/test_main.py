@@ -1,3 +1,4 @@
+import io
 import subprocess
 import sys
 
@@ -75,3 +76,21 @@ def test_a_lack_of_memory_has_a_message_with_the_remedy(error):
     told = describe(error)
     assert told.message.startswith("out of memory (") and "2.00 GiB" in told.message and "--num-env" in told.message
     assert told.exit_code == 4 and not told.blames_peer
+
+
+def test_what_fails_for_lack_of_memory_is_told_as_that():
+    class Full(io.BytesIO):
+        def write(self, _):
+            raise MemoryError
+
+    with pytest.raises(RuntimeError) as failed:  # torch tells of its own file alone
+        torch.save(torch.zeros(3), Full())
+    told = describe(failed.value)
+    assert told.message.startswith("out of memory: take fewer environments") and told.exit_code == 4
+
+    with pytest.raises(UsageError) as refused:
+        try:
+            raise MemoryError
+        except MemoryError as error:
+            raise UsageError("batch is too large") from error
+    assert describe(refused.value).message == "batch is too large"
