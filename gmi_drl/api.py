@@ -160,7 +160,7 @@ def train(
         template: The template; None: `TCG_EX`.
         iterations: All iterations of the run; None: 500.
         num_env: Environments of each GMI; None: 256.
-        gmis_per_gpu: GMIs of each device; None: one per core.
+        gmis_per_gpu: GMIs of each device; None: one per core, on a GPU as few as the template needs.
         backend: What cuts devices; None: the layout's.
         seed: Seed of everything random; None: 0.
         run_dir: The folder of a new run; None: `runs/TASK-TIME`.

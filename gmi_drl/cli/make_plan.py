@@ -60,16 +60,15 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
     elsewhere = {} if options.is_here else {"--budget": options.budget or None}
     refuse(f"the machine of {options.node or options.cluster} cannot be measured here", elsewhere)
     backend = named_backend(options.backend)
-    remarks: tuple[str, ...] = ()
-    if backend == AUTO.name and not options.is_here:  # on this machine GMIs find out when they start
-        gmis = options.gmis_per_gpu or options.template.usual_gmis_per_gpu(here)
-        backend, why = unmeasured_choice(here, options.template.purpose, gmis)
-        remarks = (why,)
-    template = options.template
+    template, remarks = options.template, tuple[str, ...]()
     if options.cluster is not None:
         from gmi_drl.templates.over_nodes import OverNodes
 
         template = OverNodes(template, options.nodes)
+    if backend == AUTO.name and not options.is_here:  # on this machine GMIs find out when they start
+        gmis = options.gmis_per_gpu or template.usual_gmis_per_gpu(here)
+        backend, why = unmeasured_choice(here, options.template.purpose, gmis)
+        remarks = (why,)
     return even_plan(
         options.task,
         here,

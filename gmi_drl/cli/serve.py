@@ -43,7 +43,7 @@ WIDE = 100
     type=click.IntRange(1, MOST_ENVIRONMENTS),
     help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}, of images {IMAGES_NUM_ENV}]",
 )
-@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core or GPU]")
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of the environments and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean action.")

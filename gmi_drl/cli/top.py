@@ -1,6 +1,7 @@
 """`gmi-drl top`."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.run import RUNS
 
 if TYPE_CHECKING:
-    from rich.console import Group
+    from rich.console import Console, Group
 
 REFRESH_S = 2.0
 WIDE = 120
@@ -26,7 +27,10 @@ WIDE = 120
 @click.option("--all", "every", is_flag=True, help="Show runs that have ended, too.")
 @format_option
 def top(runs_dir: Path, once: bool, every: bool, format: str) -> None:
-    """Show the runs of this machine that train, again and again, until Ctrl-C: speed, time left, what holds them up."""
+    """Show the runs of this machine that train, again and again, until Ctrl-C: speed, time left, what holds them up.
+
+    Where the output is no terminal, such as a file or a pipe, each table follows the one before.
+    """
     if format == "json" and not once:
         raise UsageError("--format json prints one document: add --once")
     if runs_dir != RUNS and not runs_dir.is_dir():
@@ -38,12 +42,20 @@ def top(runs_dir: Path, once: bool, every: bool, format: str) -> None:
         else:
             console().print(_view(rows, runs_dir, console().width))
         return
+    _watch(console(), lambda width: _view(_rows(runs_dir, every), runs_dir, width))
+
+
+def _watch(out: "Console", view: Callable[[int], "Group"]) -> None:
+    """Show a view of so many columns again and again: on a terminal in place, elsewhere one below the other."""
     from rich.live import Live
 
-    out = console()
-    with Live(console=out, auto_refresh=False, screen=out.is_terminal) as live:
+    if not out.is_terminal:
         while True:
-            live.update(_view(_rows(runs_dir, every), runs_dir, out.width), refresh=True)
+            out.print(view(out.width), "")
+            time.sleep(REFRESH_S)
+    with Live(console=out, auto_refresh=False, screen=True) as live:
+        while True:
+            live.update(view(out.width), refresh=True)
             time.sleep(REFRESH_S)
 
 

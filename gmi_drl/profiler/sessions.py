@@ -1,14 +1,17 @@
 """Sessions of several layouts on the same devices. One measures at a time."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from math import inf
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
 from gmi_drl.errors import GmiError
-from gmi_drl.gmi import claimed
-from gmi_drl.layout.backends import coexist
+from gmi_drl.gmi import ProcessBackend, claimed
+from gmi_drl.gmi.inventory import visible_gpus
+from gmi_drl.layout.backends import PROCESS, coexist
+from gmi_drl.layout.layout import Layout
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.session import Session
 
@@ -18,7 +21,7 @@ Name = TypeVar("Name")
 class Sessions(Generic[Name]):
     """Several sessions with one claim of all their devices, alive within a `with` block.
 
-    If their backends allow several cuts of a device at once, as on cores, all sessions are started at the beginning.
+    If backends and the compute modes of GPUs allow several at once, as on cores, all are started at the beginning.
     The error of one that fails is raised when it is asked for. Otherwise a session is started when it is asked for,
     after the one before was closed.
 
@@ -33,7 +36,8 @@ class Sessions(Generic[Name]):
 
     def __init__(self, sessions: Mapping[Name, Session], purpose: str, budget: Budget | None = None) -> None:
         self._sessions, self._purpose, self._budget = dict(sessions), purpose, budget or Budget(inf)
-        self._coexist = coexist(session.layout.backend for session in sessions.values())
+        layouts = [session.layout for session in sessions.values()]
+        self._coexist = coexist(layout.backend for layout in layouts) and not _exceed_compute_mode(layouts)
         self._alive: set[Name] = set()
         self._failed: dict[Name, GmiError] = {}
         self._life = ExitStack()
@@ -83,3 +87,11 @@ class Sessions(Generic[Name]):
         with ExitStack() as stack:  # if closing one fails, the others are closed, too
             for name in self._alive:
                 stack.callback(self.close, name)
+
+
+def _exceed_compute_mode(layouts: Sequence[Layout]) -> bool:
+    """Whether plain processes of all these layouts together are more than a GPU takes, as in mode exclusive process."""
+    plain = [device for layout in layouts if layout.backend == PROCESS.name for device in layout.devices]
+    processes = Counter(device.index for device in plain if device.kind == "gpu" for _ in device.gmis)
+    gpus = visible_gpus() if processes else []
+    return any(ProcessBackend.obstacle(gpu, processes[index]) for index, gpu in enumerate(gpus) if index in processes)

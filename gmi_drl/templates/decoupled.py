@@ -41,11 +41,15 @@ class Decoupled(Template):
         """See `Template`: at least one GMI must act."""
         even = even_devices(node, cut, SERVING)
         count = sum(len(device.gmis) for device in even)
-        fewest = self.trainers + 1
-        if count < fewest:
-            needs = f"{self.name} needs {fewest} GMIs at least, of which one acts, not {counted(count, 'GMI')}"
-            raise NoFeasiblePlanError(f"{needs}: {more_gmis(self.name, ceil(fewest / len(even)))}")
+        if count <= self.trainers:
+            needs = f"{self.name} needs {self.trainers + 1} GMIs at least, of which one acts"
+            remedy = more_gmis(self.name, self._fewest_on_each(len(even)))
+            raise NoFeasiblePlanError(f"{needs}, not {counted(count, 'GMI')}: {remedy}")
         return tuple(_with_trainers(device, first=count - self.trainers) for device in even)
+
+    def usual_gmis_per_gpu(self, node: Node) -> int:
+        """See `Template`: on GPUs as many as it needs."""
+        return self._fewest_on_each(node.num_gpus) if node.num_gpus else super().usual_gmis_per_gpu(node)
 
     def trainers_of(self, mapping: MappingList) -> MappingList:
         """See `Template`: the last GMIs."""
@@ -101,6 +105,9 @@ class Decoupled(Template):
         if len(layout.nodes) > 1:
             return frozenset()
         return frozenset(gmi.id for gmi in layout.with_role("agent") if layout.device_of(gmi.id).kind == "cpu")
+
+    def _fewest_on_each(self, devices: int) -> int:
+        return ceil((self.trainers + 1) / devices)
 
 
 def _with_trainers(device: Device, first: int) -> Device:

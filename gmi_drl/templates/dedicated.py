@@ -78,12 +78,16 @@ class Dedicated(Template):
     def devices(self, node: Node, cut: AnyCut) -> tuple[Device, ...]:
         """See `Template`: a device needs at least as many GMIs as roles."""
         devices = even_devices(node, cut, SIMULATOR)
-        fewest, wanted = min(len(device.gmis) for device in devices), len(self.others) + 1
+        fewest, wanted = min(len(device.gmis) for device in devices), self._fewest_on_each
         if fewest < wanted:
             roles = ", ".join((*SIMULATOR, *self.others))
             needs = f"{self.name} needs {wanted} GMIs on each device ({roles}), not {counted(fewest, 'GMI')}"
             raise NoFeasiblePlanError(f"{needs}: {more_gmis(self.name, wanted)}")
         return tuple(device.model_copy(update={"gmis": _with_roles(device.gmis, self.others)}) for device in devices)
+
+    def usual_gmis_per_gpu(self, node: Node) -> int:
+        """See `Template`: on GPUs as many as it needs."""
+        return self._fewest_on_each if node.num_gpus else super().usual_gmis_per_gpu(node)
 
     def form(self, devices: Sequence[Device], cut: AnyCut, node: Node) -> list[str]:
         """See `Template`, with the number of simulators for each agent."""
@@ -108,6 +112,11 @@ class Dedicated(Template):
         if idle := [gmi.id for gmi in layout.gmis if gmi.roles != SIMULATOR and gmi.num_env]:
             return [f"{self.name} has environments on simulators alone: leave num_env of GMIs {idle} out"]
         return []
+
+    @property
+    def _fewest_on_each(self) -> int:
+        """GMIs of each device: one for each role."""
+        return len(SIMULATOR) + len(self.others)
 
 
 def _with_roles(gmis: tuple[GMI, ...], others: tuple[Role, ...]) -> tuple[GMI, ...]:

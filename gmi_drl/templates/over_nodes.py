@@ -78,8 +78,9 @@ class OverNodes(Template):
         return self.inner.streams_of(devices)
 
     def usual_gmis_per_gpu(self, node: Node) -> int:
-        """See `Template`."""
-        return self.inner.usual_gmis_per_gpu(node)
+        """See `Template`. Each node with GPUs is cut by itself."""
+        kinds = [part.kind for part in self.cluster.nodes] if node.num_gpus else [node]
+        return max(map(self.inner.usual_gmis_per_gpu, kinds))
 
     def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
         """See `Template`, within one node."""

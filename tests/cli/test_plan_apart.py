@@ -24,6 +24,14 @@ def test_a_layout_is_written_and_says_who_does_what(command_line, node):
     assert [gmi.roles for gmi in layout.gmis] == [("simulator",), ("agent",), ("trainer",)] and layout.share_cores
 
 
+@pytest.mark.parametrize(("template", "gmis"), [("decoupled", 2), ("TDG_EX", 3), ("TDG", 2)])
+def test_one_gpu_has_as_many_gmis_as_the_template_needs(command_line, node, template, gmis):
+    gpu = "{version: 1, name: one, gpus: {model: A100-40GB, count: 1}, cpu: {cores: 8, memory_gib: 64}}"
+    Path(node).write_text(gpu)
+    code, out, _ = command_line("plan", "--node", node, "--template", template, "--budget", 0, "--num-env", 64)
+    assert code == 0 and len(load_yaml(Layout, Path("layout.yaml")).gmis) == gmis, out
+
+
 def test_serving_takes_two_cores(command_line, node):
     code, out, _ = command_line("plan", "--node", node, "--template", "TDG", "--num-env", 64)
     assert code == 0 and "gmi-drl serve RUN layout.yaml" in out and "1 simulator for one agent" in out

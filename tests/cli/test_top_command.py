@@ -1,8 +1,10 @@
 import json
+from types import SimpleNamespace
 
 import pytest
 from conftest import tiny_config, tiny_layout
 
+from gmi_drl.cli import top
 from gmi_drl.run.folder import RunFolder
 
 ROW = {"iteration": 3, "env_steps": 300, "steps_per_second": 1000.0, "return_mean": 7.25}
@@ -23,6 +25,20 @@ def test_runs_that_train_are_shown_with_their_time_and_what_holds_them_up(comman
     code, out, err = command_line("top", "--once")
     assert (code, err) == (0, "") and "runs/a" in out and "runs/sweep/b" in out and "runs/c" not in out
     assert "3/10" in out and "0.7 s" in out and "7.2" in out and "a: 60% is the simulator" in out and "60%" in out
+
+
+def test_a_pipe_gets_one_table_after_the_other_at_once(command_line, runs, monkeypatch, capsys):
+    seen = []
+
+    def sleep(seconds):
+        seen.append((seconds, capsys.readouterr().out))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(top, "time", SimpleNamespace(sleep=sleep))
+    command_line("top")
+    assert [seconds for seconds, _ in seen] == [2.0, 2.0]
+    assert all("runs/a" in out and "3/10" in out and "\x1b" not in out and out.endswith("\n\n") for _, out in seen)
 
 
 def test_programs_get_one_document(command_line, runs):

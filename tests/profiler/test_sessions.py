@@ -16,6 +16,7 @@ from gmi_drl.profiler.session import Session
 from gmi_drl.profiler.sessions import Sessions
 from gmi_drl.templates import TCG_EX
 from gmi_drl.workload import TASK_SPECS
+from tests.gmi.nvml.fake import FakeGpu
 
 PROBES = f"{Path(__file__).parent}/probes.py"
 BROKEN, STILLBORN = f"{PROBES}:Broken", f"{PROBES}:Stillborn"
@@ -101,6 +102,34 @@ def test_devices_in_use_are_refused_before_anything_starts():
     ):
         pass
     assert not children_of(os.getpid())
+
+
+@pytest.mark.parametrize(("compute_mode", "most"), [(0, 2), (3, 1)])
+def test_plain_processes_follow_one_another_where_a_gpu_takes_one_at_a_time(fake_nvml, compute_mode, most):
+    """Compute mode 3 is exclusive process."""
+    fake_nvml.add(FakeGpu())
+    fake_nvml.write("gpus/0/compute_mode", compute_mode)
+    on_cores = tiny_layout(1)
+    layout = on_cores.model_copy(update={"devices": (on_cores.devices[0].model_copy(update={"kind": "gpu"}),)})
+    alive, counts = set(), []
+
+    class Fake:
+        compiled_s = 0.0
+
+        def __init__(self):
+            self.layout = layout
+
+        def start(self, claim):
+            alive.add(self)
+            counts.append(len(alive))
+
+        def close(self):
+            alive.discard(self)
+
+    with Sessions({"one": Fake(), "other": Fake()}, "a test") as sessions:
+        for name in ("one", "other", "one"):
+            assert sessions[name] in alive
+    assert max(counts) == most and not alive
 
 
 def test_a_session_that_cannot_be_closed_keeps_no_other_alive(monkeypatch):

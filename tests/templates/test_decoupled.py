@@ -7,7 +7,7 @@ import pytest
 from gmi_drl.config.learners import LEARNERS, OUR_PPO
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
-from gmi_drl.hardware.node import Cpu, CpuDevices, Node
+from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
@@ -45,6 +45,22 @@ def test_somebody_must_be_left_to_act():
         NoFeasiblePlanError, match=r"plan --template decoupled --budget 0 --share-cores --gmis-per-gpu 2$"
     ):
         DECOUPLED.lay_out(ANT, Node(name="one", cpu=Cpu(cores=1, memory_gib=8)), Cut(1, 64))
+
+
+@pytest.mark.parametrize(("gpus", "trainers", "usual"), [(1, 1, 2), (1, 2, 3), (2, 1, 1), (2, 2, 2), (8, 1, 1)])
+def test_gpus_are_usually_cut_into_as_few_gmis_as_work(gpus, trainers, usual):
+    node = Node(name="n", gpus=Gpus(model="A100", count=gpus), cpu=Cpu(cores=32, memory_gib=64))
+    template = Decoupled(trainers)
+    assert template.usual_gmis_per_gpu(node) == usual
+    assert len(template.lay_out(ANT, node, Cut(usual, 64)).gmis) == usual * gpus
+
+
+def test_each_node_with_gpus_is_usually_cut_into_what_it_needs():
+    one = Node(name="one", gpus=Gpus(model="A100", count=1), cpu=Cpu(cores=8, memory_gib=64))
+    cluster = Cluster(network=Network(gbit_per_s=10, round_trip_ms=0.1), nodes=(Nodes(count=2, node=one),))
+    template = OverNodes(DECOUPLED, cluster)
+    assert template.usual_gmis_per_gpu(cluster.whole) == 2
+    assert len(template.lay_out(ANT, cluster.whole, Cut(2, 64)).gmis) == 4
 
 
 def test_every_mistake_of_a_layout_is_told():

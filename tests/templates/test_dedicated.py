@@ -8,7 +8,7 @@ from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
-from gmi_drl.hardware.node import Cpu, CpuDevices, Node
+from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.templates import TCG_EX, TDG, TDG_EX
 from gmi_drl.templates.dedicated import chain_of, chains
@@ -51,6 +51,13 @@ def test_a_device_with_fewer_gmis_than_roles_is_too_small():
         match=r"TDG_EX needs 3 GMIs on each device .*, not 2 GMIs: ask for 3 .*--share-cores --gmis-per-gpu 3$",
     ):
         TDG_EX.lay_out(ANT, NODE, Cut(2, 64))
+
+
+@pytest.mark.parametrize(("template", "usual"), [(TDG, 2), (TDG_EX, 3)])
+def test_a_gpu_is_usually_cut_into_one_gmi_of_each_role(template, usual):
+    node = Node(name="n", gpus=Gpus(model="A100", count=2), cpu=Cpu(cores=32, memory_gib=64))
+    assert template.usual_gmis_per_gpu(node) == usual
+    assert len(template.lay_out(ANT, node, Cut(usual, 64)).gmis) == 2 * usual
 
 
 def test_cores_that_are_fewer_than_roles_are_shared_only_when_told():

@@ -46,7 +46,12 @@ if TYPE_CHECKING:
     type=click.IntRange(1, MOST_ENVIRONMENTS),
     help=f"Environments of each GMI.  [default: {DEFAULT_NUM_ENV}, of images {IMAGES_NUM_ENV}]",
 )
-@click.option("--gmis-per-gpu", type=click.IntRange(min=1), help="GMIs of each device.  [default: one per core]")
+@click.option(
+    "--gmis-per-gpu",
+    type=click.IntRange(min=1),
+    help="GMIs of each device: of each GPU, or of all cores. With workers, actors have the cores beside GPUs.  "
+    "[default: one per core, on a GPU as few as the template needs]",
+)
 @backend_option("the layout's")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of everything random.  [default: 0]")
 @click.option("--run-dir", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/TASK-TIME]")

@@ -24,6 +24,14 @@ class ParameterReader:
         self._memory, self.notifier = memory, notifier
         self.parameters = memory.parameters(notifier, patience)
 
+    def await_version(self, version: int) -> bool:
+        """Wait for a version, with the errors of `Parameters.await_version`. Returns whether there can be one.
+
+        Trainers of another host may be one version ahead of those here: they wait for each other in each update.
+        """
+        self.parameters.await_first()
+        return self.parameters.await_version(version, lambda: version > (self.parameters.newest_version() or 0) + 1)
+
     @property
     def keepalives(self) -> object:
         """A value that changes whenever a trainer sends a keepalive."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from gmi_drl.comm.memory.fence import publish
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.sealed import Sealed
@@ -19,7 +20,9 @@ from gmi_drl.errors import GmiError, UsageError
 
 _SEALED = Sealed(b"gmi-par1", "the parameters of this host")
 _ALIVE = WORDS  # the word after those of `Parameters`: keepalives of trainers that have arrived
-_LEFT = WORDS + 1  # from here on for each reader: whether it has left
+_TOLD = WORDS + 1  # the newest version by the last answer of the trainers' host
+_ANSWERS = WORDS + 2  # how many such answers have come
+_LEFT = WORDS + 3  # from here on for each reader: whether it has left
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,14 @@ class HostParameters:
             self._words, buffers, sizes.receiver, sizes.readers, notifier, patience, lambda: self.keepalives
         )
 
+    def await_version(self, version: int) -> bool:
+        """See `channels.ParameterReader.await_version`. What the trainers' host is asked from now on decides."""
+        self.parameters.await_first()
+        enough = self._words[_ANSWERS] + 2  # the first may tell what was the newest before
+        return self.parameters.await_version(
+            version, lambda: self._words[_ANSWERS] >= enough and version > self._words[_TOLD] + 1
+        )
+
     @property
     def keepalives(self) -> object:
         """A value that changes whenever a keepalive of a trainer arrives. Raises `lost`: whoever waits looks here."""
@@ -109,6 +120,12 @@ class HostParameters:
         """Wake all policy workers of this host, also this one."""
         for peer in (self.own, *self.sizes.readers):
             self._notifier.notify(peer)
+
+    def tell_newest(self, version: int) -> None:
+        """Note, as the receiver, which version was the newest where trainers are; its parameters may come later."""
+        self._words[_TOLD] = version
+        publish(self._words, _ANSWERS, self._words[_ANSWERS] + 1)
+        self.wake_all()
 
     def renew(self) -> None:
         """Count a keepalive, as the receiver."""

@@ -1,8 +1,8 @@
 """Sends a policy worker of another host what trainers publish here, each time it asks for something newer (SRL, 2.1).
 
 Frames: INFO, from the trainers, has the sizes of the task. SIZES has those of the channels. NEWER asks for parameters
-newer than a version. VERSION has one, and the parameters follow. TRAINERS_LIVE: a trainer has sent a keepalive. LEAVE:
-no more is needed.
+newer than a version. VERSION has one, and the parameters follow. NEWEST asks which version is the newest, and has the
+answer. TRAINERS_LIVE: a trainer has sent a keepalive. LEAVE: no more is needed.
 """
 
 import math
@@ -16,7 +16,7 @@ from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.errors import GmiError, PeerDiedError
 
-INFO, SIZES, NEWER, VERSION, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 6)
+INFO, SIZES, NEWER, VERSION, NEWEST, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 7)
 
 NUMBER = struct.Struct("<q")
 """A version; -1 before the first."""
@@ -106,6 +106,9 @@ class ParameterProxy:
                 self._sizes = ChannelSizes.from_text(payload.decode())
             elif kind == NEWER:
                 (self._asked,) = NUMBER.unpack(payload)
+            elif kind == NEWEST:
+                newest = self._reader.parameters.newest_version() if self._reader is not None else None
+                self._connection.send_frame(NEWEST, NUMBER.pack(-1 if newest is None else newest))
             elif kind == LEAVE:
                 self._is_over = True
             else:

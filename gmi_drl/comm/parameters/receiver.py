@@ -11,11 +11,12 @@ from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FAILURE, FramedConnection
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.comm.parameters.host_memory import HostParameters
-from gmi_drl.comm.parameters.proxy import INFO, LEAVE, NEWER, NUMBER, SIZES, TRAINERS_LIVE, VERSION
+from gmi_drl.comm.parameters.proxy import INFO, LEAVE, NEWER, NEWEST, NUMBER, SIZES, TRAINERS_LIVE, VERSION
 from gmi_drl.comm.parameters.shared_memory import Parameters
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
 
 _NAP_S = 0.5
+_ASK_S = 1.0  # between questions which version is the newest
 
 
 class ParameterReceiver:
@@ -35,6 +36,7 @@ class ParameterReceiver:
     def __init__(self, connection: FramedConnection, name: str, hang_s: float) -> None:
         self._connection, self._name, self._hang_s = connection, name, hang_s
         self._version: int | None = None  # whose numbers are on their way
+        self._is_asking = False  # which version is the newest
         self._is_closed = False
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="parameters", daemon=True)
@@ -70,6 +72,10 @@ class ParameterReceiver:
         self._raw = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
         self._connection.send_frame(SIZES, sizes.text.encode())
         self._thread.start()
+
+    def await_version(self, version: int) -> bool:
+        """See `HostParameters`."""
+        return self._host.await_version(version)
 
     @property
     def keepalives(self) -> object:
@@ -107,7 +113,9 @@ class ParameterReceiver:
         self._ask(-1)
         while not self._is_closed:
             polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-            polling.poll()
+            if not polling.poll(1000 * _ASK_S) and not self._is_asking:
+                self._is_asking = True
+                self._connection.send_frame(NEWEST)
             self._connection.flush()
             for kind, payload in self._connection.read():
                 self._publish()
@@ -121,6 +129,9 @@ class ParameterReceiver:
         if kind == VERSION:
             (self._version,) = NUMBER.unpack(payload)
             self._connection.receive_data(self._raw.numpy().data.cast("B"))
+        elif kind == NEWEST:
+            self._is_asking = False
+            self._host.tell_newest(*NUMBER.unpack(payload))
         elif kind == TRAINERS_LIVE:
             self._host.renew()
         elif kind == FAILURE:

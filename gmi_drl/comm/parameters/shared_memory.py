@@ -106,14 +106,20 @@ class Parameters:
         """
         self._await(lambda: self.published() >= count, "published parameters")
 
-    def await_version(self, version: int) -> None:
-        """Wait until this version or a later one is published, with the errors of `await_published`."""
+    def await_version(self, version: int, is_wrong: Callable[[], bool] = lambda: False) -> bool:
+        """Wait until this version or a later one is published, with the errors of `await_published`.
+
+        Returns:
+            Whether it is: not if `is_wrong` became true before.
+        """
 
         def is_published() -> bool:
             newest = self.newest_version()
             return newest is not None and newest >= version
 
-        self._await(is_published, f"published version {version} of the parameters")
+        action = f"published version {version} of the parameters"
+        self._await(lambda: is_published() or is_wrong(), action)
+        return is_published()
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:
         """Copy the newest parameters. This waits only for the first publication, with the errors of `await_published`.

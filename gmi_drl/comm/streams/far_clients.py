@@ -84,12 +84,18 @@ class FarClients:
             try:
                 link.receive()
             except GmiError as error:
-                self._refuse(descriptor, error)
+                self.refuse(self._clients[descriptor], str(error))
                 continue
             if link.connection.is_open:
                 self._watch(link.connection)
             else:
-                self._end(descriptor)
+                self._end(self._clients[descriptor])
+
+    def refuse(self, client: int, error: str) -> None:
+        """Close the connection of a client, and say why: this process goes on, so that nobody else does."""
+        self.refused[client] = error
+        print(f"{error}: its connection was closed, other actors are served", file=sys.stderr, flush=True)
+        self._end(client)
 
     def close(self) -> None:
         """Close the connections."""
@@ -110,18 +116,14 @@ class FarClients:
             if connection is not None:
                 self._add(client, connection)
                 self.absent.discard(client)
-            elif client in self._links and (descriptor := self._links[client].connection.fileno()) in self._clients:
-                self._end(descriptor)
+            elif client in self._links:
+                self._end(client)
 
-    def _refuse(self, descriptor: int, error: GmiError) -> None:
-        """Close the connection of a client, and say why: this process goes on, so that nobody else does."""
-        client = self._clients[descriptor]
-        self.refused[client] = str(error)
-        print(f"{error}: its connection was closed, other actors are served", file=sys.stderr, flush=True)
-        self._end(descriptor)
-
-    def _end(self, descriptor: int) -> None:
-        client = self._clients.pop(descriptor)
+    def _end(self, client: int) -> None:
+        """Close the connection of a client, unless that is done. One that had not left before has ended."""
+        descriptor = self._links[client].connection.fileno()
+        if self._clients.pop(descriptor, None) is None:
+            return
         self._poll.unregister(descriptor)
         self._sending.discard(descriptor)  # another connection may get the same one
         self._links[client].connection.close()

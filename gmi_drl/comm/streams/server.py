@@ -30,7 +30,7 @@ from gmi_drl.comm.streams.slots import (
     WHAT,
     StreamMemory,
 )
-from gmi_drl.errors import PeerDiedError, PeerSilentError
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
 
 _MANY = 32  # slots beyond which numpy is faster than a loop
 _LEAST_SLEEP_S = 1e-3  # what poll can sleep
@@ -134,6 +134,27 @@ class StreamServer:
     def version_wanted(self, slots: Sequence[int]) -> int:
         """The version of the policy by which these requests can be answered at the earliest."""
         return max(self._words[self._lines[slot] + VERSION] for slot in slots)
+
+    def refuse_latest(self, slots: Sequence[int]) -> None:
+        """Drop those clients of the last batch that want its latest version, because nobody has published it.
+
+        The other requests of the batch stay open.
+
+        Raises:
+            GmiError: If such a client is on this host.
+        """
+        version = self.version_wanted(slots)
+        latest = [slot for slot in slots if self._words[self._lines[slot] + VERSION] == version]
+        for client in dict.fromkeys(self._owners[slot] for slot in latest):
+            is_far = self._far is not None and client in self._far
+            who = f"GMI {client}{' on another host' if is_far else ''}"
+            error = f"{who}: it asked for version {version} of the policy, which trainers have not published"
+            if self._far is None or not is_far:
+                raise GmiError(error)
+            self._far.refuse(client, error)
+            for slot, posted, answered in self._numbers:
+                if self._owners[slot] == client:
+                    self._words[answered] = self._words[posted]
 
     def answer(self, version: int, fetched_s: float = 0.0) -> None:
         """Announce what was written into the `answers` of the last batch.

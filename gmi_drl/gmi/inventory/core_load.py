@@ -8,11 +8,16 @@ from pathlib import Path
 
 import psutil
 
+from gmi_drl.units import counted
+
 SHOWN = 3
 """Processes that are named, at most."""
 
 WORTH_NAMING = 0.05
 """Share of a core from which a process is named."""
+
+LOOK_S = 0.5
+"""How long `overload` looks for processes."""
 
 
 class CoreLoad:
@@ -49,6 +54,20 @@ class CoreLoad:
                 if share >= WORTH_NAMING:
                     named.append(f"{process.name()} (process {pid} of {process.username()}) {share:.0%}")
         return ", ".join(named)
+
+
+def overload() -> str:
+    """How many more processes than cores this machine ran in the last minute, and the largest; empty if not more.
+
+    It looks at them for `LOOK_S`.
+    """
+    load, cores = os.getloadavg()[0], os.cpu_count() or 1
+    if load <= cores:
+        return ""
+    others = CoreLoad(range(cores))
+    time.sleep(LOOK_S)
+    named = others.takers()
+    return f"a load average of {load:.1f} on {counted(cores, 'core')}" + (f", most of it {named}" if named else "")
 
 
 def busy_s(cores: set[int]) -> float:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Collection, Mapping
 
 from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.gmi.inventory.core_load import overload
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, GMIHandle, how_it_ended, log_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Failed
@@ -32,6 +33,14 @@ class GMIErrors:
     def of(self, number: int, what: str) -> GmiError:
         """The error of a process, with its log."""
         return GmiError(f"{self._name_of(number)} {what}{self._log_of(number)}")
+
+    def late(self, number: int, most_s: float) -> GmiError:
+        """The error of a process that has not started within `most_s` seconds; on a busy machine with the reason."""
+        error = self.of(number, f"has not started within {most_s:.0f} s")
+        if not self._children[number].where and (busy := overload()):
+            remedy = "end other programs or wait for them, or use fewer GMIs"
+            error.add_note(f"This machine is busy, {busy}: {remedy}")
+        return error
 
     def failure(self, number: int, word: Failed) -> GmiError:
         """The error that a GMI has reported, with its exit code."""

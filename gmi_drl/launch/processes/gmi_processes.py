@@ -192,7 +192,7 @@ class GMIProcesses:
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
-            error = self._errors.of(late[0], f"has not started within {START_S:.0f} s")
+            error = self._errors.late(late[0], START_S)
             if late[0] not in self._joined or not self._losses or not self._losses.take(late[0], error):
                 raise self._with_stacks(error)
             self._drop(late[0])

@@ -21,6 +21,9 @@ class Reader(Protocol):
 
     parameters: Parameters
 
+    def await_version(self, version: int) -> bool:
+        """Wait for a version. Returns False if trainers have published none that is near it."""
+
     @property
     def keepalives(self) -> object:
         """A value that changes whenever a keepalive of a trainer arrives."""
@@ -70,8 +73,11 @@ class NewestPolicy:
         self._thread = ThreadPoolExecutor(1, "newest-policy")
         self._reading: Future[None] | None = None
 
-    def at_least(self, version: int) -> tuple[Agent, int]:
+    def at_least(self, version: int) -> tuple[Agent, int] | None:
         """The agent by the newest version that is here, and that version; it waits until that is `version`.
+
+        Returns:
+            None if trainers have published no such version and it is not the next one either.
 
         Raises:
             PeerDiedError: If the trainers have ended before they published such a version.
@@ -81,7 +87,8 @@ class NewestPolicy:
             self._swap()
         here = self._now.version
         if here is None or here < version:
-            here = self._await(version)
+            if (here := self._await(version)) is None:
+                return None
         elif self._reading is None and self._reader.parameters.newest_version() != here:
             self._read()
         return self._now.agent, here
@@ -90,10 +97,12 @@ class NewestPolicy:
         """Wait for the thread."""
         self._thread.shutdown()
 
-    def _await(self, version: int) -> int:
+    def _await(self, version: int) -> int | None:
         """Wait for a version. What is being read already may be older; what is read next is not."""
         began = time.perf_counter()
-        self._reader.parameters.await_version(version)
+        if not self._reader.await_version(version):
+            self.wait_s += time.perf_counter() - began
+            return None
         while (here := self._now.version) is None or here < version:
             if self._reading is None:
                 self._read()

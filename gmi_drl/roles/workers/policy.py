@@ -46,7 +46,7 @@ class Versions(Protocol):
     def wait_s(self) -> float:
         """Seconds that requests have waited so far for a version."""
 
-    def at_least(self, version: int) -> tuple[Agent, int]:
+    def at_least(self, version: int) -> tuple[Agent, int] | None:
         """See `NewestPolicy.at_least`."""
 
 
@@ -54,7 +54,10 @@ def serve(server: StreamServer, policy: Versions, forward: Forward) -> dict[str,
     """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
     requests = batches = 0
     while batch := server.next_batch():
-        agent, version = policy.at_least(server.version_wanted(batch))
+        if (found := policy.at_least(server.version_wanted(batch))) is None:
+            server.refuse_latest(batch)
+            continue
+        agent, version = found
         for what, slots in _by_question(server, batch).items():
             forward(agent, what, [server.requests[slot] for slot in slots], [server.answers[slot] for slot in slots])
         server.answer(version, policy.wait_s)

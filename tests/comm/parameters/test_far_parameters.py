@@ -14,6 +14,7 @@ from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
+from gmi_drl.comm.parameters import receiver
 from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
 from gmi_drl.comm.parameters.proxy import ParameterProxy
 from gmi_drl.comm.parameters.receiver import ParameterReceiver
@@ -104,6 +105,44 @@ def test_all_policy_workers_of_a_host_read_what_is_received_once():
                     assert end.parameters.read_into(read) == version
                     assert all(bool((one == version + 0.5).all()) for one in read)
         assert made.leave(is_done=True) is None
+
+
+def test_a_version_far_ahead_of_all_that_trainers_have_published_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(receiver, "_ASK_S", 0.02)
+    with hosts() as made:
+        made.trainer.parameters.publish(7, weights())
+        made.start()
+        with closing(made.read_here(READER)) as reader:
+            for end in (made.receiver, reader):
+                assert end.await_version(7) and not end.await_version(9)
+            made.trainer.parameters.publish(8, weights())
+            assert reader.await_version(8)
+
+
+def test_a_version_whose_numbers_are_under_way_is_waited_for(monkeypatch):
+    """The trainers' host has told what is the newest, twice; its numbers come later."""
+    monkeypatch.setattr(receiver, "_ASK_S", 1e3)
+    with hosts() as made:
+        made.trainer.parameters.publish(0, weights())
+        made.start()
+        made.receiver.await_version(0)
+        tell = made.receiver._host.tell_newest
+        for version in (5, 5):
+            threading.Timer(0.05, tell, (version,)).start()
+        later = threading.Timer(0.2, made.receiver.parameters.pass_on, (5, [made.receiver._raw]))
+        later.start()
+        assert made.receiver.await_version(5)
+        later.join()
+
+
+def test_a_trainers_own_host_knows_at_once_which_versions_there_are_and_waits_for_the_next():
+    with hosts() as made, closing(made.proxy._host.join_as_reader(RECEIVER, made.sizes)) as reader:
+        made.trainer.parameters.publish(7, weights())
+        assert reader.await_version(7) and not reader.await_version(9)
+        next_one = threading.Timer(0.05, made.trainer.parameters.publish, (8, weights()))
+        next_one.start()
+        assert reader.await_version(8)
+        next_one.join()
 
 
 def test_only_a_receiver_that_is_done_waits_until_the_others_have_left():

@@ -11,6 +11,7 @@ from conftest import open_descriptors, tiny_config, tiny_layout
 
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.gmi.inventory import core_load
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
@@ -198,6 +199,19 @@ def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go
         run.newest(TRAINER).tell(Report({}))
         with pytest.raises(GmiError, match=r"GMI 0 has not started within 120 s"):
             list(islice(events, 6))
+
+
+@pytest.mark.parametrize(("where", "load", "notes"), [("", 5.0, 1), ("", 4.0, 0), (" on node 7", 5.0, 0)])
+def test_a_process_that_is_late_on_a_busy_machine_says_how_busy_it_is(launch, monkeypatch, where, load, notes):
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 1.0, 1.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(core_load, "LOOK_S", 0.0)
+    monkeypatch.setattr(Pretended, "where", where)
+    with launch() as run:
+        told = getattr(run.processes._errors.late(AGENT, 120), "__notes__", [])
+    assert len(told) == notes
+    assert all(note.startswith("This machine is busy, a load average of 5.0 on 4 cores") for note in told)
+    assert all(note.endswith("or use fewer GMIs") for note in told)
 
 
 def test_when_all_others_are_done_a_successor_that_still_loads_is_not_waited_for(launch):

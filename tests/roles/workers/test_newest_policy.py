@@ -22,8 +22,9 @@ class Reader:
         return self.newest
 
     def await_version(self, version):
-        if self.newest < version:
+        if self.newest + 1 == version:
             raise PeerSilentError(f"no version {version}")
+        return self.newest >= version
 
     def read_into(self, tensors):
         assert self.may_read.wait(ANSWER_S)
@@ -81,3 +82,7 @@ def test_a_version_that_nobody_publishes_is_not_waited_for_without_end(policy):
     with pytest.raises(PeerSilentError, match="no version 4"):
         policy.at_least(4)
     assert policy.at_least(3)[1] == 3 and policy.wait_s > 0
+
+
+def test_there_is_no_agent_of_a_version_far_ahead(policy):
+    assert policy.at_least(9) is None and policy.at_least(3)[1] == 3
