@@ -164,16 +164,20 @@ class PrioritizedDraws:
         return self._tree.total.clone()
 
     def draw(self, ring: "Ring", count: int) -> Draw:
-        """Draw with replacement; uniformly if all weights are 0."""
+        """Draw with replacement; as `UniformDraws` if all weights are 0, on a CPU as `HostUniformDraws`."""
         tree, generator = self._tree, self._uniform.generator
-        if isinstance(tree, HostSumTree) and not tree.sum:
-            return self._uniform.draw(ring, count)
-        rows = tree.draw(count, generator)
         if isinstance(tree, HostSumTree):
+            if not tree.sum:
+                return self._uniform.draw(ring, count)
+            rows = tree.draw(count, generator)
             probabilities = torch.from_numpy(tree.weights.take(rows.numpy()) / tree.sum)
-        else:
-            probabilities = tree.leaves.index_select(0, rows).div_(tree.total)
-        return Draw(keys_of(ring, rows), rows, probabilities, ring.windows_at(rows))
+            return Draw(keys_of(ring, rows), rows, probabilities, ring.windows_at(rows))
+        points = torch.rand(count, dtype=torch.float64, generator=generator, device=ring.device)
+        total = tree.total
+        rows = torch.where(total > 0, tree.find(points * total), self._windows.find(points))
+        by_weight = tree.leaves.index_select(0, rows).div_(total)
+        probabilities = torch.where(total > 0, by_weight, _even(ring, count))
+        return Draw(keys_of(ring, rows), rows, probabilities, self._windows.at(ring, rows))
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """Note other priorities of windows that are still there."""
