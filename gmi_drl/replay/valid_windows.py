@@ -52,6 +52,7 @@ class ValidWindows:
     def forget(self) -> None:
         """The ring has other steps: the next `renew` notes all of them."""
         self.is_valid.zero_()
+        self._counts = None
         self._first = self._end = 0
 
     def load(self, ring: "Ring", is_valid: Tensor) -> None:
