@@ -2,11 +2,12 @@
 
 import json
 import os
+import shutil
 import stat
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -157,6 +158,47 @@ def write_atomically(path: Path, content: str | bytes | Iterable[bytes | memoryv
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """An empty folder to write into, which takes the place of `folder` at the end of the `with` block.
+
+    At any time and after a crash `whole(folder)` is either the old folder or the complete new one. If the block raises,
+    the old one stays. Files in it are to be synced by who writes them.
+
+    Raises:
+        OSError: if a folder cannot be made or renamed.
+    """
+    draft, former = (folder.with_name(f".{folder.name}.{kind}") for kind in ("draft", "former"))
+    try:
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(parents=True)
+        yield draft
+        sync_folder(draft)  # contents must be on the disk before the new name
+        if folder.exists():  # else the former one is all that there is
+            shutil.rmtree(former, ignore_errors=True)
+            folder.rename(former)
+        draft.rename(folder)
+        sync_folder(folder.parent)
+        shutil.rmtree(former, ignore_errors=True)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def whole(folder: Path) -> Path:
+    """Where the contents of a folder are that is `replaced`: beside it, if that was interrupted between two renames."""
+    former = folder.with_name(f".{folder.name}.former")
+    return former if not folder.exists() and former.exists() else folder
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the names in a folder are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _causes(mistakes: Sequence[Any]) -> list[Any]:

@@ -1,5 +1,6 @@
-"""Formats numbers for people."""
+"""Formats numbers and names for people."""
 
+import shlex
 from collections.abc import Iterable, Sequence
 
 GIB = 2**30
@@ -78,3 +79,8 @@ def alternatives(names: Sequence[str]) -> str:
     """`["a", "b", "c"]` -> `"a, b or c"`."""
     *first, last = names
     return f"{', '.join(first)} or {last}" if first else last
+
+
+def quoted(value: object) -> str:
+    """A path or a name as one word of a command that is copied to a shell: `my run` -> `'my run'`."""
+    return shlex.quote(str(value))

@@ -1,4 +1,5 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.files import dump_yaml, explain, load_yaml, parse, write_atomically
+from gmi_drl.files import dump_yaml, explain, load_yaml, parse, replaced, whole, write_atomically
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.layout import Layout
 from gmi_drl.scheduler.profile import Profile
@@ -152,6 +153,60 @@ def test_a_folder_that_moves_while_a_file_in_it_is_written_gets_it(tmp_path, mon
     write_atomically(Path(f"/proc/self/fd/{descriptor}/file"), "new")
     os.close(descriptor)
     assert (moved / "file").read_text() == "new" and not [*folder.iterdir()]
+
+
+@pytest.mark.parametrize("left", ["nothing", "a draft and a former folder"])
+def test_a_folder_that_is_replaced_is_whole_whenever_its_process_dies(tmp_path, left):
+    """It dies before each of the calls that sync, rename and remove, in turn."""
+
+    def write(text, calls):
+        """Write both files in a process that dies at the call with this number. Returns whether it came so far."""
+        if pid := os.fork():
+            return os.waitpid(pid, 0)[1] != 0
+        before = iter(range(calls))
+        for module, name in ((os, "fsync"), (os, "rename"), (os, "rmdir"), (os, "unlink")):
+            call = getattr(module, name)
+
+            def counted(*args, _call=call, **more):
+                if next(before, None) is None:
+                    os._exit(1)
+                return _call(*args, **more)
+
+            setattr(module, name, counted)
+        try:
+            with replaced(folder) as draft:
+                for name in ("a", "b"):
+                    (draft / name).write_text(text)
+        finally:
+            os._exit(0)
+
+    folder, found, calls = tmp_path / "folder", set(), 0
+    has_died = True
+    while has_died:
+        for path in tmp_path.iterdir():
+            shutil.rmtree(path)
+        assert not write("old", 99)
+        if left != "nothing":
+            shutil.copytree(folder, tmp_path / ".folder.draft")
+            folder.rename(tmp_path / ".folder.former")
+        has_died, calls = write("new", calls), calls + 1
+        texts = [path.read_text() for path in sorted(whole(folder).iterdir())]
+        assert texts in (["old", "old"], ["new", "new"])
+        found.add(texts[0])
+        assert not write("newer", 99)
+        assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+        assert [path.read_text() for path in folder.iterdir()] == ["newer", "newer"]
+    assert calls > 4 and found == {"old", "new"}
+
+
+def test_a_folder_whose_successor_fails_stays(tmp_path):
+    folder = tmp_path / "folder"
+    with replaced(folder) as draft:
+        (draft / "a").write_text("old")
+    with pytest.raises(KeyError), replaced(folder) as draft:
+        (draft / "a").write_text("half")
+        raise KeyError
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"] and (folder / "a").read_text() == "old"
 
 
 def test_a_copy_forgets_what_was_worked_out_of_the_former_values():

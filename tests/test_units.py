@@ -1,6 +1,18 @@
+import shlex
+from pathlib import Path
+
 import pytest
 
-from gmi_drl.units import alternatives, human_bytes, human_count, human_gib, human_ranges, human_seconds, human_value
+from gmi_drl.units import (
+    alternatives,
+    human_bytes,
+    human_count,
+    human_gib,
+    human_ranges,
+    human_seconds,
+    human_value,
+    quoted,
+)
 
 
 @pytest.mark.parametrize(
@@ -54,3 +66,9 @@ def test_alternatives(names, text):
 
 def test_a_number_that_comes_twice_is_in_a_range_once():
     assert human_ranges([48, 49, 48, 50]) == "48-50"
+
+
+def test_a_shell_reads_a_path_as_one_word():
+    path = Path("runs/it's mine")
+    assert shlex.split(f"status {quoted(path)}") == ["status", str(path)]
+    assert quoted(Path("runs/ant-1")) == "runs/ant-1"

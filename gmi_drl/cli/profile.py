@@ -1,7 +1,6 @@
 """`gmi-drl profile`."""
 
 import math
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from gmi_drl.cli.plan.tables import point_table
 from gmi_drl.cli.plan_options import refuse
 from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.errors import UsageError
+from gmi_drl.units import quoted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _profile_workers(
         print_json("profile-workers", {"profile_file": str(output), **measured.model_dump(mode="json", by_alias=True)})
         return
     console().print(rates_told(measured), markup=False, soft_wrap=True)
-    named = shlex.quote(measured.task)
+    named = quoted(measured.task)
     following = f"gmi-drl plan --template workers --task {named} --cluster FILE --profile {output}"
     console().print(f"Wrote {output}. Next: {following}", markup=False, soft_wrap=True)
 

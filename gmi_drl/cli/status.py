@@ -1,6 +1,5 @@
 """`gmi-drl status`."""
 
-import shlex
 from pathlib import Path
 from typing import Any
 
@@ -91,7 +90,7 @@ def _describe(folder: Any) -> dict[str, Any]:
 def _print(rows: list[dict[str, Any]]) -> None:
     from rich.markup import escape
 
-    from gmi_drl.units import human_count
+    from gmi_drl.units import human_count, quoted
 
     table = plain_table("run", "state", "iteration", "env steps", "steps/s", "return")
     for row in rows:
@@ -114,5 +113,5 @@ def _print(rows: list[dict[str, Any]]) -> None:
         if row["message"]:
             console().print(row["message"], markup=False)
         if row["state"] in ("stopped", "died", "failed") and row["checkpoint"]:
-            command = f"gmi-drl train --resume {shlex.quote(row['run'])}"
+            command = f"gmi-drl train --resume {quoted(row['run'])}"
             console().print(f"Go on from {row['checkpoint']} with: {command}", markup=False)

@@ -1,6 +1,5 @@
 """`gmi-drl sweep`."""
 
-import shlex
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import as_file_name, with_arguments
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.run import RUNS
-from gmi_drl.units import counted, human_seconds
+from gmi_drl.units import counted, human_seconds, quoted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
         try:
             is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
         except EndedAtOnce:
-            say(f"Ended at once. Go on with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
+            say(f"Ended at once. Go on with: gmi-drl sweep --resume {quoted(folder)}")
             raise
     lines = results(folder, read_sweep(folder))
     if format == "json":
@@ -98,10 +97,10 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     else:
         _print(lines, folder)
     if not is_done and request.signal is not None:
-        say(f"Stopped. Go on with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
+        say(f"Stopped. Go on with: gmi-drl sweep --resume {quoted(folder)}")
         raise SystemExit(128 + request.signal)
     if failed := sum(line.failed for line in lines):
-        say(f"{counted(failed, 'trial')} failed. Try again with: gmi-drl sweep --resume {shlex.quote(str(folder))}")
+        say(f"{counted(failed, 'trial')} failed. Try again with: gmi-drl sweep --resume {quoted(folder)}")
         raise SystemExit(GmiError.exit_code)
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -15,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.files import FileModel, load_json
+from gmi_drl.files import FileModel, load_json, replaced, whole
 from gmi_drl.replay.rows_file import write_rows
 
 SCHEMA: Literal["gmi-drl/replay/1"] = "gmi-drl/replay/1"
@@ -66,21 +65,13 @@ def save(folder: Path, source: Source, trainer_step: int) -> None:
     Raises:
         MachineError: if it cannot be written; the former checkpoint is as it was.
     """
-    draft, former = (folder.with_name(f".{folder.name}.{kind}") for kind in ("draft", "former"))
     try:
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(parents=True)
-        with source.snapshot() as state:
-            tensors, numbers = flattened({name: part for name, part in state.items() if name != "rows"})
-            write_rows(draft / ROWS, state["rows"])
-        write_files(draft, source.facts(), tensors, numbers, (ROWS,), trainer_step)
-        if folder.exists():  # else the former one is all that there is
-            shutil.rmtree(former, ignore_errors=True)
-            folder.rename(former)
-        draft.rename(folder)
-        shutil.rmtree(former, ignore_errors=True)
+        with replaced(folder) as draft:
+            with source.snapshot() as state:
+                tensors, numbers = flattened({name: part for name, part in state.items() if name != "rows"})
+                write_rows(draft / ROWS, state["rows"])
+            write_files(draft, source.facts(), tensors, numbers, (ROWS,), trainer_step)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(draft, ignore_errors=True)
         reason = getattr(error, "strerror", None) or error
         raise MachineError(f"{folder}: the checkpoint of replay cannot be written: {reason}") from None
 
@@ -93,8 +84,7 @@ def restore(folder: Path, source: Source) -> int:
     Raises:
         UsageError: if it is missing, altered, or of a source with other facts; then the source is as it was.
     """
-    former = folder.with_name(f".{folder.name}.former")
-    folder = former if not folder.exists() and former.exists() else folder
+    folder = whole(folder)
     index = read_index(folder, {STATE, ROWS})
     own, names = source.facts(), sorted({*source.facts(), *index.facts})
     differences = [

@@ -12,7 +12,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.batch import importance_weights
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import MinSize, RateLimiter, ReplayTimeoutError
-from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
+from gmi_drl.replay.ring_draws import HostUniformDraws, PrioritizedDraws, UniformDraws
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
 from gmi_drl.replay.stacks import Padding, Stack
@@ -120,10 +120,14 @@ class Ring:
         self.written = 0
         self._outcomes: Rows | None = None  # of the last windows that were looked at, whose memory is used again
         self._sampler = str(sampler or Uniform())
+        generator = torch.Generator(self.device).manual_seed(seed)
         if sampler is None or isinstance(sampler, Uniform):
-            self._draws: UniformDraws | PrioritizedDraws = UniformDraws(self.device, seed)
+            is_on_host = self.device.type == "cpu"
+            self._draws: HostUniformDraws | PrioritizedDraws = (
+                HostUniformDraws(generator) if is_on_host else UniformDraws(generator, total, self.device)
+            )
         elif isinstance(sampler, Prioritized):
-            self._draws = PrioritizedDraws(self.device, seed, total, num_env, sampler.exponent, self.depth)
+            self._draws = PrioritizedDraws(generator, total, self.device, sampler.exponent)
         else:
             raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
 
@@ -190,7 +194,7 @@ class Ring:
         self.storage.write(first, stored)
         counters.inserts += self.num_env
         self.written += 1
-        self._draws.added(self, first)
+        self._draws.renew(self)
 
     def sample(self, count: int, *, out: RingBatch | None = None) -> RingBatch:
         """Draw `count` windows with replacement.
@@ -280,7 +284,7 @@ class Ring:
     def snapshot(self) -> Iterator[dict[str, Any]]:
         """Everything that later samples depend on: nested dicts of tensors and numbers. They are not copied."""
         self.storage.flush()
-        self._draws.completed(self)
+        self._draws.renew(self)
         filled = min(self.written, self.steps) * self.num_env
         yield {
             "rows": {column: words[:filled] for column, words in self.storage.rows.words.items()},

@@ -5,7 +5,6 @@ Parts are written to a draft folder, which is renamed when all are complete: a c
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.files import write_atomically
+from gmi_drl.files import sync_folder, write_atomically
 from gmi_drl.units import human_bytes
 
 if TYPE_CHECKING:
@@ -87,10 +86,10 @@ def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: in
         parts = {file.name: _digest(file) for file in sorted(folder.glob("*.safetensors"))}
         index = {"schema": SCHEMA, "iteration": iteration, **facts, "parts": parts}
         write_atomically(folder / INDEX, json.dumps(index | {"digest": _index_digest(index)}, indent=2) + "\n")
-        _sync_folder(folder)  # contents must be on the disk before the new name
+        sync_folder(folder)  # contents must be on the disk before the new name
         shutil.rmtree(target, ignore_errors=True)  # a checkpoint that lost its index
         folder.rename(target)
-        _sync_folder(checkpoints)
+        sync_folder(checkpoints)
         best = best_checkpoint(checkpoints)
         for old in list_checkpoints(checkpoints)[:-kept]:
             if old == best:
@@ -225,11 +224,3 @@ def _index_digest(index: Mapping[str, Any]) -> str:
 def _digest(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,7 +1,6 @@
 """`gmi-drl plan`."""
 
 import gc
-import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from gmi_drl.cli.plan_options import PlanOptions, refuse
 from gmi_drl.config.task_names import known_tasks, with_arguments
 from gmi_drl.layout.backends import AUTO, PROCESS
 from gmi_drl.layout.export import FORMATS, export, require_over_nodes, require_sayable
+from gmi_drl.units import quoted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -229,10 +229,10 @@ def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:
     """The arguments of `gmi-drl` that run the layout."""
     by_ray = " --launcher ray" if plan.layout.nodes != (None,) else ""
     if options.template.purpose != "training":
-        return f"serve RUN {shlex.quote(str(output))} --steps 1000{by_ray}"
+        return f"serve RUN {quoted(output)} --steps 1000{by_ray}"
     is_usual = plan.learner in (None, options.template.usual_learner)
     played = "".join(f" --set task.{name}={str(value).lower()}" for name, value in options.played.given().items())
-    return f"train {shlex.quote(str(output))}{'' if is_usual else f' --algo {plan.learner}'}{played}{by_ray}"
+    return f"train {quoted(output)}{'' if is_usual else f' --algo {plan.learner}'}{played}{by_ray}"
 
 
 @contextmanager

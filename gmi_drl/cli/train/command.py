@@ -1,6 +1,5 @@
 """`gmi-drl train`."""
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +20,7 @@ from gmi_drl.cli.train.begin import begin
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import find_task, known_tasks, with_arguments
 from gmi_drl.errors import GmiDiedError, GmiError, UsageError
-from gmi_drl.units import counted
+from gmi_drl.units import counted, quoted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
@@ -172,10 +171,10 @@ def _report(outcome: "Outcome", folder: "RunFolder", format: str) -> None:
         document = {"state": outcome.state, "iteration": outcome.iteration, "checkpoint": checkpoint}
         print_json("train", {"run": str(folder.path), **document})
     elif outcome.state == "stopped":
-        remedy = f"Resume it with: gmi-drl train --resume {shlex.quote(str(folder.path))}"
+        remedy = f"Resume it with: gmi-drl train --resume {quoted(folder.path)}"
         say(f"Stopped after iteration {outcome.iteration}, saved {outcome.checkpoint}. {remedy}")
     else:
-        command = f"gmi-drl status {shlex.quote(str(folder.path))}"
+        command = f"gmi-drl status {quoted(folder.path)}"
         click.echo(f"Done: {folder.path} holds metrics.jsonl and {outcome.checkpoint}. Next: {command}")
 
 
@@ -185,7 +184,7 @@ def _add_remedy(error: GmiError, folder: "RunFolder") -> None:
     if folder.read_state()["state"] != "failed" or not saved:
         return
     more = ", or with --restarts 3 to let it resume by itself" if isinstance(error, GmiDiedError) else ""
-    command = f"gmi-drl train --resume {shlex.quote(str(folder.path))}"
+    command = f"gmi-drl train --resume {quoted(folder.path)}"
     error.add_note(f"Resume it after iteration {int(saved[-1].name)} with: {command}{more}")
 
 
@@ -193,7 +192,7 @@ def _report_abort(config: "RunConfig", folder: "RunFolder") -> None:
     """Print how to resume a training that was ended without saving."""
     saved = folder.resumable()
     iteration = int(saved[-1].name) if saved else 0
-    command = f"gmi-drl train --resume {shlex.quote(str(folder.path))}"
+    command = f"gmi-drl train --resume {quoted(folder.path)}"
     remedy = f"resume from iteration {iteration} with: {command}" if saved else f"nothing is saved in {folder.path}"
     if iteration >= config.iterations:
         remedy = f"all {counted(config.iterations, 'iteration')} are done and saved in {folder.path}"

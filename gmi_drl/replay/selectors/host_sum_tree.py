@@ -86,7 +86,7 @@ class HostSumTree(SumTree):
         return found
 
     def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """See `SumTree`."""
+        """Draw `count` leaves with replacement, in proportion to their weights."""
         points = torch.rand(count, dtype=torch.float64, generator=generator).numpy()
         return torch.from_numpy(self._find(points * self.sum))
 

@@ -73,11 +73,6 @@ class SumTree:
                 before = (sums.gather(1, child) - rows.gather(1, child))[:, 0]
         return nodes
 
-    def draw(self, count: int, generator: torch.Generator) -> Tensor:
-        """Draw `count` leaves with replacement, in proportion to their weights."""
-        points = torch.rand(count, dtype=torch.float64, generator=generator, device=self.leaves.device)
-        return self.find(points * self.total)
-
     def load(self, levels: list[Tensor]) -> None:
         """Take over the levels of another tree of the same capacity."""
         for level, other in zip(self.levels, levels, strict=True):

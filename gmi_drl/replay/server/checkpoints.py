@@ -1,6 +1,5 @@
 """Checkpoints of a server: the state of one moment, written by a thread while clients go on."""
 
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
+from gmi_drl.files import replaced
 from gmi_drl.replay.checkpoint import restore, save
 from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.table import Table
@@ -151,28 +151,12 @@ def _there(folder: Path) -> dict[str, Path]:
 
 def _write(folder: Path, sources: Mapping[str, _Taken], step: int) -> None:
     """Write all parts beside the folder, then put them in its place."""
-    draft, former = (folder.with_name(f".{folder.name}.{kind}") for kind in ("draft", "former"))
     try:
-        for name, source in sources.items():
-            save(draft / name, source, step)
-        if folder.exists():  # else the former one is all that there is
-            shutil.rmtree(former, ignore_errors=True)
-            folder.rename(former)
-        draft.rename(folder)
-        _sync(folder.parent)
-        shutil.rmtree(former, ignore_errors=True)
+        with replaced(folder) as draft:
+            for name, source in sources.items():
+                save(draft / name, source, step)
     except OSError as error:
         raise MachineError(f"{folder}: the checkpoint of replay cannot be written: {error.strerror}") from None
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _drop_others(folder: Path, shards: int) -> None:

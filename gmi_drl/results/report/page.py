@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shlex
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -15,7 +14,7 @@ from gmi_drl.results.report.html import document, folded, table
 from gmi_drl.results.report.layout_drawing import layout_drawing
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.run_data import RunData, differences, groups_of
-from gmi_drl.units import human_count, human_seconds
+from gmi_drl.units import human_count, human_seconds, quoted
 
 MOST_DETAILED = 4
 """Runs that have a section each; of more, the first run of each of so many configurations has one."""
@@ -102,7 +101,7 @@ def _section(run: RunData) -> str:
     ]
     versions = json.loads((run.path / "versions.json").read_text()) if (run.path / "versions.json").exists() else {}
     paths = (run.path / "layout.yaml", run.path / "config.yaml", run.path)
-    layout, config, folder = (shlex.quote(str(path)) for path in paths)
+    layout, config, folder = (quoted(path) for path in paths)
     repeat = f"gmi-drl train {layout} --algo {run.config.learner.kind} --config {config}\ngmi-drl play {folder}"
     return (
         f"<h2>{escape(str(run.path))}</h2>{table([], facts)}"

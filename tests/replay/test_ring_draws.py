@@ -1,0 +1,85 @@
+"""Draws of a ring as on a GPU, on tensors of the CPU."""
+
+import pytest
+import torch
+
+from gmi_drl.replay.ring_draws import UniformDraws
+from gmi_drl.replay.selectors import Prioritized
+from gmi_drl.replay.selectors.sum_tree import SumTree
+from tests.replay.test_ring import STEPS, History, N, add, made
+
+
+@pytest.fixture
+def make_ring(monkeypatch):
+    """A ring that draws as on a GPU."""
+
+    def uniform(generator):
+        return UniformDraws(generator, STEPS * N, torch.device("cpu"))
+
+    monkeypatch.setattr("gmi_drl.replay.ring.HostUniformDraws", uniform)
+    monkeypatch.setattr("gmi_drl.replay.ring_draws.sum_tree", SumTree)
+    return made
+
+
+@pytest.mark.parametrize("n_step", [1, 3])
+def test_just_the_valid_windows_are_drawn_each_as_likely(make_ring, n_step):
+    ring, history = make_ring(n_step), History(5)
+    for _ in range(2 * STEPS):
+        add(ring, history)
+    wanted = history.windows(n_step, is_twice=False)
+    batch = ring.sample(20_000)
+    keys, counts = batch.keys.unique(return_counts=True)
+    assert {divmod(key, N) for key in keys.tolist()} == set(wanted)
+    share = 20_000 / len(wanted)
+    assert float(((counts - share) ** 2 / share).sum()) / (len(wanted) - 1) < 3
+    assert batch.fields["reward"].tolist() == [wanted[divmod(key, N)][0] for key in batch.keys.tolist()]
+    assert batch.weights(0.5).tolist() == [1.0] * 20_000
+
+
+def test_a_single_valid_window_is_found(make_ring):
+    """Among so many others that a few tries would not."""
+    ring, history = make_ring(1), History(5, ends=0, invalid=1.0)
+    for step in range(STEPS):
+        history.invalid = 0.0 if step == 4 else 1.0
+        add(ring, history)
+    assert {key // N for key in ring.sample(1).keys.tolist() + ring.sample(2).keys.tolist()} == {4}
+
+
+@pytest.mark.parametrize("sampler", [None, Prioritized(0.6)], ids=["uniform", "prioritized"])
+def test_rewards_are_no_numbers_if_no_window_is_valid(make_ring, sampler):
+    ring, history = make_ring(1, sampler=sampler), History(1, invalid=1.0)
+    for _ in range(4):
+        add(ring, history)
+    assert ring.sample(5).fields["reward"].isnan().all()
+    history.invalid = 0.0
+    for _ in range(4):
+        add(ring, history)
+    assert not ring.sample(5).fields["reward"].isnan().any()
+
+
+def test_a_ring_goes_on_from_its_state(make_ring):
+    ring, again, history = make_ring(2), make_ring(2), History(3)
+    for _ in range(STEPS + 4):
+        add(ring, history)
+    ring.sample(5)
+    with ring.snapshot() as state:
+        again.load_state_dict(state)
+    assert torch.equal(ring.sample(50).keys, again.sample(50).keys)
+
+
+def test_priorities_that_are_all_0_are_as_good_as_equal_ones(make_ring):
+    ring, history = make_ring(1, sampler=Prioritized(0.6)), History(6)
+    for _ in range(STEPS + 4):
+        add(ring, history)
+    keys = torch.arange(ring.first * N, ring.end * N)
+    ring.update(keys, torch.zeros(len(keys)))
+    batch = ring.sample(600)
+    wanted = history.windows(1, is_twice=False)
+    assert {divmod(key, N) for key in batch.keys.tolist()} == set(wanted)
+    assert batch.probabilities.tolist() == [1 / ring.windows] * 600
+    assert batch.weights(0.4).tolist() == [1.0] * 600
+    (seen, other), priorities = batch.keys.unique()[:2].tolist(), torch.tensor([3.0, 1.0])
+    ring.update(torch.tensor([seen, other]), priorities)
+    batch = ring.sample(600)
+    assert set(batch.keys.tolist()) == {seen, other}
+    assert batch.probabilities.unique().tolist() == pytest.approx([1 / (1 + 3**0.6), 3**0.6 / (1 + 3**0.6)])
