@@ -80,10 +80,17 @@ class Cluster(FileModel):
     def _each_named_once(self) -> Self:
         if any(part.node is None for part in self.nodes):
             return self  # their files are not read yet
-        names = Counter(name for name, _ in self.named())
-        if twice := [name for name, count in names.items() if count > 1]:
-            raise ValueError(f"nodes of one name: {', '.join(twice)}: give their kinds others")
+        if mistake := self.name_mistake:
+            raise ValueError(mistake)
         return self
+
+    @property
+    def name_mistake(self) -> str:
+        """Which names two kinds or two machines have; empty if each has its own."""
+        kinds = Counter(part.kind.name for part in self.nodes)
+        names = Counter(name for name, _ in self.named())
+        twice = dict.fromkeys(name for name, count in (*kinds.items(), *names.items()) if count > 1)
+        return f"nodes of one name: {', '.join(twice)}: give their kinds others" if twice else ""
 
     @property
     def count(self) -> int:
@@ -127,17 +134,23 @@ class Cluster(FileModel):
 
     @cached_property
     def whole(self) -> Node:
-        """All machines as if they were one: the sums of their devices by model, cores and memory.
+        """All machines as if they were one: the sums of their devices by model, and of their cores.
+
+        Devices are cut alike, so the memory counts that each has on the machine that has least of it for each.
 
         Raises:
             UsageError: if only some have GPUs; or if none has, and `in_devices` refuses their cores.
         """
         kinds = [part.kind for part in self.nodes]
         cores = sum(part.count * part.kind.cpu.cores for part in self.nodes)
-        memory_gib = sum(part.count * part.kind.cpu.memory_gib for part in self.nodes)
         architectures = {kind.cpu.architecture for kind in kinds}
         if len(architectures) > 1:
             raise UsageError(f"{self.name} has processors of {' and '.join(sorted(architectures))}: take nodes of one")
+        if len({bool(kind.num_gpus) for kind in kinds}) > 1:
+            raise UsageError(f"{self.name} has nodes with GPUs and nodes without: make a cluster file of each")
+        alike = self.in_devices
+        least_gib = min(part.kind.cpu.memory_gib / part.kind.num_devices for part in alike.nodes)
+        memory_gib = least_gib * sum(alike.devices_by_node)
         cpu = Cpu(cores=cores, memory_gib=memory_gib, architecture=architectures.pop())
         if all(kind.num_gpus for kind in kinds):
             counts: dict[Gpus, int] = {}
@@ -147,9 +160,6 @@ class Cluster(FileModel):
                     counts[alone] = counts.get(alone, 0) + part.count * model.count
             gpus = tuple(model.model_copy(update={"count": count}) for model, count in counts.items())
             return Node(name=self.name, gpus=gpus if len(gpus) > 1 else gpus[0], link="pcie", cpu=cpu)
-        if any(kind.num_gpus for kind in kinds):
-            raise UsageError(f"{self.name} has nodes with GPUs and nodes without: make a cluster file of each")
-        alike = self.in_devices
         cpus = CpuDevices(cores_each=alike.nodes[0].kind.cores_of_a_device, count=sum(alike.devices_by_node))
         return Node(name=self.name, cpus=cpus, cpu=cpu)
 
@@ -170,7 +180,6 @@ def load_cluster(path: Path) -> Cluster:
         for part in cluster.nodes
     )
     cluster = cluster.model_copy(update={"nodes": nodes})
-    names = [part.kind.name for part in nodes]
-    if len(set(names)) < len(names):
-        raise UsageError(f"{path}: kinds of nodes need names of their own, these are {', '.join(names)}")
+    if mistake := cluster.name_mistake:
+        raise UsageError(f"{path}: {mistake}")
     return cluster

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from itertools import combinations
 
 from gmi_drl.errors import UsageError
-from gmi_drl.hardware.node import KINDS, LinkKind, Links, Node
+from gmi_drl.hardware.node import KINDS, LinkKind, Node
 from gmi_drl.units import counted
 
 
@@ -23,7 +23,7 @@ def slowest_link(node: Node, gpus: Iterable[int]) -> LinkKind:
 
 
 def best_linked(node: Node, count: int) -> tuple[int, ...]:
-    """The indices of `count` GPUs with the best links between them, ascending.
+    """The indices of `count` of the GPUs in use with the best links between them, ascending.
 
     They are from the smallest island that is large enough, so that larger ones stay whole. If none is, the best and
     largest islands are taken whole, one after the other.
@@ -35,11 +35,11 @@ def best_linked(node: Node, count: int) -> tuple[int, ...]:
         verb = "is" if count == 1 else "are"
         remedy = "ask for as many at most" if node.num_gpus else "ask for none"
         raise UsageError(f"{counted(count, 'GPU')} {verb} asked for, {node.name} has {node.num_gpus}: {remedy}")
-    islands = sorted(node.links, key=lambda links: (KINDS.index(links.kind), len(links.gpus)))
-    for links in islands:
-        if len(links.gpus) >= count:
-            return tuple(sorted(links.gpus)[:count])
-    largest: list[Links] = sorted(islands, key=lambda links: (KINDS.index(links.kind), -len(links.gpus)))
-    in_order = [gpu for links in largest for gpu in sorted(links.gpus)]
-    chosen = list(dict.fromkeys([*in_order, *range(node.num_gpus)]))[:count]
+    parts = [(KINDS.index(links.kind), sorted(set(links.gpus).intersection(node.gpu_indices))) for links in node.links]
+    for _, gpus in sorted(parts, key=lambda part: (part[0], len(part[1]))):
+        if len(gpus) >= count:
+            return tuple(gpus[:count])
+    largest = sorted(parts, key=lambda part: (part[0], -len(part[1])))
+    in_order = [gpu for _, gpus in largest for gpu in gpus]
+    chosen = list(dict.fromkeys([*in_order, *node.gpu_indices]))[:count]
     return tuple(sorted(chosen))

@@ -10,8 +10,14 @@ FOR_ALL = HAR.name
 """A reduction that is possible for all GMIs on all devices."""
 
 
-def what_is_left(layout: Layout, error: GmiDiedError | MissingNodeError) -> Layout | None:
-    """The layout without the nodes that an error has lost, if any; None if no other node has the roles of these."""
+def what_is_left(layout: Layout, error: GmiDiedError | MissingNodeError, agents: int = 1) -> Layout | None:
+    """The layout without the nodes that an error has lost, if any; None if no other node has the roles of these.
+
+    Args:
+        layout: Of the run.
+        error: What has ended it.
+        agents: Of a world of its task.
+    """
     if isinstance(error, MissingNodeError):
         lost = set(error.nodes)
     elif error.exit_code_of_gmi == LOST:
@@ -22,19 +28,19 @@ def what_is_left(layout: Layout, error: GmiDiedError | MissingNodeError) -> Layo
     if not roles or not roles.issuperset(role for gmi in layout.gmis for role in gmi.roles):
         return None
     for node in sorted(lost):
-        layout = without_node(layout, node)
+        layout = without_node(layout, node, agents)
     return None if template_of(layout).check(layout) else layout
 
 
-def without_node(layout: Layout, node: str | None) -> Layout:
-    """A layout without one of its nodes, with the same number of environments in all.
+def without_node(layout: Layout, node: str | None, agents: int = 1) -> Layout:
+    """A layout without one of its nodes, with the same number of environments in all, in whole worlds of `agents`.
 
     Agents that send experience by channels keep their numbers, since their rollouts must have equal sizes.
     """
     kept = [device for device in layout.devices if device.node != node]
     simulating = [gmi.id for device in kept for gmi in device.gmis if "simulator" in gmi.roles]
-    each, more = divmod(layout.num_env, len(simulating))
-    num_env = {gmi_id: each + (number < more) for number, gmi_id in enumerate(simulating)}
+    each, more = divmod(layout.num_env // agents, len(simulating))
+    num_env = {gmi_id: agents * (each + (number < more)) for number, gmi_id in enumerate(simulating)}
     if layout.channels is not None:
         num_env = {gmi.id: gmi.num_env for gmi in layout.gmis}
     new_ids: dict[int, int] = {}

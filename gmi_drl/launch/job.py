@@ -66,7 +66,8 @@ class TrainingJob(Job):
 
     def on(self, layout: Layout) -> Self:
         """The same training on another layout by the same template, such as one without a lost node."""
-        return replace(self, layout=layout, roles=self.template.roles(layout, self.learner))
+        policies = learning_policies(layout, self.config, self.folder, self.task)
+        return replace(self, layout=layout, roles=self.template.roles(layout, self.learner), policies=policies)
 
 
 def require_minibatches(learner: LearnerConfig, num_env: int) -> None:

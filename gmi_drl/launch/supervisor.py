@@ -97,7 +97,7 @@ class Supervisor:
                 if why := self._reason_not_to_restart(int(saved[-1].name)):
                     self.restarts.tell(f"{_first_line(error)}: not started again, {why}")
                     return self._outcome(int(saved[-1].name), is_stopped=self.request.signal is not None)
-                if (rest := what_is_left(self.job.layout, error)) is None:
+                if (rest := what_is_left(self.job.layout, error, self.job.task.agents)) is None:
                     raise
                 lost = isinstance(error, MissingNodeError) or error.exit_code_of_gmi == LOST
                 where = f" on {', '.join(str(node) for node in rest.nodes)}" if lost else ""

@@ -164,7 +164,7 @@ class PointMeasurer:
         self.pace.has_run(time.monotonic() - started, measured)
         self.disturbance = measured.disturbance or self.disturbance
         point = point_of(measured, cut, session.layout)
-        first, *_ = (*self.node.model_of_each_gpu, "")  # the device that was measured
+        first, *_ = (*self.node.used_counts, "")  # the model of the device that was measured
         return point.model_copy(update={"model": first})
 
     def _session_of(self, cut: Cut) -> Session:

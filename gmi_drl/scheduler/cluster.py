@@ -29,7 +29,7 @@ def plan_cluster(
     objective: Objective = "steps",
     remarks: Sequence[str] = (),
 ) -> Plan:
-    """Choose the best measured points for all nodes together, or one node if several are no faster.
+    """Choose the best measured points for all nodes together, or one node if several are no faster or do not fit.
 
     Args:
         task: The task to run.
@@ -62,20 +62,26 @@ def plan_cluster(
 
     cluster = cluster.in_devices
     over = OverNodes(template, cluster)
-    together = on(cluster.whole, over, remarks)
+    alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
+    name = alone.layout.made_for.name if alone and alone.layout.made_for else ""
+    try:
+        together = on(cluster.whole, over, remarks)
+    except NoFeasiblePlanError as error:
+        if alone is None:
+            raise
+        why = "; ".join(line.strip() for line in str(error).splitlines())
+        return _with_reasons(alone, [f"one node is taken, {name}, since all {cluster.count} cannot be planned: {why}"])
     best = together.candidates[0]
     communication = over.communication(task, learner, cluster.whole, best.cut.backend, profile.speeds)
     mapping = [[gmi.id for gmi in device.gmis] for device in together.layout.devices]
     samples = together.samples_per_update(best)
     iteration_s = samples / best.projected if best.projected else 0.0
     reasons = [about_network(communication, mapping, cluster, iteration_s)] if communication.reduces else []
-    alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
     if alone is None:
         return _with_reasons(together, reasons)
     single = alone.candidates[0]
     if worth(single, objective) >= worth(best, objective):
         speed, of_all = (human_count(worth(one, objective)) for one in (single, best))
-        name = alone.layout.made_for.name if alone.layout.made_for else ""
         why = f"one node is best, {name}: {speed} {KINDS[objective]}, all {cluster.count} do {of_all}"
         return _with_reasons(alone, [why, *reasons])
     gain = worth(best, objective) / worth(single, objective) if worth(single, objective) else float("inf")

@@ -13,7 +13,7 @@ from gmi_drl.scheduler.exploration import GPU_NUM_ENVS, MOST_GMIS, NUM_ENVS
 from gmi_drl.scheduler.profile import Profile
 from gmi_drl.templates import devices_of, require_division
 from gmi_drl.units import counted
-from gmi_drl.workload import TaskSpec
+from gmi_drl.workload import MOST_ENVIRONMENTS, TaskSpec
 
 FEWER_OF_IMAGES = 16
 """Images take a hundred times longer to learn from than vectors, and have horizons of 128: 8 environments at least."""
@@ -75,7 +75,8 @@ def search_grid(
         horizon: Steps of each environment per update.
         gmis_per_gpu: The only number of GMIs to try.
         num_env: The only number of environments of a GMI to try.
-        keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon.
+        keep_batch: Samples per update that every layout must have: environments of all GMIs times the horizon. A GMI
+            has whole worlds of the task's agents.
         backends: The backends to try.
         task: The task; without one the numbers for vectors and one agent are tried.
         physics: The setting `physics`.
@@ -92,7 +93,8 @@ def search_grid(
     if keep_batch is None:
         return _by_all({size: (num_env,) if num_env else num_envs_of(node, task, physics) for size in sizes}, divisions)
     kept = {size: _quotient(keep_batch, horizon * size * num_devices) for size in sizes}
-    grid = _by_all({size: (each,) for size, each in kept.items() if each and num_env in (None, each)}, divisions)
+    possible = {size: (each,) for size, each in kept.items() if num_env in (None, each) and _is_possible(each, task)}
+    grid = _by_all(possible, divisions)
     if not grid:
         wanted = f"{keep_batch} samples per update are not {horizon} steps (learner.horizon) of as many environments"
         tried = f"on each of {' or '.join(str(size * num_devices) for size in sorted(sizes))} GMIs"
@@ -164,6 +166,11 @@ def _divisions(node: Node, sizes: Sequence[int], backends: Sequence[str]) -> dic
     if not any(possible.values()):
         raise refused[0]
     return possible
+
+
+def _is_possible(num_env: int, task: TaskSpec | None) -> bool:
+    """Whether a GMI can have so many environments of a task."""
+    return 0 < num_env <= MOST_ENVIRONMENTS and (task is None or task.whole_worlds(num_env) == num_env)
 
 
 def _quotient(number: int, divisor: int) -> int:

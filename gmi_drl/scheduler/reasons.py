@@ -59,7 +59,7 @@ def reasons_for(
         *([f"note of the profile: {profile.note}"] if profile.note else []),
         *(f"next best: {_described(other, num_devices)}" for other in others[:1]),
         *_against_backends(best, candidates, num_devices),
-        _against_solo(best, candidates, num_devices),
+        _against_solo(best, candidates, num_devices, "steps" if learns is None else learns.objective),
         _certainty(best),
         *([] if doubt is None else [doubt]),
     ]
@@ -105,7 +105,7 @@ def _against_backends(best: Candidate, candidates: Sequence[Candidate], num_devi
     return lines
 
 
-def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int) -> str:
+def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices: int, objective: Objective) -> str:
     """Compare the choice with one GMI per device, which may be the best."""
     solos = [candidate for candidate in candidates if candidate.is_solo]
     if not solos:
@@ -116,7 +116,9 @@ def _against_solo(best: Candidate, candidates: Sequence[Candidate], num_devices:
         return "one GMI per device is best here: cutting it does not pay"
     solo = solos[0]
     gain = best.steps_per_second / solo.steps_per_second if solo.steps_per_second else float("inf")
-    verdict = "" if gain > 1 else ": cutting does not pay here, but was asked for"
+    verdict = (
+        "" if worth(best, objective) > worth(solo, objective) else ": cutting does not pay here, but was asked for"
+    )
     return f"{gain:.2f}x the best of one GMI per device that was measured ({_described(solo, num_devices)}){verdict}"
 
 

@@ -20,7 +20,7 @@ from gmi_drl.templates.template import all_in_one
 from gmi_drl.units import counted, human_count
 from gmi_drl.workload import TaskSpec
 
-Place = tuple[str | None, Kind, Share]
+Place = tuple[str | None, Node, Kind, Share]
 
 
 def plan_workers(
@@ -40,7 +40,7 @@ def plan_workers(
     best, why = found[0], _reasons(found, profiles)
     names = list(machines.named()) if isinstance(machines, Cluster) else [(None, machines)]
     by_kind = {kind.name: (kind, share) for kind, share in best.parts}
-    places = [(name, *by_kind[node.name]) for name, node in names]
+    places = [(name, node, *by_kind[node.name]) for name, node in names]
     layout = layout_of(task, best, places, machines, why)
     return Plan(layout, horizon=learner.horizon, learner=learner.kind)
 
@@ -55,9 +55,9 @@ def layout_of(
 ) -> Layout:
     """The layout: on each machine actors on the first cores, then policy workers, then trainers."""
     devices: list[Device] = []
-    for name, kind, share in places:
+    for name, node, kind, share in places:
         first = sum(len(device.gmis) for device in devices)
-        devices += _devices(split, name, kind, share, first)
+        devices += _devices(split, name, node, kind, share, first)
     trainers = [[gmi.id for gmi in device.gmis if gmi.roles == ("trainer",)] for device in devices]
     if isinstance(machines, Cluster):
         method = usual_across_hosts(trainers, machines.nodes[0].kind.cpu.architecture)
@@ -75,7 +75,7 @@ def layout_of(
     )
 
 
-def _devices(split: ClusterSplit, name: str | None, kind: Kind, share: Share, first: int) -> list[Device]:
+def _devices(split: ClusterSplit, name: str | None, node: Node, kind: Kind, share: Share, first: int) -> list[Device]:
     """The devices of one machine: its cores, and each GPU that is used. Ids begin with `first`."""
     acts: tuple[Role, ...] = ("simulator", "agent") if split.inline else ("simulator",)
     roles: list[tuple[Role, ...]] = [acts] * share.actors + [("agent",)] * share.policies
@@ -94,7 +94,10 @@ def _devices(split: ClusterSplit, name: str | None, kind: Kind, share: Share, fi
     if not kind.gpus:
         return [Device(node=name, kind="cpu", gmis=tuple(gmis))]
     on_cores, on_gpus = gmis[: share.actors], gmis[share.actors :]
-    gpus = [Device(node=name, kind="gpu", index=index, gmis=(gmi,)) for index, gmi in enumerate(on_gpus)]
+    indices = node.gpu_indices[: len(on_gpus)]
+    gpus = [
+        Device(node=name, kind="gpu", index=index, gmis=(gmi,)) for index, gmi in zip(indices, on_gpus, strict=True)
+    ]
     return [Device(node=name, kind="cpu", gmis=tuple(on_cores)), *gpus]
 
 

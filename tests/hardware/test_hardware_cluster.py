@@ -33,6 +33,11 @@ def test_two_machines_of_one_name_are_refused():
         cluster({"node": cores("a"), "count": 2}, {"node": cores("a-1")})
 
 
+def test_two_kinds_of_one_name_are_refused_although_their_machines_have_others():
+    with pytest.raises(UsageError, match="nodes of one name: a: give their kinds others"):
+        cluster({"node": cores("a", 4)}, {"node": cores("a", 8), "count": 2})
+
+
 def test_a_link_that_leaves_a_node_is_as_slow_as_the_network():
     speeds = cluster({"node": cores()}).speeds(None)
     assert speeds[LINK].bytes_per_second == 1.25e9
@@ -43,11 +48,19 @@ def test_a_link_that_leaves_a_node_is_as_slow_as_the_network():
 def test_all_nodes_together_have_what_each_has():
     whole = cluster({"count": 2, "node": gpus("a", "H100 PCIe", 4)}, {"node": gpus("b", "A30", 2)}).whole
     assert [(part.model, part.count) for part in whole.gpu_models] == [("H100 PCIe", 8), ("A30", 2)]
-    assert whole.cpu.cores == 48 and whole.cpu.memory_gib == 192
+    assert whole.cpu.cores == 48 and whole.cpu.memory_gib == 160  # 16 GiB for each of 10, although b has more
     whole = cluster({"count": 3, "node": cores()}).whole
     assert whole.cpus.count == 3 and whole.cpus.cores_each == 8
     parts = cluster({"count": 2, "node": PARTS})
     assert parts.whole.cpus.count == 8 and parts.devices_by_node == (4, 4)
+
+
+def test_the_machine_with_least_memory_decides_for_all():
+    """All devices have equal GMIs, so what the others have more of is of no use."""
+    small = {**cores("b"), "cpu": {"cores": 8, "memory_gib": 2.0}}
+    assert cluster({"count": 3, "node": cores("a")}, {"node": small}).whole.cpu.memory_gib == 8
+    halved = {**cores("b"), "cpu": {"cores": 4, "memory_gib": 4.0}}
+    assert cluster({"node": cores("a")}, {"node": halved}).whole.cpu.memory_gib == 12
 
 
 def test_a_node_of_more_cores_is_several_devices():
@@ -80,5 +93,9 @@ def test_node_files_are_found_beside_the_cluster_file(tmp_path):
     file.write_text("network: {gbit_per_s: 1, round_trip_ms: 1}\nnodes:\n- {count: 2, file: node.yaml}\n")
     assert [name for name, _ in load_cluster(file).named()] == ["a-0", "a-1"]
     file.write_text(file.read_text() + "- {file: node.yaml}\n")
-    with pytest.raises(UsageError, match="kinds of nodes need names of their own, these are a, a"):
+    with pytest.raises(UsageError, match=r"cluster\.yaml: nodes of one name: a: give"):
+        load_cluster(file)
+    (tmp_path / "other.yaml").write_text("name: a-1\ncpu: {cores: 4, memory_gib: 8}\n")
+    file.write_text(file.read_text().replace("- {file: node.yaml}", "- {file: other.yaml}"))
+    with pytest.raises(UsageError, match=r"cluster\.yaml: nodes of one name: a-1"):
         load_cluster(file)

@@ -45,3 +45,10 @@ def test_a_cluster_of_alike_gpus_needs_no_search():
     assert best_linked(node(count=10_000, link="nvswitch"), 5_000) == tuple(range(5_000))
     with pytest.raises(UsageError, match="9 GPUs are asked for, n has 8: ask for as many at most"):
         best_linked(TWO_ISLANDS, 9)
+
+
+def test_only_gpus_in_use_are_chosen():
+    used = TWO_ISLANDS.only((1, 3, 4, 6, 7))
+    assert best_linked(used, 2) == (4, 6) and best_linked(used, 3) == (1, 3, 7)
+    assert best_linked(used, 4) == (1, 3, 4, 7)
+    assert best_linked(node().only((4, 5, 6)), 2) == (4, 5)

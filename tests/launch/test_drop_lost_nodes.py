@@ -28,6 +28,11 @@ def test_environments_are_dealt_out_as_evenly_as_they_divide():
     assert alone.groups["trainers"].reduction == "none" and layout.reasons[-1] == "goes on without node a"
 
 
+def test_worlds_of_several_agents_stay_whole():
+    left = what_is_left(over("a", "b", "c", gmis=1, num_env=6), MissingNodeError("b is gone", ("b",)), agents=2)
+    assert left is not None and [gmi.num_env for gmi in left.gmis] == [10, 8]
+
+
 def test_where_roles_are_apart_simulators_take_over_the_environments():
     kind = Node(name="n", cpu=Cpu(cores=4, memory_gib=8))
     cluster = Cluster(nodes=(Nodes(count=2, node=kind),), network=Network(gbit_per_s=10.0, round_trip_ms=0.1))

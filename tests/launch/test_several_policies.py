@@ -17,6 +17,7 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.errors import UsageError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch.drop_lost_nodes import without_node
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import sizes_of
@@ -136,6 +137,19 @@ def test_what_several_policies_learn_is_the_same_where_their_actor_is_on_another
     for policy in ("chasers", "runners"):
         first, second = (learner_of(folder, policy, 2) for folder in folders)
         assert torch.equal(first, second), policy
+
+
+def test_each_policy_sees_the_layout_that_is_left_of_nodes(tmp_path):
+    here = layout_of("chasers", "runners")
+    actor, *others = here.gmis
+    another = actor.model_copy(update={"id": len(here.gmis)})
+    devices = [Device(node=node, kind="cpu", gmis=gmis) for node, gmis in (("b", (actor,)), ("a", (*others, another)))]
+    over_two = here.model_copy(update={"devices": tuple(devices)})
+    job = resolve(over_two, config_of({"chasers": CHASERS, "runners": RUNNERS}), RunFolder(tmp_path / "run"))
+    left = job.on(without_node(over_two, "b", job.task.agents))
+    assert [policy.layout.groups["trainers"].members for policy in job.policies] == [(2,), (4,)]
+    assert [policy.layout.groups["trainers"].members for policy in left.policies] == [(1,), (3,)]
+    assert all(len(policy.layout.gmis) == len(left.layout.gmis) == 5 for policy in left.policies)
 
 
 def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):

@@ -1,6 +1,7 @@
 import math
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from conftest import started, tiny_config, tiny_layout
@@ -9,7 +10,7 @@ from toys import install_backend
 from gmi_drl.errors import GmiError, LayoutMismatchError, MachineError
 from gmi_drl.gmi import claimed
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.hardware.speeds import OF_CORES
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import points
@@ -17,8 +18,9 @@ from gmi_drl.profiler.budget import START_S, Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measured_plan import explore
 from gmi_drl.profiler.points import PointMeasurer
-from gmi_drl.profiler.session import Session
+from gmi_drl.profiler.session import Measured, Session
 from gmi_drl.roles.probes.probe import relative_error
+from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.scheduler import grid_of, search_grid
 from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.workload import TASK_SPECS
@@ -57,6 +59,16 @@ def test_gmis_of_a_gpu_are_measured_by_the_reduction_of_all_that_will_train(gpus
     node = Node(name="n", gpus={"model": "X", "count": gpus}, cpu=Cpu(cores=8, memory_gib=80))
     (device,) = (layout := measurer(node=node)._layout(Cut(2, 64))).devices
     assert len(device.gmis) == 2 and layout.groups["trainers"].reduction == reduction
+
+
+def test_a_point_is_of_the_model_of_the_first_gpu_in_use(monkeypatch):
+    models = (Gpus(model="A30", count=1), Gpus(model="L4", count=2))
+    measure = measurer(node=Node(name="n", gpus=models, used=(1, 2), cpu=Cpu(cores=8, memory_gib=80)))
+    cut, phases = Cut(1, 8), dict.fromkeys(PHASE_NAMES, 0.01)
+    measured = Measured(8, 2, 0.1, 80.0, 0.0, 10**6, 10**6, phases)
+    session = SimpleNamespace(layout=measure._layout(cut), measure=lambda *_, **__: measured)
+    monkeypatch.setattr(PointMeasurer, "_session_of", lambda self, cut: session)
+    assert session.layout.devices[0].index == 1 and measure._run(cut, 1.0).model == "L4"
 
 
 def test_what_was_measured_by_another_reduction_is_not_remembered(monkeypatch):

@@ -22,11 +22,9 @@ def cluster(network=QUICK, count=3, node=NODE):
     return Cluster(network=network, nodes=(Nodes(count=count, node=node),))
 
 
-def planned(where, template=TCG_EX, noise=None, **more):
-    points = tuple(
-        ProfilePoint(gmis_per_gpu=gmis, num_env=1024, runnable=True, steps_per_second=100_000.0 / gmis**0.5)
-        for gmis in (1, 2)
-    )
+def planned(where, template=TCG_EX, noise=None, host_bytes=0, **more):
+    ran = {"num_env": 1024, "runnable": True, "host_bytes": host_bytes}
+    points = tuple(ProfilePoint(gmis_per_gpu=gmis, steps_per_second=100_000.0 / gmis**0.5, **ran) for gmis in (1, 2))
     profile = Profile(task="ant", learner="ppo", node="dgx", noise=noise, points=points)
     return plan_cluster(ANT, PPO, where, profile, template=template, **more)
 
@@ -56,6 +54,16 @@ def test_one_node_is_planned_where_more_are_slower():
     plan = planned(cluster(SLOW))
     assert plan.layout.nodes == (None,) and len(plan.layout.devices) == 2
     assert any("one node is best, dgx: " in reason and "all 3 do" in reason for reason in plan.layout.reasons)
+
+
+def test_one_node_is_planned_where_a_smaller_one_has_no_memory_for_as_many_gmis():
+    """All devices have equal GMIs."""
+    small = NODE.model_copy(update={"name": "small", "cpu": Cpu(cores=8, memory_gib=1)})
+    nodes = (Nodes(node=NODE), Nodes(node=small))
+    plan = planned(Cluster(network=QUICK, nodes=nodes), host_bytes=2 * 2**30)
+    assert plan.layout.nodes == (None,) and plan.layout.made_for.name == "dgx"
+    assert "one node is taken, dgx, since all 2 cannot be planned: no plan: " in plan.layout.reasons[-1]
+    assert "would take 8.0 GiB of the host's 2.0 GiB" in plan.layout.reasons[-1]
 
 
 def test_by_learning_one_node_is_planned_where_more_steps_of_an_update_teach_no_more():

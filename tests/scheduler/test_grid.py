@@ -51,6 +51,13 @@ def test_wishes_restrict_it():
         search_grid(SMALL, 16, gmis_per_gpu=5)
 
 
+def test_kept_samples_are_of_as_many_environments_as_a_gmi_can_have():
+    pairs = replace(TASK_SPECS["ant"], agents=2)
+    assert search_grid(SMALL, 16, keep_batch=96, task=pairs) == (Cut(1, 6), Cut(3, 2))
+    with pytest.raises(NoFeasiblePlanError, match="samples per update are not 16 steps"):
+        search_grid(SMALL, 16, keep_batch=16 * 12 * 10**8)
+
+
 def test_kept_samples_per_update_give_each_size_one_number():
     without_3 = (Cut(1, 512), Cut(4, 128), Cut(2, 256))  # which do not share 512 evenly
     assert search_grid(SMALL, 16, keep_batch=8192) == without_3

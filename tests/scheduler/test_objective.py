@@ -55,6 +55,21 @@ def test_reasons_tell_the_scale_the_efficiency_and_what_the_other_objective_take
     assert other in reasons
 
 
+def test_fewer_steps_that_teach_more_pay():
+    """One GMI with many environments does more steps, which teach less."""
+    speeds = {(1, 4096): 30_000.0, (2, 128): 10_000.0}
+    points = tuple(
+        ProfilePoint(gmis_per_gpu=gmis, num_env=num_env, runnable=True, steps_per_second=speed)
+        for (gmis, num_env), speed in speeds.items()
+    )
+    profile = Profile(task="ant", learner="ppo", node="n", noise=NOISE, points=points)
+    grid = [point.cut for point in points]
+    plan = plan_measured(ANT, PPO, NODE, profile, grid, objective="learning")
+    assert str(chosen(plan)) == "2 x 128"
+    assert any("0.67x the best of one GMI per device" in reason for reason in plan.layout.reasons)
+    assert not any("does not pay" in reason for reason in plan.layout.reasons)
+
+
 def test_what_ran_together_goes_first_by_what_it_teaches():
     confirmed = dict.fromkeys(GRID, 20_000.0)
     plan = planned("learning", confirmed=confirmed)

@@ -166,6 +166,13 @@ def test_the_layout_of_unlike_machines_is_valid_and_says_what_limits_it():
     assert alone.layout.nodes == (None,) and "not told which service" in "\n".join(alone.layout.reasons)
 
 
+def test_only_gpus_that_a_node_uses_get_workers():
+    several = Node(name="learns", gpus=Gpus(model="L4", count=4), used=(1, 3), cpu=Cpu(cores=4, memory_gib=64))
+    layout = plan_workers(ANT, PPO, several, [profile("learns", FAST)]).layout
+    indices = [device.index for device in layout.devices if device.kind == "gpu"]
+    assert indices and set(indices) <= {1, 3}
+
+
 def test_profiles_that_do_not_fit_are_refused():
     with pytest.raises(UsageError, match="no profile is of learns, these are of acts"):
         plan_workers(ANT, PPO, CLUSTER, [profile("acts")])

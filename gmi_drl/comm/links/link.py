@@ -42,7 +42,7 @@ class Link(Protocol):
 
 
 class MovingLink(Protocol):
-    """Transport of vectors of any type between all ranks of a group at once; the rest as of a `Link`.
+    """Transport of vectors of any type that NumPy has between all ranks of a group; the rest as of a `Link`.
 
     Attributes:
         rank: This process, from 0.

@@ -152,7 +152,7 @@ class TokenListener:
 
     def _read(self, descriptor: int, clients: list[Client]) -> None:
         if descriptor not in self._greetings:
-            return  # it was closed since it payload something
+            return  # it was closed since it sent something
         greeting, _ = self._greetings[descriptor]
         try:
             payload = greeting.read()

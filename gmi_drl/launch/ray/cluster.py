@@ -95,7 +95,10 @@ def running_nodes() -> list[RayNode]:
     Raises:
         MachineError: if there is none, besides the reasons of `connected`.
     """
-    if os.environ.get(ADDRESS, "") in ("", "auto", "local") and not _answering_heads():
+    address = os.environ.get(ADDRESS, "")
+    if address == "local":
+        raise MachineError(f"{ADDRESS}=local starts another cluster: leave it out, or name one, {ADDRESS}=HOST:PORT")
+    if address in ("", "auto") and not _answering_heads():
         raise MachineError(f"no Ray cluster runs here: `ray start --head` starts one, or {ADDRESS}=HOST:PORT names one")
     with connected():
         return nodes()

@@ -66,10 +66,13 @@ def assigned(shares: Mapping[LayoutNode, Share], nodes: Sequence[RayNode]) -> di
         nodes: The nodes of the cluster, in the order of preference among equals.
 
     Raises:
-        LayoutMismatchError: if there are too few nodes, or they are too small; the message lists them.
+        LayoutMismatchError: if there are too few nodes, they are too small, or two are one; the message lists them.
     """
     named = {name: found for name in shares if (found := _named(name, nodes))}
     taken = {node.id for node in named.values()}
+    if len(taken) < len(named):  # e.g. by its name and its address
+        ids = [node.id for node in named.values()]
+        raise _mismatch(next(name for name, node in named.items() if ids.count(node.id) > 1), shares, nodes)
     unnamed = [name for name in shares if name not in named]
     for name in sorted(unnamed, key=lambda name: (-shares[name].gpus, -shares[name].cpus)):
         fitting = [node for node in nodes if node.id not in taken and _has(node, shares[name])]

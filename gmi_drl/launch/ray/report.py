@@ -34,7 +34,7 @@ def report(nodes: Sequence[RayNode]) -> list[NodeReport]:
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
     address = ray.util.get_node_ip_address()
-    with socket.create_server((address, 0)) as here:
+    with socket.create_server((address, 0), backlog=len(nodes)) as here:  # nobody accepts, so all wait in the queue
         tasks = {
             node.id: ray.remote(_look)
             .options(num_cpus=0, max_retries=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node.id, soft=False))

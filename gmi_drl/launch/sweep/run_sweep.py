@@ -131,9 +131,10 @@ def locked_sweep(folder: Path) -> Iterator[None]:
     """Lock the folder of a sweep. The lock ends with the process."""
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InUseError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
         yield
-    except BlockingIOError:
-        raise InUseError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
     finally:
         os.close(descriptor)

@@ -59,10 +59,10 @@ class Slot:
 def make_slots(at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[Slot]:
     """Equal slots: cores that are left over stay idle, since trials with more cores would not compute the same.
 
-    With more slots than cores, several have the same core.
+    With more slots than cores, several have the same core, also where each has a GPU.
     """
     each = max(1, len(cores) // at_once)
-    shares = at_once > (len(gpus) or len(cores))
+    shares = at_once > min(len(gpus) or len(cores), len(cores))
     return [
         Slot(
             number=number,

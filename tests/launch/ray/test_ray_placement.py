@@ -2,8 +2,9 @@
 
 import pytest
 
-from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.launch.ray.cluster import RayNode
+from gmi_drl.errors import LayoutMismatchError, MachineError
+from gmi_drl.launch.ray import cluster
+from gmi_drl.launch.ray.cluster import RayNode, running_nodes
 from gmi_drl.launch.ray.placement import Share, assigned, assigned_in_time, shares_of
 from gmi_drl.layout.layout import GMI, Device, Layout
 
@@ -35,6 +36,19 @@ def test_named_nodes_are_taken_by_name_address_or_beginning_of_the_id():
     nodes = [node("head", here=True), node("worker"), node("third")]
     shares = dict.fromkeys(("worker", "10.0.0.4", "third012"), Share(1, 0))
     assert [found.name for found in assigned(shares, nodes).values()] == ["worker", "head", "third"]
+
+
+def test_two_nodes_of_a_layout_do_not_get_the_same_one_by_its_name_and_its_address():
+    shares = dict.fromkeys(("worker", "10.0.0.6"), Share(1, 0))
+    with pytest.raises(LayoutMismatchError, match="no node of the Ray cluster is left for worker, which takes 1 CPUs"):
+        assigned(shares, [node("worker"), node("third")])
+
+
+def test_a_cluster_of_its_own_is_none_that_others_have_started(monkeypatch):
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    monkeypatch.setattr(cluster, "_answering_heads", lambda: {"10.0.0.1:6379"})
+    with pytest.raises(MachineError, match="RAY_ADDRESS=local starts another cluster: leave it out, or name one"):
+        running_nodes()
 
 
 def test_a_name_that_two_nodes_have_is_no_name():

@@ -19,6 +19,12 @@ def test_slots_on_gpus_divide_the_cores(tmp_path):
     assert slots[0].shares and slots[0].environment(tmp_path)["CUDA_VISIBLE_DEVICES"] == "a"
 
 
+def test_slots_with_a_gpu_each_share_cores_where_these_are_fewer():
+    slots = make_slots(4, [0, 1], ["a", "b", "c", "d"])
+    assert [slot.cores for slot in slots] == [(0,), (1,), (0,), (1,)] and all(slot.shares for slot in slots)
+    assert not any(slot.shares for slot in make_slots(2, [0, 1], ["a", "b"]))
+
+
 def test_a_slot_is_not_free_while_another_run_holds_its_core():
     first, second = make_slots(2, [0, 1], [])
     with claim(["core-0"], "a run"):

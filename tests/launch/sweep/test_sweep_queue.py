@@ -206,6 +206,11 @@ def test_settings_that_are_refused_are_not_tried_again(tmp_path):
     assert len(queue.waiting) == 1 and read_ended(tmp_path, sweep.trials[0]) == Ended(2, 0.1)
 
 
+def test_an_error_in_a_sweep_is_not_taken_for_another_process_that_runs_it(tmp_path):
+    with pytest.raises(BlockingIOError, match="of a pipe"), locked_sweep(tmp_path):
+        raise BlockingIOError("of a pipe")
+
+
 def test_a_sweep_runs_once_at_a_time(tmp_path):
     with locked_sweep(tmp_path), pytest.raises(InUseError, match="another process runs this sweep"):
         run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended, busy_s: None))
