@@ -56,6 +56,13 @@ def test_rows_of_actions_become_the_simulators():
     assert nested["a"].tolist() == [4] and nested["b"].tolist() == [[0.5, 1]] and nested["c"].tolist() == [[1, 3]]
 
 
+@pytest.mark.parametrize(("low", "high", "dtype"), [(-1, 1, np.int32), (0, 1, np.bool_), (0, 255, np.uint8)])
+def test_boxes_of_whole_numbers_get_the_nearest_ones(low, high, dtype):
+    rows = torch.linspace(low, high, 1001)[:, None]
+    chosen = ActionSpace("toy", spaces.Box(low, high, (1,), dtype)).nested(rows)
+    assert chosen.dtype == dtype and np.array_equal(chosen.astype(np.float32), rows.round().numpy())
+
+
 def test_choices_of_two_dimensions_have_starts_of_their_own():
     space = ActionSpace("toy", spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]))
     assert space.nested(torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[[1, 3], [5, 7]]]
