@@ -73,8 +73,22 @@ def test_masks_that_are_not_for_the_choices_are_refused():
     for action in (categorical(5), continuous(2)):
         with pytest.raises(UsageError, match=r"toy: action_mask has 4 entries, the choices of the action have [05]"):
             replace(TASK_SPECS["ant"], name="toy", observation=seen, action=action)
-    with pytest.raises(UsageError, match="is a mask alone"):
+    with pytest.raises(UsageError, match="a mask alone"):
         replace(TASK_SPECS["ant"], observation=Observation(seen.parts[1:]), action=categorical(4))
+
+
+@pytest.mark.parametrize(
+    ("seen", "done", "nothing"),
+    [
+        (spaces.Box(-1, 1, (0,)), spaces.Discrete(2), "see"),
+        (spaces.Dict(), spaces.Discrete(2), "see"),
+        (spaces.Discrete(2), spaces.Box(-1, 1, (0,)), "do"),
+        (spaces.Discrete(2), spaces.Dict(), "do"),
+    ],
+)
+def test_spaces_without_numbers_are_refused(seen, done, nothing):
+    with pytest.raises(UsageError, match=f"is empty.*: there is nothing to {nothing}"):
+        make_task(seen, done)
 
 
 def test_what_is_not_supported_is_named_by_its_path():
