@@ -92,9 +92,6 @@ def _print(named: dict[str, list["RunData"]], different: dict[str, list[Any]]) -
         out.print(f"An interval needs {ENOUGH_FOR_INTERVAL} seeds of a configuration: train more with --seed")
 
 
-ENOUGH = 3
-
-
 def _cells(estimate: "Estimate | None") -> tuple[str, str]:
     if estimate is None:
         return "-", "no episode has ended"

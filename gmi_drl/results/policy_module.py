@@ -50,14 +50,15 @@ class PolicyModule(nn.Module):
         self.register_buffer("mean", agent.normaliser.mean.clone())
         self.register_buffer("scale", agent.normaliser.scale.clone())
         self.inputs = {part.name: _example(part) for part in self.observation.parts}
-        self.outputs = [ACTION]
-        self.notes = {"action": str(self.policy.distribution.action)}
+        action, memory, after = (self._free(name) for name in (ACTION, STATE, NEXT_STATE))
+        self.outputs = [action]
+        self.notes = {action: str(self.policy.distribution.action)}
         state = agent.empty_state(EXAMPLE_N)
         self.has_memory = state is not None
         if state is not None:
-            self.inputs[STATE] = state
-            self.outputs.append(NEXT_STATE)
-            self.notes[STATE] = f"zeros where an episode begins, then {NEXT_STATE}"
+            self.inputs[memory] = state
+            self.outputs.append(after)
+            self.notes[memory] = f"zeros where an episode begins, then {after}"
         self.batched = {*self.inputs}
 
     def forward(self, *inputs: Tensor) -> Any:
@@ -66,6 +67,10 @@ class PolicyModule(nn.Module):
             return self.policy.mode(self._normalised(inputs))
         params, _, state = self.policy.remember(self._normalised(inputs[:-1]), Past(inputs[-1]))
         return self.policy.distribution.mode(params), state
+
+    def _free(self, name: str) -> str:
+        """The name, or another one if a part of the observation has it."""
+        return self._free(f"{name}_") if name in self.inputs else name
 
     def _normalised(self, parts: tuple[Tensor, ...]) -> Any:
         """What the networks take: one tensor, or the parts by name if they are no vectors alone."""

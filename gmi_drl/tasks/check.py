@@ -178,7 +178,8 @@ def _check_steps(make: MakeTask, mistakes: _Mistakes, steps: int) -> None:
             # A simulator may use one step, which is no transition, to begin the next episode.
             # Where the simulator's own episode goes on, the next one begins with the last observation.
             own_end = own_outcome(reward, ended, info)[1]
-            begins_later = own_end & valid & (obs == info["final_obs"]).flatten(1).all(1)
+            is_late = ((obs < low) | (obs > high)).flatten(1).any(1)  # else it may be a first one that is alike
+            begins_later = own_end & valid & is_late & (obs == info["final_obs"]).flatten(1).all(1)
             mistakes.unless(
                 not (due & valid).any(),
                 "where an episode ended, obs is final_obs, not the first observation of the next one",

@@ -47,7 +47,8 @@ class TaskSpec:
         agent_names: Their names; empty if they have none.
 
     Raises:
-        UsageError: Observation or action is a number, as before version 0.2, or masks are not for the action's choices.
+        UsageError: Observation or action is a number, as before version 0.2, or empty, or masks are not for the
+            action's choices.
     """
 
     name: str
@@ -78,8 +79,10 @@ class TaskSpec:
         if masks and allowed != choices:
             names = ", ".join(mask.name for mask in masks)
             raise UsageError(f"{self.name}: {names} has {allowed} entries, the choices of the action have {choices}")
-        if masks and len(masks) == len(self.observation.parts):
-            raise UsageError(f"{self.name}: the observation is a mask alone, so there is nothing to see")
+        if not any(part.size for part in self.observation.parts if part.kind != "mask"):
+            raise UsageError(f"{self.name}: the observation is empty, or a mask alone: there is nothing to see")
+        if not self.action.size:
+            raise UsageError(f"{self.name}: the action is empty: there is nothing to do")
 
     def num_weights(self, network: NetworkSettings | None = None) -> int:
         """Weights of the policy and the value network together, without the standard deviations (paper Table 7).

@@ -93,6 +93,18 @@ def test_a_memory_goes_in_and_comes_out(tmp_path):
         assert torch.allclose(action, agent.act(pack(parts, spec.observation), state=kept), atol=1e-5)
 
 
+def test_parts_may_be_called_as_the_action_and_the_memory(tmp_path):
+    seen = Observation((Part("state", (3,)), Part("action", (2,))))
+    spec = replace(TASK_SPECS["ant"], observation=seen, action=continuous(2))
+    agent = make_agent(spec, PPOConfig(hidden=(8,), memory="gru", memory_size=6), CPU, seed=0)
+    exported = export(PolicyModule(agent), tmp_path / "a.onnx", "onnx", FACTS)
+    assert [port.name for port in exported.inputs] == ["state", "action", "state_"]
+    assert [port.name for port in exported.outputs] == ["action_", "next_state"]
+    parts, memory = random_parts(seen, 3), torch.randn(3, 12)
+    action, _ = onnx_of(tmp_path / "a.onnx")(**parts, state_=memory)
+    assert torch.allclose(action, agent.act(pack(parts, seen), state=memory), atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("config", "action"), [(DQNConfig(hidden=(8,)), categorical(3)), (SACConfig(hidden=(8,)), continuous(2))]
 )

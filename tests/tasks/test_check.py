@@ -275,3 +275,18 @@ def test_a_task_itself_is_checked_and_left_open():
 def test_mistakes_of_a_task_itself_are_named(broken_task):
     with pytest.raises(UsageError, match="does not keep the contract"):
         check_task(broken_task(0))
+
+
+def test_episodes_may_begin_as_they_end():
+    class Bandit(Drift):
+        """Every episode is one step, and all observations are alike."""
+
+        spec = replace(Drift.spec, episode_steps=1)
+
+        def start(self):
+            return torch.zeros(NUM_ENV, 2)
+
+        def clamp(self, action):
+            return torch.zeros_like(action)
+
+    check_task(Bandit)

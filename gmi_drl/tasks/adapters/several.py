@@ -155,7 +155,8 @@ def make_task(
     tasks, specs, rows = dict[int, Task](), list[TaskSpec](), dict[int, slice]()
     with ExitStack() as opened:  # closed where a later one cannot be made
         for number, name in enumerate(names):
-            own = slice(number, num_env, len(names)) if only is None else slice(0, num_env if name == only else 0)
+            has_all = only is not None and number == names.index(only)
+            own = slice(number, num_env, len(names)) if only is None else slice(num_env if has_all else 0)
             count = len(range(num_env)[own])
             task = make(name, num_env=max(1, count), device=device, seed=seed + number, threads=threads)
             opened.callback(task.close)

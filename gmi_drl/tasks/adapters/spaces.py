@@ -141,19 +141,24 @@ class ActionSpace:
         return (self.action.numbers,)
 
     def nested(self, rows: Tensor) -> Any:
-        """The actions of N environments for the simulator, from rows `[N, A]` scaled to the bounds."""
+        """The actions of N environments for the simulator, from rows `[N, A]` scaled to the bounds.
+
+        A box of whole numbers gets the nearest ones.
+        """
         host, at = rows.cpu().numpy(), [0, self.action.numbers]
         values = {}
         for leaf, size, start in self._columns:
             is_choice, space = start is not None, leaf.space
             first = at[is_choice]
-            part = host[:, first : first + size].astype(space.dtype)
+            part = host[:, first : first + size]
             at[is_choice] += size
             if start is None:
+                numbers = part.reshape(len(host), *space.shape)
+                nearest = numbers if space.dtype.kind == "f" else np.rint(numbers)
                 # rounding may exceed a bound slightly, which some simulators refuse
-                values[leaf.path] = np.clip(part.reshape(len(host), *space.shape), space.low, space.high)
+                values[leaf.path] = np.clip(nearest.astype(space.dtype), space.low, space.high)
             else:
-                values[leaf.path] = _shaped(part + start, space)
+                values[leaf.path] = _shaped(part.astype(space.dtype) + start, space)
         return _rebuilt(self._space, values)
 
 

@@ -56,6 +56,13 @@ def test_rows_of_actions_become_the_simulators():
     assert nested["a"].tolist() == [4] and nested["b"].tolist() == [[0.5, 1]] and nested["c"].tolist() == [[1, 3]]
 
 
+@pytest.mark.parametrize(("low", "high", "dtype"), [(-1, 1, np.int32), (0, 1, np.bool_), (0, 255, np.uint8)])
+def test_boxes_of_whole_numbers_get_the_nearest_ones(low, high, dtype):
+    rows = torch.linspace(low, high, 1001)[:, None]
+    chosen = ActionSpace("toy", spaces.Box(low, high, (1,), dtype)).nested(rows)
+    assert chosen.dtype == dtype and np.array_equal(chosen.astype(np.float32), rows.round().numpy())
+
+
 def test_choices_of_two_dimensions_have_starts_of_their_own():
     space = ActionSpace("toy", spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]))
     assert space.nested(torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[[1, 3], [5, 7]]]
@@ -66,8 +73,22 @@ def test_masks_that_are_not_for_the_choices_are_refused():
     for action in (categorical(5), continuous(2)):
         with pytest.raises(UsageError, match=r"toy: action_mask has 4 entries, the choices of the action have [05]"):
             replace(TASK_SPECS["ant"], name="toy", observation=seen, action=action)
-    with pytest.raises(UsageError, match="is a mask alone"):
+    with pytest.raises(UsageError, match="a mask alone"):
         replace(TASK_SPECS["ant"], observation=Observation(seen.parts[1:]), action=categorical(4))
+
+
+@pytest.mark.parametrize(
+    ("seen", "done", "nothing"),
+    [
+        (spaces.Box(-1, 1, (0,)), spaces.Discrete(2), "see"),
+        (spaces.Dict(), spaces.Discrete(2), "see"),
+        (spaces.Discrete(2), spaces.Box(-1, 1, (0,)), "do"),
+        (spaces.Discrete(2), spaces.Dict(), "do"),
+    ],
+)
+def test_spaces_without_numbers_are_refused(seen, done, nothing):
+    with pytest.raises(UsageError, match=f"is empty.*: there is nothing to {nothing}"):
+        make_task(seen, done)
 
 
 def test_what_is_not_supported_is_named_by_its_path():

@@ -55,6 +55,12 @@ def test_one_of_the_tasks_alone():
         assert obs[:, -2:].tolist() == [[0.0, 1.0]] * 3 and torch.equal(reward, wanted[1] / 4)
 
 
+def test_a_task_that_is_named_twice_is_shown_once():
+    name = 'several:ball_balance+ball_balance{"only": "ball_balance"}'
+    with closing(make(name, num_env=2)) as task:
+        assert task.num_env == len(task.reset()) == 2 and task.obs[:, -2:].tolist() == [[1.0, 0.0]] * 2
+
+
 def test_fewer_environments_than_tasks():
     with closing(make(TWO, num_env=1, seed=0)) as task:
         assert task.reset().shape == (1, task.spec.observation.size)
