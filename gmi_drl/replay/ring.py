@@ -12,9 +12,9 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.batch import importance_weights
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import MinSize, RateLimiter, ReplayTimeoutError
-from gmi_drl.replay.ring_draws import HostUniformDraws, PrioritizedDraws, UniformDraws
+from gmi_drl.replay.ring_draws import draws_by
 from gmi_drl.replay.rows import Rows
-from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
+from gmi_drl.replay.selectors import Selector, Uniform
 from gmi_drl.replay.stacks import Padding, Stack
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.windows import VALID, Windows, evaluate, flags_of
@@ -121,15 +121,7 @@ class Ring:
         self._outcomes: Rows | None = None  # of the last windows that were looked at, whose memory is used again
         self._sampler = str(sampler or Uniform())
         generator = torch.Generator(self.device).manual_seed(seed)
-        if sampler is None or isinstance(sampler, Uniform):
-            is_on_host = self.device.type == "cpu"
-            self._draws: HostUniformDraws | PrioritizedDraws = (
-                HostUniformDraws(generator) if is_on_host else UniformDraws(generator, total, self.device)
-            )
-        elif isinstance(sampler, Prioritized):
-            self._draws = PrioritizedDraws(generator, total, self.device, sampler.exponent)
-        else:
-            raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
+        self._draws = draws_by(sampler or Uniform(), generator, total, self.device)
 
     @property
     def total(self) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
+from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
 from gmi_drl.replay.selectors.host_sum_tree import HostSumTree, sum_tree
 from gmi_drl.replay.selectors.prioritized import weights_of
 from gmi_drl.replay.valid_windows import ValidWindows
@@ -213,3 +214,18 @@ class PrioritizedDraws:
         self._windows.load(ring, state["is_drawn"])
         self._highest.copy_(state["highest"])
         self._uniform.load_state_dict(state, ring)
+
+
+def draws_by(
+    sampler: Selector, generator: torch.Generator, total: int, device: torch.device
+) -> HostUniformDraws | PrioritizedDraws:
+    """The draws of a ring of `total` rows on a device.
+
+    Raises:
+        UsageError: if the sampler is neither `Uniform` nor `Prioritized`.
+    """
+    if isinstance(sampler, Prioritized):
+        return PrioritizedDraws(generator, total, device, sampler.exponent)
+    if not isinstance(sampler, Uniform):
+        raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
+    return HostUniformDraws(generator) if device.type == "cpu" else UniformDraws(generator, total, device)

@@ -16,7 +16,7 @@ def make_ring(monkeypatch):
     def uniform(generator):
         return UniformDraws(generator, STEPS * N, torch.device("cpu"))
 
-    monkeypatch.setattr("gmi_drl.replay.ring.HostUniformDraws", uniform)
+    monkeypatch.setattr("gmi_drl.replay.ring_draws.HostUniformDraws", uniform)
     monkeypatch.setattr("gmi_drl.replay.ring_draws.sum_tree", SumTree)
     return made
 
