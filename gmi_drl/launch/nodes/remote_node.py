@@ -107,7 +107,7 @@ class RemoteNode:
         with suppress(ValueError):  # the supervision of GMIs reports it
             word = parse_message_to_launcher(decode(data))
             if isinstance(word, StoreCommand) and self.receiver:
-                gmi.store(partial(self.receiver.do, word.do, word.given))
+                gmi.store(partial(self.receiver.do, gmi.number, word.do, word.given))
                 return
         gmi.add_message(data)
 
