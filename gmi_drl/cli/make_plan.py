@@ -31,8 +31,9 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
     """Make the plan for the node `here`.
 
     Raises:
-        UsageError: if options contradict each other.
+        UsageError: if options contradict each other or the task.
     """
+    from gmi_drl.launch.task_info import task_spec
     from gmi_drl.scheduler.backend_choice import unmeasured_choice
 
     if options.template.purpose != "training":
@@ -69,6 +70,8 @@ def make_plan(options: PlanOptions, here: "Node") -> "Plan":
         gmis = options.gmis_per_gpu or template.usual_gmis_per_gpu(here)
         backend, why = unmeasured_choice(here, options.template.purpose, gmis)
         remarks = (why,)
+    if options.num_env:
+        task_spec(options.task, options.played).require_whole_worlds(options.num_env)
     return even_plan(
         options.task,
         here,

@@ -121,6 +121,8 @@ def profile(
     named = with_arguments(task, env_arg)
     spec, config = usual_config(named, algo or OUR_PPO.name, played_as(named, set))
     node = this_node()
+    for count in num_env or ():
+        spec.require_whole_worlds(count)
     if template:
         points: dict[str, object] = {"--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
         points |= {"--noise": noise or None, "--fresh": fresh or None}

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml
-from gmi_drl.hardware.node import Cpu, CpuDevices, Gpus, Node
+from gmi_drl.hardware.node import MOST, Cpu, CpuDevices, Gpus, Node
 from gmi_drl.hardware.speeds import LINK, OF_CORES, Speed, Speeds
 
 
@@ -139,10 +139,13 @@ class Cluster(FileModel):
         Devices are cut alike, so the memory counts that each has on the machine that has least of it for each.
 
         Raises:
-            UsageError: if only some have GPUs; or if none has, and `in_devices` refuses their cores.
+            UsageError: if only some have GPUs; if none has, and `in_devices` refuses their cores; or if they have more
+                than `MOST` cores in all.
         """
         kinds = [part.kind for part in self.nodes]
         cores = sum(part.count * part.kind.cpu.cores for part in self.nodes)
+        if cores > MOST:
+            raise UsageError(f"{self.name} has {cores} cores in all, {MOST} can be planned: leave nodes out")
         architectures = {kind.cpu.architecture for kind in kinds}
         if len(architectures) > 1:
             raise UsageError(f"{self.name} has processors of {' and '.join(sorted(architectures))}: take nodes of one")

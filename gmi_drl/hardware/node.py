@@ -28,7 +28,10 @@ devices have no link between them."""
 KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
 """Best first."""
 
-Count = Annotated[int, Field(ge=1, le=10_000_000)]
+MOST = 10_000_000
+"""Cores or GPUs of a node at most."""
+
+Count = Annotated[int, Field(ge=1, le=MOST)]
 
 
 class Gpus(FileModel):

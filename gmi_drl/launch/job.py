@@ -134,14 +134,8 @@ def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:
     """
     for gmi in layout.gmis:
         part = gmi.num_env // gmi.ring
-        if part and part % task.agents:
-            more = task.whole_worlds(part)
-            fewer = f"{more - task.agents} or " if more > task.agents else ""
-            has, give = (f"{part} environments", "--num-env ") if gmi.ring == 1 else (f"{part} in each part", "each ")
-            raise UsageError(
-                f"{task.name} has {task.agents} agents in each world, and each is an environment: GMI {gmi.id} has "
-                f"{has}: give {give}{fewer}{more}"
-            )
+        has, give = (f"{part} environments", "--num-env ") if gmi.ring == 1 else (f"{part} in each part", "each ")
+        task.require_whole_worlds(part, f"GMI {gmi.id} has {has}: ", give)
 
 
 def require_short_waits(layout: Layout, config: RunConfig) -> None:

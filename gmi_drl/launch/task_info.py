@@ -8,7 +8,7 @@ import time
 import warnings
 from contextlib import closing, suppress
 from functools import cache, partial
-from select import select
+from select import POLLIN, poll
 from tempfile import TemporaryFile
 from typing import IO, Any
 
@@ -151,9 +151,11 @@ class _Describing(GroupLeader):
         Raises:
             GmiError: if it has ended without an answer, or has not answered within `DESCRIBE_S`.
         """
-        deadline, pipe = time.monotonic() + DESCRIBE_S, self._pipe.fileno()
+        deadline, pipe, waiting = time.monotonic() + DESCRIBE_S, self._pipe.fileno(), poll()
+        for descriptor in (pipe, self.exit_fd):
+            waiting.register(descriptor, POLLIN)
         while True:
-            ready, _, _ = select([pipe, self.exit_fd], [], [], max(0.0, deadline - time.monotonic()))
+            ready = [descriptor for descriptor, _ in waiting.poll(1000 * max(0.0, deadline - time.monotonic()))]
             if not ready or time.monotonic() > deadline:  # a process that prints all the time is always ready
                 late = f"{self.name} has not been made within {DESCRIBE_S:.0f} s; try it: {self._command}"
                 raise GmiError(late + self._quoted())

@@ -188,7 +188,7 @@ def _points_of_few(layout: Layout, task: TaskSpec, config: RunConfig, node: Node
     """The points of a GMI with few environments. Raises GmiError with the reason if they do not run."""
     template = template_of(layout)
     cache = Cache(task, config, node, template=template)
-    cuts = [Cut(size, few, layout.backend) for few in SMALL]
+    cuts = [Cut(size, task.whole_worlds(few), layout.backend) for few in SMALL]
 
     def speeds(backend: str, budget: Budget) -> SpeedsByBackend:
         return remembered_speeds(node, [backend])  # as in a plan, so that its points in the cache count

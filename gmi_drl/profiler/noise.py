@@ -19,7 +19,8 @@ from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
 NUM_ENV = 512
-"""Environments of the training: enough per update to tell the gradient from its noise, few enough for many updates."""
+"""Environments of the training, and a few more for whole worlds: enough per update to tell the gradient from its noise,
+few enough for many updates."""
 
 SECONDS = 12.0
 """Longest training: later the scale is that of a better policy."""
@@ -59,12 +60,12 @@ def noise_here(
     cache = Cache(task, config, node, fresh=fresh)
     if cache.profile.noise is not None:
         return cache.profile.noise
-    layout = _alone(task, node)
+    layout, num_env = _alone(task, node), task.whole_worlds(NUM_ENV)
     with claimed([layout], "gmi-drl is measuring") as claim, closing(Session(layout, config, role=role)) as session:
         budget.start(session, claim)
         seconds = min(SECONDS, max(budget.left_s, LEAST_S if node.num_gpus else 0.0))
-        (row,) = session.measure(NUM_ENV, seconds, deadline_s=seconds + PATIENCE_S).rows
-    trained = len(row["squares"]) * NUM_ENV * config.learner.horizon
+        (row,) = session.measure(num_env, seconds, deadline_s=seconds + PATIENCE_S).rows
+    trained = len(row["squares"]) * num_env * config.learner.horizon
     noise = NoiseScale.estimated(row["squares"], row["small"], row["large"], trained)
     if noise is None:
         tell(f"the gradient noise scale cannot be estimated from {human_count(trained)} samples")

@@ -139,9 +139,10 @@ class PointMeasurer:
 
     def _smaller(self, cut: Cut) -> list[ProfilePoint | None]:
         """The points of few environments: two, which allow to fit the memory, or a third if one of them failed."""
-        smaller = [self(cut.with_num_env(self._times * few)) for few in SMALL]
+        *cuts, instead = (cut.with_num_env(self.task.whole_worlds(self._times * few)) for few in (*SMALL, INSTEAD))
+        smaller = list(map(self, cuts))
         ran = [point.runnable for point in smaller if point is not None]
-        return [*smaller, self(cut.with_num_env(self._times * INSTEAD))] if sorted(ran) == [False, True] else smaller
+        return [*smaller, self(instead)] if sorted(ran) == [False, True] else smaller
 
     def _has_two_smaller(self, cut: Cut) -> bool:
         """Whether two points of the division with fewer environments tell the memory; tiny ones tell only noise."""

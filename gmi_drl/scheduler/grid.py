@@ -83,7 +83,10 @@ def search_grid(
 
     Raises:
         NoFeasiblePlanError: if nothing is left, or the backend cannot cut the devices at all.
+        UsageError: if `num_env` environments are not whole worlds of the task's agents.
     """
+    if task is not None and num_env:
+        task.require_whole_worlds(num_env)
     num_devices, most = devices_of(node)
     largest = gmis_per_gpu or min(most, MOST_GMIS)
     if largest > most:

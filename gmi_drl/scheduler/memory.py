@@ -94,7 +94,8 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
         node: The machine.
         num_devices: Its GPUs, or CPU devices, which are cut alike.
         points: Measured points. A GMI of an unmeasured division is assumed to need what one of the next smaller
-            does, by any backend if its own was not measured.
+            does, by any backend if its own was not measured; if one number of environments was measured, as much as
+            with that.
         cuts: One for each layout.
     """
     device_bytes = host_bytes = 0
@@ -103,13 +104,17 @@ def shortage_together(node: Node, num_devices: int, points: Sequence[ProfilePoin
         smaller = [point for point in points if point.runnable and point.gmis_per_gpu <= size]
         known = [point for point in smaller if point.backend == cut.backend] or smaller
         nearest = [point for point in known if point.gmis_per_gpu == max(other.gmis_per_gpu for other in known)]
-        device = fit((point.num_env, point.memory_bytes) for point in nearest)
-        host = fit((point.num_env, point.host_bytes) for point in nearest)
-        device_bytes += size * (device(num_env) if device else 0)
-        host_bytes += size * num_devices * (host(num_env) if host else 0)
+        device_bytes += size * _bytes_of(num_env, [(point.num_env, point.memory_bytes) for point in nearest])
+        host_bytes += size * num_devices * _bytes_of(num_env, [(point.num_env, point.host_bytes) for point in nearest])
     here = sum(cut.gmis_per_gpu for cut in cuts)
-    host_bytes = max(host_bytes, 0 if node.num_gpus else device_bytes)
+    host_bytes = max(host_bytes, 0 if node.num_gpus else num_devices * device_bytes)
     return _shortage(node, here * num_devices, host_bytes, here, device_bytes)
+
+
+def _bytes_of(num_env: int, sizes: Sequence[tuple[int, int]]) -> int:
+    """Bytes of a GMI by measured `(num_env, bytes)`: of a line, or of the most environments up to `num_env`."""
+    model = fit(sizes)
+    return model(num_env) if model else max((size for few, size in sizes if few <= num_env), default=0)
 
 
 def _shortage(

@@ -100,6 +100,23 @@ class TaskSpec:
         """The least number of environments from `num_env` on that are whole worlds of its agents."""
         return -(-num_env // self.agents) * self.agents
 
+    def require_whole_worlds(self, num_env: int, has: str = "", give: str = "--num-env ") -> None:
+        """Refuse a number of environments that is not of whole worlds of its agents.
+
+        Args:
+            num_env: The number.
+            has: Who has it, as "GMI 0 has 5 environments: ".
+            give: What gives it.
+
+        Raises:
+            UsageError: with the nearest numbers.
+        """
+        if num_env % self.agents:
+            more = self.whole_worlds(num_env)
+            fewer = f"{more - self.agents} or " if more > self.agents else ""
+            each = f"{self.name} has {self.agents} agents in each world, and each is an environment"
+            raise UsageError(f"{each}: {has}give {give}{fewer}{more}")
+
     def to_json(self) -> dict[str, Any]:
         """The sizes as data of JSON; `spec_of` reads it."""
         return asdict(self) | {"observation": to_json(self.observation), "action": to_json(self.action)}

@@ -25,6 +25,15 @@ def test_games_of_images_and_of_several_agents_are_planned_in_whole_worlds(comma
         assert code == 0 and [gmi.num_env for gmi in load_yaml(Layout, tmp_path / "layout.yaml").gmis] == [each], err
 
 
+@pytest.mark.parametrize("command", ["plan", "plan --budget 0", "profile", "profile --template workers"])
+def test_a_number_of_environments_that_is_not_of_whole_worlds_is_refused(command_line, tmp_path, command):
+    pytest.importorskip("mpe2", reason="mpe2 is not installed")
+    which = ("--task", "pettingzoo:mpe2.simple_spread_v3", "--num-env", 5)
+    code, _, err = command_line(*command.split(), *which)
+    assert code == 2 and "3 agents in each world, and each is an environment: give --num-env 3 or 6" in err
+    assert "Measuring" not in err and not any(tmp_path.iterdir())
+
+
 def test_this_machine_is_cut_for_a_task_as_it_will_be_played():
     pytest.importorskip("mpe2", reason="mpe2 is not installed")
     task, played = "pettingzoo:mpe2.simple_tag_v3", TaskSettings(pad=True)

@@ -75,6 +75,7 @@ def test_a_node_of_more_cores_is_several_devices():
         ([{"node": cores("a")}, {"node": gpus("b", "A30", 1)}], "nodes with GPUs and nodes without"),
         ([{"node": cores("a", 4)}, {"node": cores("b", 6)}], "of 4 and 6 cores: take nodes whose cores are multiples"),
         ([{"node": cores("a", 4)}, {"node": PARTS}], "of 2 and 4 cores, but their `cpus` cuts them"),
+        ([{"count": 100_000, "node": cores("a", 128)}], "has 12800000 cores in all, 10000000 can be planned"),
     ],
 )
 def test_nodes_that_cannot_be_planned_together_are_refused(nodes, said):

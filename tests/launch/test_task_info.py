@@ -1,8 +1,10 @@
 """Each test of a foreign task starts a process that imports torch; they are few."""
 
+import os
+import resource
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import psutil
 import pytest
@@ -107,6 +109,21 @@ def test_a_simulator_that_dies_is_quoted():
     quote = r"exit code 9: .*describe zoo:dies\n  \| a simulator says hello\n(.*\n)*  \| and complains$"
     with pytest.raises(GmiError, match=rf"zoo:dies cannot be made, {quote}"):
         task_spec("zoo:dies")
+
+
+def test_its_end_is_seen_by_a_process_with_more_than_a_thousand_files(tmp_path, monkeypatch):
+    ends = tmp_path / "python"
+    ends.write_text(f'#!/bin/sh\ncase "$*" in *describe*) exit 9; esac\nexec {sys.executable} "$@"\n')
+    ends.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(ends))
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with ExitStack() as life:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limits[1], limits[1]))
+        life.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        for _ in range(1024):
+            life.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        with pytest.raises(GmiError, match="zoo:lion cannot be made, exit code 9"):
+            task_spec("zoo:lion")
 
 
 def test_a_simulator_that_never_starts_is_given_up_and_quoted(tmp_path, monkeypatch):

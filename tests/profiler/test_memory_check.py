@@ -16,8 +16,10 @@ from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.profiler import memory_check
 from gmi_drl.profiler.memory_check import require_room
+from gmi_drl.profiler.points import PointMeasurer
 from gmi_drl.profiler.session import Session
 from gmi_drl.roles.workers.forward import kinds_of
+from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import DECOUPLED, TCG, Decoupled
 from gmi_drl.units import GIB
 from gmi_drl.workload import TASK_SPECS
@@ -130,6 +132,18 @@ def test_on_a_gpu_channels_are_told_to_be_the_cause_where_they_are():
         LayoutMismatchError, match=r"batches of channels would take .* of a GPU's 16\.0 GiB: let agents"
     ):
         told(999)
+
+
+def test_a_few_are_whole_worlds(monkeypatch):
+    ran, node = [], node_with(4.0)
+
+    def run(measure, cut, expected_s):
+        ran.append(cut.num_env)
+        return ProfilePoint(gmis_per_gpu=1, num_env=cut.num_env, runnable=True, steps_per_second=1.0)
+
+    monkeypatch.setattr(PointMeasurer, "_run", run)
+    require_room(tiny_layout(gmis=1, num_env=500_001), tiny_config(), replace(ANT, agents=3), node)
+    assert ran == [129, 258]
 
 
 def test_a_few_are_cut_as_the_layout_is(install):

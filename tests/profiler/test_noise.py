@@ -18,6 +18,7 @@ from gmi_drl.profiler.session import Session
 from gmi_drl.scheduler import grid_of
 from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.templates import TCG
+from gmi_drl.units import human_count
 from gmi_drl.workload import TASK_SPECS
 
 ANT = TASK_SPECS["ant"]
@@ -89,9 +90,9 @@ def test_a_learner_that_brings_no_such_probe_is_refused():
         noise_here(ANT, config, this_node(), Budget(0))
 
 
-@pytest.mark.parametrize(("gpus", "seconds"), [(None, 0.0), ({"model": "X", "count": 1}, noise.LEAST_S)])
-def test_on_a_gpu_a_start_that_took_the_whole_budget_still_has_a_short_training(monkeypatch, gpus, seconds):
-    asked = []
+def asked_for(monkeypatch, task=ANT, gpus=None):
+    """What a training is asked for that finds no time left: its environments and seconds; and what it tells."""
+    asked, told = [], []
 
     class Training:
         compiled_s = 0.0
@@ -106,11 +107,21 @@ def test_on_a_gpu_a_start_that_took_the_whole_budget_still_has_a_short_training(
             pass
 
         def measure(self, num_env, seconds, *, deadline_s):
-            asked.append(seconds)
+            asked.extend((num_env, seconds))
             return SimpleNamespace(rows=[{"squares": [(1.0, 0.5)], "small": 1, "large": 16}])
 
     monkeypatch.setattr(noise, "Session", Training)
     monkeypatch.setattr(noise, "claimed", lambda *_: nullcontext())
     node = Node(name="n", gpus=gpus, cpu=Cpu(cores=4, memory_gib=8))
-    noise_here(ANT, tiny_config(), node, Budget(0))
-    assert asked == [seconds]
+    noise_here(task, tiny_config(), node, Budget(0), tell=told.append)
+    return asked, told
+
+
+@pytest.mark.parametrize(("gpus", "seconds"), [(None, 0.0), ({"model": "X", "count": 1}, noise.LEAST_S)])
+def test_on_a_gpu_a_start_that_took_the_whole_budget_still_has_a_short_training(monkeypatch, gpus, seconds):
+    assert asked_for(monkeypatch, gpus=gpus)[0] == [noise.NUM_ENV, seconds]
+
+
+def test_it_learns_from_whole_worlds(monkeypatch):
+    (num_env, _), told = asked_for(monkeypatch, replace(ANT, agents=3))
+    assert num_env == 513 and f"from {human_count(513 * tiny_config().learner.horizon)} samples" in told[0]

@@ -1,5 +1,6 @@
 import math
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,10 +36,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(points, "MEASURE_S", 0.05)
 
 
-def measurer(seconds=math.inf, node=None, grid=(), **more):
+def measurer(seconds=math.inf, node=None, grid=(), task=ANT, **more):
     node = node or this_node()
     config = tiny_config()
-    return PointMeasurer(ANT, config, node, Cache(ANT, config, node), grid, Budget(seconds), **more)
+    return PointMeasurer(task, config, node, Cache(task, config, node), grid, Budget(seconds), **more)
 
 
 def test_one_start_measures_many_points_and_remembers_them(monkeypatch):
@@ -194,6 +195,13 @@ def test_too_many_environments_for_the_memory_are_refused_before_they_are_made(m
     measure = measurer(node=Node(name="small", cpu=Cpu(cores=1, memory_gib=1)))
     point = measure(Cut(1, 2048))
     assert not point.runnable and point.reason == "1 GMI would take 2.0 GiB of the host's 1.0 GiB"
+
+
+def test_few_environments_are_whole_worlds(monkeypatch):
+    ran, task = [], replace(ANT, agents=3)
+    monkeypatch.setattr(PointMeasurer, "_run", lambda self, cut, expected_s: ran.append(cut.num_env) or known(4096))
+    measurer(task=task)(Cut(1, 2049))
+    assert ran == [129, 258, 2049]
 
 
 def test_points_of_one_backend_tell_nothing_of_the_memory_of_another(install, monkeypatch):

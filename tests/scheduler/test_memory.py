@@ -63,6 +63,23 @@ def test_layouts_that_live_together_share_the_memory():
     assert shortage_together(cpu, 1, [], [Cut(1, 2**20)]) is None, "nothing is known"
 
 
+def test_one_number_of_environments_tells_what_as_many_take():
+    cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
+    points = [ProfilePoint(gmis_per_gpu=2, runnable=True, num_env=256, memory_bytes=5 * GIB)]
+    told = "2 GMIs would take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage_together(cpu, 1, points, [Cut(2, 256)]) == told
+    assert shortage_together(cpu, 1, points, [Cut(2, 128)]) is None, "fewer take less, but how much is not known"
+
+
+def test_every_cpu_device_takes_its_part_of_the_host():
+    cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
+    rows = [{"num_env": n, "memory_bytes": GIB} for n in (128, 256)]
+    points = [ProfilePoint(gmis_per_gpu=2, runnable=True, **row) for row in rows]
+    assert shortage_together(cpu, 4, points, [Cut(2, 256)]) is None  # 2 x 4 x 1 GiB
+    told = "10 GMIs would take 10.0 GiB of the host's 10.0 GiB"
+    assert shortage_together(cpu, 5, points, [Cut(2, 256)]) == told
+
+
 def test_what_a_backend_takes_tells_of_others_that_were_not_measured():
     cpu = Node(name="c", cpu=Cpu(cores=8, memory_gib=10))
     rows = [{"num_env": n, "memory_bytes": GIB + n * 2**20} for n in (128, 256)]

@@ -14,7 +14,7 @@ from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mps import daemon
 from gmi_drl.gmi.mps.control import PIPES, PROGRAM, Control
-from gmi_drl.gmi.mps.folder import Process, control_of, made, watchdog_log
+from gmi_drl.gmi.mps.folder import Process, control_of, made, remove, watchdog_log
 from gmi_drl.gmi.mps.shutdown import UNDO, Patience, clients, take_away
 from gmi_drl.gmi.process import ProcessBackend, ProcessInstances, gpus_of
 from gmi_drl.hardware.node import Node
@@ -117,7 +117,11 @@ class MpsBackend(ProcessBackend):
         with made() as (folder, lock):
             notes = {"folder": str(folder), "patience": asdict(self.patience)}
             holds = [*sorted(locks), lock]
-            watchdog = Watchdog(UNDO, watchdog_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
+            try:
+                watchdog = Watchdog(UNDO, watchdog_log(folder), undo_s=self.patience.undo_s, holds=holds, notes=notes)
+            except BaseException:
+                remove(folder)  # which the watchdog would do
+                raise
             self._claim = HeldByMps(folder, watchdog, self.patience)
             try:
                 watchdog.prove_ready()

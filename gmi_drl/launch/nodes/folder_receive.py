@@ -17,27 +17,24 @@ class FolderReceiver:
 
     Args:
         folder: The run folder.
+        folder_of: Returns the folder where a GMI saves: the run folder, or that of its policy in it.
         sends_checkpoint: Whether GMIs there read the newest checkpoint. Actors get what they act by from trainers.
     """
 
-    def __init__(self, folder: RunFolder, *, sends_checkpoint: bool = True) -> None:
-        self._folder, self._sends_checkpoint = folder, sends_checkpoint
-        store = CheckpointStore(folder.checkpoints)
-        self._handlers: Mapping[str, Callable[..., None]] = {
-            "require_room": store.require_room,
-            "commit": store.commit,
-            "drop_drafts": store.drop_drafts,
-        }
+    def __init__(
+        self, folder: RunFolder, folder_of: Callable[[int], RunFolder], *, sends_checkpoint: bool = True
+    ) -> None:
+        self._folder, self._folder_of, self._sends_checkpoint = folder, folder_of, sends_checkpoint
 
     def files(self) -> Iterator[Path]:
-        """Yield the files that a copy of the run folder needs at first: the setup, and the checkpoint if it is sent."""
+        """Yield the files that a copy of the run folder needs at first: the setup, and checkpoints if they are sent."""
         several = [one for one in self._folder.learning if one.path != self._folder.path]
         setup = [file for one in (self._folder, *several) for file in (one.layout_file, one.config_file)]
         for file in (*setup, *self._newest()):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
-        """The size in bytes of the checkpoint that is sent. The setup is small, and perhaps not written yet."""
+        """The size in bytes of the checkpoints that are sent. The setup is small, and perhaps not written yet."""
         return sum(file.stat().st_size for file in self._newest())
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
@@ -63,20 +60,27 @@ class FolderReceiver:
         except OSError as error:
             raise MachineError(f"{target} cannot be written: {error.strerror}") from None
 
-    def do(self, what: str, given: Mapping[str, Any]) -> None:
-        """Execute a command of rank 0 on the draft of a checkpoint; see `CheckpointStore`.
+    def do(self, gmi_id: int, what: str, given: Mapping[str, Any]) -> None:
+        """Execute a GMI's command on the draft of its checkpoint; see `CheckpointStore`.
 
         Raises:
             GmiError: if there is no such command, or it fails.
         """
-        if what not in self._handlers:
-            raise GmiError(f"a node asked for the unknown command {what!r}; known are {', '.join(self._handlers)}")
-        self._handlers[what](**given)
+        store = CheckpointStore(self._folder_of(gmi_id).checkpoints)
+        known: Mapping[str, Callable[..., None]] = {
+            "require_room": store.require_room,
+            "commit": store.commit,
+            "drop_drafts": store.drop_drafts,
+        }
+        if what not in known:
+            raise GmiError(f"a node asked for the unknown command {what!r}; known are {', '.join(known)}")
+        known[what](**given)
 
     def _newest(self) -> Iterator[Path]:
-        """The files of the newest checkpoint; none if it is not sent."""
-        for one in list_checkpoints(self._folder.checkpoints)[-1:] if self._sends_checkpoint else ():
-            yield from one.iterdir()
+        """The files of the newest checkpoint, of several policies that of each; none if they are not sent."""
+        for folder in self._folder.learning if self._sends_checkpoint else ():
+            for one in list_checkpoints(folder.checkpoints)[-1:]:
+                yield from one.iterdir()
 
     def pieces(self) -> Iterator[tuple[str, bytes]]:
         """Yield `files` in pieces that fit into a message, each with its file."""

@@ -28,10 +28,10 @@ class FolderUpload:
     Args:
         home: The launcher's run folder.
         send: Sends a message to the launcher.
-        begins_with: The size in bytes of the checkpoint that it will get.
+        begins_with: The size in bytes of the checkpoints that it will get.
 
     Raises:
-        MachineError: on entry, if this host has no room for the checkpoint.
+        MachineError: on entry, if this host has no room for the checkpoints.
     """
 
     def __init__(self, home: Path, send: Send, begins_with: int = 0) -> None:
@@ -42,7 +42,7 @@ class FolderUpload:
 
     def __enter__(self) -> Self:
         require_free(Path(gettempdir()), self._initial_bytes, "what the run goes on from needs")
-        self.path = Path(mkdtemp(prefix="gmi-drl-run-"))
+        self.path = Path(mkdtemp(prefix="gmi-drl-run-")).resolve()
         self._reaper = Reaper()
         self._reaper.watch_folder(self.path)
         folder = RunFolder(self.path)
@@ -72,12 +72,12 @@ class FolderUpload:
         with target.open("ab") as output:
             output.write(data)
 
-    def send_file(self, gmi_id: int, file: str) -> None:
-        """Send a file that a GMI has written, and remove it here."""
-        path, message = self.path / file, {"type": "file", "gmi": gmi_id, "file": file}
-        for offset, data, is_last in chunks(path):
+    def send_file(self, gmi_id: int, file: Path) -> None:
+        """Send a file that a GMI has written here, and remove it."""
+        message = {"type": "file", "gmi": gmi_id, "file": str(file.relative_to(self.path))}
+        for offset, data, is_last in chunks(file):
             self._send({**message, "offset": offset, "is_last": is_last}, data)
-        path.unlink()
+        file.unlink()
 
     def watch_log(self, gmi_id: int) -> None:
         """Send the log of a GMI from now on."""

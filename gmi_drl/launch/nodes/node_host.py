@@ -23,6 +23,7 @@ from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import Attached, Failed, OnDevice, Proved, StoreFile, parse_message_to_launcher
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import gmi_of, is_proxy
 
 Send = Callable[..., None]
@@ -157,6 +158,8 @@ class Host:
         for name in ("layout", "run_folder", "rendezvous_folder"):
             order[name] = str(self._here(order[name]))
         order["is_remote"] = self._copy is not None
+        if self._copy:
+            RunFolder(Path(order["run_folder"])).checkpoints.mkdir(exist_ok=True)  # where one of several policies saves
         if is_proxy(number):
             gmis = proxy_processes(self._layout)[gmi_id]
             order |= {"gmi": gmi_id, "gmis": gmis, "home": self._node, "drains": False}  # it has no device
@@ -211,7 +214,7 @@ class Host:
                 gmi.send(encode(Proved()))
                 return
             elif isinstance(word, StoreFile) and self._copy:
-                self._copy.send_file(gmi_id, word.file)
+                self._copy.send_file(gmi_id, Path(word.file))
                 return
         except ValueError:
             pass  # the launcher reports it

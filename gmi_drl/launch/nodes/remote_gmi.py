@@ -33,8 +33,8 @@ class RemoteGMI:
     """
 
     def __init__(self, number: int, node: str, pid: int, log: Path, send: Send) -> None:
-        self.pid, self.log, self.where = pid, log, f", node {node}"
-        self._number, self._send = number, send
+        self.number, self.pid, self.log, self.where = number, pid, log, f", node {node}"
+        self._send = send
         self._messages = deque[bytes]()
         self._code: int | None = None
         self.connection_fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK | os.EFD_SEMAPHORE)
@@ -79,7 +79,7 @@ class RemoteGMI:
         """Note that the GMI is lost with its node."""
         self.where += f": {why}"
         self._gone.set()
-        if is_proxy(self._number):  # the GMIs of that node report the loss; this one's GMI is on another node
+        if is_proxy(self.number):  # the GMIs of that node report the loss; this one's GMI is on another node
             self._code = LOST
             self._ended.set()
             return
@@ -92,7 +92,7 @@ class RemoteGMI:
 
     def send(self, message: bytes) -> None:
         """See `GMIHandle`."""
-        self._send({"type": "word", "gmi": self._number}, message)
+        self._send({"type": "word", "gmi": self.number}, message)
 
     def receive(self) -> bytes | None:
         """See `GMIHandle`."""
@@ -110,17 +110,17 @@ class RemoteGMI:
     def ask_to_end(self) -> None:
         """See `GMIHandle`."""
         if not self._ended.is_set():
-            self._send({"type": "ask_to_end", "gmi": self._number})
+            self._send({"type": "ask_to_end", "gmi": self.number})
 
     def show_stacks(self) -> None:
         """See `GMIHandle`."""
         if not self._ended.is_set():
-            self._send({"type": "show_stacks", "gmi": self._number})
+            self._send({"type": "show_stacks", "gmi": self.number})
 
     def end(self) -> None:
         """See `GMIHandle`: the node kills its group."""
         if not self._gone.is_set():
-            self._send({"type": "end", "gmi": self._number})
+            self._send({"type": "end", "gmi": self.number})
             self._gone.wait(GONE_S)
 
     def close(self) -> None:

@@ -42,7 +42,7 @@ class RemoteNode:
         self.first_gmi = 0
         self.receiver: FolderReceiver | None = None
         self._supervisor, self._why_lost = supervisor, ""
-        self._responses = queue.SimpleQueue[Message | None]()  # None: the node is lost
+        self._sent, self._responses = 0, queue.SimpleQueue[Message | None]()  # None: the node is lost
         self.connection = ControlConnection(
             arrival.connection,
             self._on_message,
@@ -53,7 +53,8 @@ class RemoteNode:
 
     def request(self, message: Message) -> None:
         """Send a message to which `response` waits for the answer."""
-        self.connection.send(message)
+        self._sent += 1
+        self.connection.send({**message, "number": self._sent})
 
     def response(self, wanted: str, wait_s: float) -> Message:
         """Wait for the response of this type to the last request.
@@ -62,10 +63,7 @@ class RemoteNode:
             GmiDiedError: if the node is lost, for the first of its GMIs.
             GmiError: the error of the node, with its exit code; or that it has not responded within `wait_s`.
         """
-        try:
-            message = None if self._why_lost else self._responses.get(timeout=wait_s)
-        except queue.Empty:
-            raise GmiError(f"node {self.name} has not {wanted} within {wait_s:.0f} s") from None
+        message = self._response(wanted, wait_s)
         if message is None:
             text = f"GMI {self.first_gmi} (node {self.name}: {self._why_lost}) {how_it_ended(LOST)}"
             raise GmiDiedError(text, self.first_gmi, LOST)
@@ -74,6 +72,21 @@ class RemoteNode:
         error = GmiError(f"node {self.name}: {message['message']}")
         error.exit_code = message["exit_code"]
         raise error
+
+    def _response(self, wanted: str, wait_s: float) -> Message | None:
+        """The response to the last request, or why a message before it failed; None if the node is lost.
+
+        Late responses to earlier requests are dropped.
+        """
+        deadline = time.monotonic() + wait_s
+        while not self._why_lost:
+            try:
+                message = self._responses.get(timeout=max(0.0, deadline - time.monotonic()))
+            except queue.Empty:
+                raise GmiError(f"node {self.name} has not {wanted} within {wait_s:.0f} s") from None
+            if message is None or message.get("number") in (None, self._sent):
+                return message
+        return None
 
     @property
     def is_lost(self) -> bool:
@@ -107,7 +120,7 @@ class RemoteNode:
         with suppress(ValueError):  # the supervision of GMIs reports it
             word = parse_message_to_launcher(decode(data))
             if isinstance(word, StoreCommand) and self.receiver:
-                gmi.store(partial(self.receiver.do, word.do, word.given))
+                gmi.store(partial(self.receiver.do, gmi.number, word.do, word.given))
                 return
         gmi.add_message(data)
 

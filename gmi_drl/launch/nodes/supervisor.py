@@ -108,6 +108,7 @@ class NodeSupervisor:
             self._do(*order)
 
     def _do(self, message: Message, data: bytes) -> None:
+        number = message.pop("number", None)  # of a request
         try:
             answer = self._host.do(message, data)
         except GmiError as error:
@@ -115,7 +116,7 @@ class NodeSupervisor:
         except Exception as error:  # the launcher reports it
             answer = {"type": "refused", "message": f"{type(error).__name__}: {error}", "exit_code": 1}
         if answer is not None:
-            self._connection.send(answer)
+            self._connection.send({**answer, "number": number})
 
 
 def _machine() -> str:

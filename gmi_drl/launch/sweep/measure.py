@@ -43,10 +43,12 @@ def soonest(speeds: dict[int, float], trials: int) -> int:
     """The number of trials at once by which all are done first: the last round may not be full.
 
     Args:
-        speeds: Steps/s of all trials together, by how many ran at once.
+        speeds: Steps/s of all trials together, by how many ran at once; 0 if they told none.
         trials: How many there are.
     """
-    return min(speeds, key=lambda number: (math.ceil(trials / number) * number / speeds[number], number))
+    rounds = {number: math.ceil(trials / number) for number in speeds}
+    ends = {number: rounds[number] * number / speed if speed else math.inf for number, speed in speeds.items()}
+    return min(ends, key=lambda number: (ends[number], number))
 
 
 def measure(

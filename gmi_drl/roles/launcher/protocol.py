@@ -81,7 +81,7 @@ class OnDevice:
 
 @dataclass(frozen=True)
 class StoreFile:
-    """Copy this file, a path within the run folder, to the launcher's run folder, which this host does not see."""
+    """Move this file, in this host's copy of the run folder, to the launcher's, which this host does not see."""
 
     file: str
 

@@ -27,9 +27,8 @@ class RemoteCheckpointStore(CheckpointStore):
 
     def keep(self, file: Path) -> None:
         """See `CheckpointStore`."""
-        within = file.resolve().relative_to(self.checkpoints.resolve().parent)
-        self._launcher.deliver(StoreFile(str(within)))
-        self._await_stored(f"stored {within}")
+        self._launcher.deliver(StoreFile(str(file.resolve())))
+        self._await_stored(f"stored {file.name}")
 
     def require_room(self, iteration: int, most: int, growth: int = 0) -> None:
         """See `CheckpointStore`."""

@@ -214,6 +214,13 @@ def test_nothing_is_started_without_a_watchdog(backend, fake_mps, monkeypatch):
     assert fake_mps.log() == [] and fake_mps.left() == []
 
 
+def test_a_watchdog_that_cannot_be_started_leaves_nothing(backend, fake_mps, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(FileNotFoundError), held(backend, layout()):
+        pass
+    assert fake_mps.log() == [] and fake_mps.left() == []
+
+
 def test_what_cannot_be_undone_after_a_failure_is_told_besides_it(backend, fake_mps, monkeypatch):
     real = Watchdog.close
     monkeypatch.setattr(Watchdog, "close", lambda dog: [*real(dog), "a thing: remove it"])

