@@ -1,6 +1,6 @@
 """Soak: what happens to machines and files while a training runs, with real commands on this host. As root.
 
-    apt install faketime
+    apt install faketime gcc
     python benchmarks/soak/soak_troubles.py run --faults 300 -o troubles.jsonl          # goes on where it was stopped
     python benchmarks/soak/soak_troubles.py run --faults 300 -o again.jsonl --only 17   # that fault alone
     python benchmarks/soak/soak_troubles.py tell troubles.jsonl
@@ -125,8 +125,8 @@ def main() -> int:
     commands.add_parser("tell").add_argument("output", type=Path)
     given = parser.parse_args()
     if given.command == "run":
-        if not LIBFAKETIME.is_file() or os.geteuid():
-            parser.error("this needs root, for a small disk, and libfaketime: apt install faketime")
+        if not LIBFAKETIME.is_file() or not shutil.which("cc") or os.geteuid():
+            parser.error("this needs root, for a small disk, libfaketime and a C compiler: apt install faketime gcc")
         signal(SIGHUP, SIG_DFL)  # `nohup` ignores it, and launchers would inherit that
         known = {line["number"] for line in read(given.output)}
         faults = [fault for fault in drawn(given.faults, given.seed) if fault.number not in known]

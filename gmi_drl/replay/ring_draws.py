@@ -151,7 +151,7 @@ class PrioritizedDraws:
     def renew(self, ring: "Ring") -> None:
         """A step was added: windows that it was written over are gone, and those that are complete now get weights."""
         highest = weights_of(self._highest, self._exponent)
-        for rows, is_valid in self._windows.renew(ring):
+        for rows, is_valid in self._windows.changes(ring):
             self._tree.set(rows, highest * is_valid)
 
     def begin(self, ring: "Ring") -> None:

@@ -31,23 +31,32 @@ class ValidWindows:
         self._counts: Tensor | None = None
         self._first = self._end = 0  # the steps whose windows are noted
 
-    def renew(self, ring: "Ring") -> list[tuple[Tensor, Tensor]]:
+    def renew(self, ring: "Ring") -> None:
         """Note what has changed since the last call: windows that were written over, then those that are complete now.
 
-        Returns:
-            The rows in which they begin, int64 `[n]`, and whether they are valid, bool `[n]`.
+        Not more than `AT_ONCE` are held in memory.
         """
-        device = self.is_valid.device
+        for _ in self.changes(ring):
+            pass
+
+    def changes(self, ring: "Ring") -> Iterator[tuple[Tensor, Tensor]]:
+        """As `renew`, for a caller that needs the changes, and takes them all.
+
+        Yields:
+            The rows in which some of them begin, int64 `[n]`, and whether they are valid, bool `[n]`.
+        """
         gone = _rows(ring, max(self._first, ring.first - ring.steps), ring.first)
-        changes = [(rows, torch.zeros(len(rows), dtype=torch.bool, device=device)) for rows in gone]
         new = _rows(ring, max(self._end, ring.first), ring.end)
-        changes += [(rows, ring.windows_at(rows).is_valid) for rows in new]
-        for rows, is_valid in changes:
-            self.is_valid[rows] = is_valid
-        if changes:
-            self._counts = None
         self._first, self._end = ring.first, ring.end
-        return changes
+        for rows in gone:
+            yield rows, self._note(rows, torch.zeros(len(rows), dtype=torch.bool, device=rows.device))
+        for rows in new:
+            yield rows, self._note(rows, ring.windows_at(rows).is_valid)
+
+    def _note(self, rows: Tensor, is_valid: Tensor) -> Tensor:
+        self.is_valid[rows] = is_valid
+        self._counts = None
+        return is_valid
 
     def forget(self) -> None:
         """The ring has other steps: the next `renew` notes all of them."""

@@ -109,8 +109,8 @@ def describe(error: Exception) -> "Failed":
 
     is_ours = isinstance(error, GmiError)
     if lack := None if is_ours else _lack_of_memory(error):
-        told = f" ({str(lack)[: LONGEST // 2]})" if str(lack) else ""
-        message = f"out of memory{told}: {FEWER}"
+        told = str(error) if error is lack else f"{type(error).__name__}: {error}"
+        message = f"out of memory ({told[: LONGEST // 2]}): {FEWER}"
         return Failed(message, MachineError.exit_code, blames_peer=False)
     return Failed(
         message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:LONGEST],
@@ -122,7 +122,7 @@ def describe(error: Exception) -> "Failed":
 def _lack_of_memory(error: BaseException | None) -> BaseException | None:
     """The lack of memory that an error tells of, or that led to it, as in `torch.save`; None if there was none."""
     while error is not None and type(error).__name__ not in OUT_OF_MEMORY:
-        error = error.__cause__ or error.__context__
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return error
 
 

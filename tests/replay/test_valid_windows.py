@@ -15,7 +15,7 @@ def test_just_the_valid_windows_are_noted_however_many_steps_came_between(monkey
         windows.renew(ring)
         wanted = {t % STEPS * N + e for t, e in history.windows(2, is_twice=False)}
         assert set(windows.is_valid.nonzero().flatten().tolist()) == wanted
-    assert not windows.renew(ring)
+    assert not list(windows.changes(ring))
     windows.forget()
     windows.renew(ring)
     assert set(windows.is_valid.nonzero().flatten().tolist()) == wanted
@@ -36,5 +36,5 @@ def test_a_ring_goes_on_with_what_was_known():
     known, again = ValidWindows(ring.total, ring.device), ValidWindows(ring.total, ring.device)
     known.renew(ring)
     again.load(ring, known.is_valid)
-    assert not again.renew(ring)
+    assert not list(again.changes(ring))
     assert torch.equal(again.counts, known.counts)

@@ -88,7 +88,8 @@ def test_what_fails_for_lack_of_memory_is_told_as_that():
     with pytest.raises(RuntimeError) as failed:  # torch tells of its own file alone
         torch.save([torch.zeros(1000), torch.zeros(1000)], Full())
     told = describe(failed.value)
-    assert told.message.startswith("out of memory: take fewer environments") and told.exit_code == 4
+    assert told.message.startswith("out of memory (RuntimeError: ") and "--num-env" in told.message
+    assert told.exit_code == 4
 
     with pytest.raises(UsageError) as refused:
         try:
@@ -96,3 +97,10 @@ def test_what_fails_for_lack_of_memory_is_told_as_that():
         except MemoryError as error:
             raise UsageError("batch is too large") from error
     assert describe(refused.value).message == "batch is too large"
+
+    with pytest.raises(ValueError, match="odd") as other:
+        try:
+            raise MemoryError
+        except MemoryError:
+            raise ValueError("odd") from None
+    assert describe(other.value).message == "ValueError: odd"
