@@ -27,7 +27,9 @@ PACKAGES = ("algo", "comm", "gmi", "launch", "profiler", "replay", "roles", "run
 SIZE, SEED = 60, 0
 ROOT = Path(__file__).resolve().parents[2]
 SCRATCH = ROOT / ".mutants"
-RESULTS, PAGE = ROOT / "docs" / "mutants.jsonl", ROOT / "docs" / "mutants.md"
+PAGE = ROOT / "docs" / "mutants.md"
+"""The page of the usual sample. Results are in a file beside it, of the same name with `.jsonl`."""
+
 SLACK_S, SLOWER = 60.0, 2.0
 """A mutant hangs if its tests take longer than `SLOWER` times their usual time plus `SLACK_S` seconds."""
 
@@ -41,19 +43,21 @@ def main() -> int:
     parser.add_argument(
         "--tests", nargs="+", default=["tests"], help="folders of tests that may notice; all without it"
     )
-    parser.add_argument(
-        "-o", "--page", type=Path, help="the page with the score (docs/mutants.md, of the usual sample)"
-    )
+    parser.add_argument("-o", "--page", type=Path, help="the page with the score; its results are kept beside it")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)), help="at a time (one per core)")
     given = parser.parse_args()
     if unknown := set(given.packages) - set(PACKAGES):
         parser.error(f"no package {', '.join(sorted(unknown))}: there are {', '.join(PACKAGES)}")
+    tests = [os.path.normpath(folder) for folder in given.tests]
+    if tests != ["tests"] and not given.page:
+        parser.error("--tests needs a page of its own: -o FILE")
+    page = (given.page or PAGE).resolve()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     os.chdir(ROOT)
-    coverage_map = _map(given.workers, given.tests)
+    coverage_map = _map(given.workers, tests)
     chosen = {package: sample(_mutants(package), given.size, given.seed) for package in given.packages or PACKAGES}
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
-    results = Results(RESULTS, coverage_map.digests)
+    results = Results(page.with_suffix(".jsonl"), coverage_map.digests)
     todo = [mutant for mutant in everything if results.outcome(mutant) is None]
     print(f"{len(todo)} of {len(everything)} mutants to try, {given.workers} at a time", flush=True)
     for done, result in enumerate(_tried(todo, coverage_map, given.workers), 1):
@@ -63,11 +67,10 @@ def main() -> int:
     _check_killers(results, everything)
     outcomes = {mutant.name: results.outcome(mutant) or "not tried" for mutant in everything}
     print(dict(Counter(outcomes.values())))
-    is_usual = (given.packages, given.size, given.seed, given.tests) == ([], SIZE, SEED, ["tests"])
-    if target := given.page or (PAGE if is_usual else None):
+    if given.page or (given.packages, given.size, given.seed) == ([], SIZE, SEED):
         asked = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True)
         commit = asked.stdout.strip()
-        target.write_text(report.page(chosen, outcomes, seed=given.seed, commit=commit, tests=given.tests))
+        page.write_text(report.page(chosen, outcomes, seed=given.seed, commit=commit, tests=tests))
     return 0
 
 

@@ -36,7 +36,7 @@ def page(
     everything = [mutant for mutants in chosen.values() for mutant in mutants]
     lines = [
         HEAD,
-        f"Seed {seed}, by the tests in {', '.join(tests)}. Files, lines and names are those of commit {commit}.\n",
+        f"Seed {seed}, tests in {', '.join(tests)}. Files, lines and names are those of commit {commit}.\n",
         *_table(chosen, outcomes),
         "",
         "## What is changed",

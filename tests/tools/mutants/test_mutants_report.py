@@ -19,7 +19,7 @@ def page(tmp_path, monkeypatch):
 def test_the_score_counts_what_was_noticed(page):
     assert "| algo | 4 | 1 | 1 | 1 | 1 | 0 | 50% |" in page
     assert "| comm | 1 | 0 | 0 | 0 | 0 | 1 | - |" in page and "| all | 5 | 1 | 1 | 1 | 1 | 1 | 50% |" in page
-    assert "Seed 3, by the tests in tests. Files, lines and names are those of commit abc1234." in page
+    assert "Seed 3, tests in tests. Files, lines and names are those of commit abc1234." in page
 
 
 def test_survivors_are_listed_with_their_reasons(page):
