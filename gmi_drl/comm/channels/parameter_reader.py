@@ -25,9 +25,12 @@ class ParameterReader:
         self.parameters = memory.parameters(notifier, patience)
 
     def await_version(self, version: int) -> bool:
-        """Wait for a version, with the errors of `Parameters.await_version`. Returns whether there can be one.
+        """Wait for a version, with the errors of `Parameters.await_version`.
 
         Trainers of another host may be one version ahead of those here: they wait for each other in each update.
+
+        Returns:
+            Whether it is published: False as soon as trainers are known to be more than one version behind it.
         """
         self.parameters.await_first()
         return self.parameters.await_version(version, lambda: version > (self.parameters.newest_version() or 0) + 1)

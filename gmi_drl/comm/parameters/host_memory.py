@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from gmi_drl.comm.memory.fence import publish
+from gmi_drl.comm.memory.fence import order_loads, publish
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.sealed import Sealed
@@ -88,12 +88,22 @@ class HostParameters:
         )
 
     def await_version(self, version: int) -> bool:
-        """See `channels.ParameterReader.await_version`. What the trainers' host is asked from now on decides."""
+        """Wait for a version, with the errors of `Parameters.await_version`.
+
+        What the trainers' host is asked from now on decides how far trainers are.
+
+        Returns:
+            Whether it is published: False as soon as trainers are known to be more than one version behind it.
+        """
         self.parameters.await_first()
         enough = self._words[_ANSWERS] + 2  # the first may tell what was the newest before
-        return self.parameters.await_version(
-            version, lambda: self._words[_ANSWERS] >= enough and version > self._words[_TOLD] + 1
-        )
+
+        def is_far_ahead() -> bool:
+            answers = self._words[_ANSWERS]
+            order_loads()
+            return answers >= enough and version > self._words[_TOLD] + 1
+
+        return self.parameters.await_version(version, is_far_ahead)
 
     @property
     def keepalives(self) -> object:

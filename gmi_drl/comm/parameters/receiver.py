@@ -1,7 +1,9 @@
 """Receives the parameters of trainers on another host, for all policy workers of this one."""
 
+import math
 import os
 import threading
+import time
 from select import POLLIN, POLLOUT, poll
 
 import torch
@@ -16,7 +18,8 @@ from gmi_drl.comm.parameters.shared_memory import Parameters
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError
 
 _NAP_S = 0.5
-_ASK_S = 1.0  # between questions which version is the newest
+_ASK_S = 1.0  # from an answer which version is the newest to the next question, at most
+_INTERVALS = 8  # `hang_s` has at least so many of them: a reader needs two answers within it
 
 
 class ParameterReceiver:
@@ -25,7 +28,7 @@ class ParameterReceiver:
     Args:
         connection: To the proxy; this object owns it from now on.
         name: Of the proxy, for errors.
-        hang_s: At the end, the most seconds to wait for the thread.
+        hang_s: At the end, the most seconds to wait for the thread. Readers wait for a version at least as long.
 
     Attributes:
         parameters: The newest ones, from `start` on; see `channels.ParameterReader`.
@@ -36,7 +39,8 @@ class ParameterReceiver:
     def __init__(self, connection: FramedConnection, name: str, hang_s: float) -> None:
         self._connection, self._name, self._hang_s = connection, name, hang_s
         self._version: int | None = None  # whose numbers are on their way
-        self._is_asking = False  # which version is the newest
+        self._ask_s = min(_ASK_S, hang_s / _INTERVALS)
+        self._ask_at = math.inf  # when to ask which version is the newest; not while an answer is due
         self._is_closed = False
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._thread = threading.Thread(target=self._run, name="parameters", daemon=True)
@@ -111,11 +115,11 @@ class ParameterReceiver:
         polling.register(self._eventfd, POLLIN)
         polling.register(self._connection, POLLIN)
         self._ask(-1)
+        self._ask_at = time.perf_counter() + self._ask_s
         while not self._is_closed:
             polling.modify(self._connection, POLLIN | POLLOUT * self._connection.is_sending)
-            if not polling.poll(1000 * _ASK_S) and not self._is_asking:
-                self._is_asking = True
-                self._connection.send_frame(NEWEST)
+            polling.poll(1000 * self._ask_s)
+            self._ask_for_newest()
             self._connection.flush()
             for kind, payload in self._connection.read():
                 self._publish()
@@ -130,7 +134,7 @@ class ParameterReceiver:
             (self._version,) = NUMBER.unpack(payload)
             self._connection.receive_data(self._raw.numpy().data.cast("B"))
         elif kind == NEWEST:
-            self._is_asking = False
+            self._ask_at = time.perf_counter() + self._ask_s
             self._host.tell_newest(*NUMBER.unpack(payload))
         elif kind == TRAINERS_LIVE:
             self._host.renew()
@@ -150,6 +154,12 @@ class ParameterReceiver:
 
     def _ask(self, version: int) -> None:
         self._connection.send_frame(NEWER, NUMBER.pack(version))
+
+    def _ask_for_newest(self) -> None:
+        """Ask which version is the newest, if it is time: by the clock, because trainers may never be silent."""
+        if time.perf_counter() >= self._ask_at:
+            self._ask_at = math.inf
+            self._connection.send_frame(NEWEST)
 
     def _unknown(self, kind: int) -> GmiError:
         return GmiError(f"{self._name} sent a frame of unknown kind {kind}")

@@ -106,11 +106,15 @@ class Parameters:
         """
         self._await(lambda: self.published() >= count, "published parameters")
 
-    def await_version(self, version: int, is_wrong: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until this version or a later one is published, with the errors of `await_published`.
+    def await_version(self, version: int, is_far_ahead: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for a version or a later one, with the errors of `await_published`.
+
+        Args:
+            version: To wait for.
+            is_far_ahead: Whether trainers are known to be more than one version behind it.
 
         Returns:
-            Whether it is: not if `is_wrong` became true before.
+            Whether it is published: False as soon as trainers are known to be more than one version behind it.
         """
 
         def is_published() -> bool:
@@ -118,7 +122,7 @@ class Parameters:
             return newest is not None and newest >= version
 
         action = f"published version {version} of the parameters"
-        self._await(lambda: is_published() or is_wrong(), action)
+        self._await(lambda: is_published() or is_far_ahead(), action)
         return is_published()
 
     def read_into(self, tensors: Sequence[Tensor]) -> int:

@@ -33,7 +33,8 @@ class FarClients:
 
     Attributes:
         absent: The clients that have not come yet.
-        refused: What was wrong with what a client has sent, by its id: its connection was closed.
+        refused: Why the connection of a client was closed, by its id: what it has sent was wrong, or it has asked for a
+            version of the policy that nobody has published.
     """
 
     def __init__(

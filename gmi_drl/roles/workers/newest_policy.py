@@ -22,7 +22,11 @@ class Reader(Protocol):
     parameters: Parameters
 
     def await_version(self, version: int) -> bool:
-        """Wait for a version. Returns False if trainers have published none that is near it."""
+        """Wait for a version.
+
+        Returns:
+            Whether it is published: False as soon as trainers are known to be more than one version behind it.
+        """
 
     @property
     def keepalives(self) -> object:
@@ -77,7 +81,7 @@ class NewestPolicy:
         """The agent by the newest version that is here, and that version; it waits until that is `version`.
 
         Returns:
-            None if trainers have published no such version and it is not the next one either.
+            None as soon as trainers are known to be more than one version behind `version`.
 
         Raises:
             PeerDiedError: If the trainers have ended before they published such a version.

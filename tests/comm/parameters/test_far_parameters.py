@@ -4,6 +4,7 @@ import os
 import socket
 import struct
 import threading
+import time
 from contextlib import closing, contextmanager
 
 import pytest
@@ -14,7 +15,6 @@ from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
-from gmi_drl.comm.parameters import receiver
 from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
 from gmi_drl.comm.parameters.proxy import ParameterProxy
 from gmi_drl.comm.parameters.receiver import ParameterReceiver
@@ -25,6 +25,7 @@ from gmi_drl.workload.spaces import continuous, vector
 
 TRAINER, AGENT, RECEIVER, READER = 0, 1, 5, 6
 HANG_S = 20.0
+SOON_S = 0.02
 
 
 def weights(value=0.0):
@@ -107,9 +108,9 @@ def test_all_policy_workers_of_a_host_read_what_is_received_once():
         assert made.leave(is_done=True) is None
 
 
-def test_a_version_far_ahead_of_all_that_trainers_have_published_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(receiver, "_ASK_S", 0.02)
+def test_a_version_far_ahead_of_all_that_trainers_have_published_is_not_waited_for():
     with hosts() as made:
+        made.receiver._ask_s = SOON_S
         made.trainer.parameters.publish(7, weights())
         made.start()
         with closing(made.read_here(READER)) as reader:
@@ -119,10 +120,38 @@ def test_a_version_far_ahead_of_all_that_trainers_have_published_is_not_waited_f
             assert reader.await_version(8)
 
 
-def test_a_version_whose_numbers_are_under_way_is_waited_for(monkeypatch):
-    """The trainers' host has told what is the newest, twice; its numbers come later."""
-    monkeypatch.setattr(receiver, "_ASK_S", 1e3)
+def test_it_is_not_waited_for_either_while_trainers_publish_and_send_keepalives_all_the_time():
+    refused, most_s = threading.Event(), 10.0
+
+    def be_busy(trainer):
+        began, version = time.perf_counter(), 0
+        while not refused.wait(SOON_S / 10) and time.perf_counter() - began < most_s:
+            version += 1
+            trainer.parameters.publish(version, weights())
+            trainer._send_keepalive()
+
     with hosts() as made:
+        made.receiver._ask_s = 10 * SOON_S
+        made.trainer.parameters.publish(0, weights())
+        made.start()
+        busy = threading.Thread(target=be_busy, args=(made.trainer,))
+        busy.start()
+        assert not made.receiver.await_version(2**40)
+        was_busy = busy.is_alive()
+        refused.set()
+        busy.join()
+        assert was_busy
+
+
+def test_a_short_hang_s_is_enough_for_the_answers_that_a_reader_needs():
+    with hosts(hang_s=0.8) as made:
+        assert 4 * made.receiver._ask_s <= 0.8 / 2
+
+
+def test_a_version_whose_numbers_are_under_way_is_waited_for():
+    """The trainers' host has told what is the newest, twice; its numbers come later."""
+    with hosts() as made:
+        made.receiver._ask_s = 1e3
         made.trainer.parameters.publish(0, weights())
         made.start()
         made.receiver.await_version(0)
