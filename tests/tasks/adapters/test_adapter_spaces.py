@@ -91,6 +91,13 @@ def test_spaces_without_numbers_are_refused(seen, done, nothing):
         make_task(seen, done)
 
 
+@pytest.mark.parametrize("size", [2, 3])
+def test_two_parts_of_one_name_are_refused(size):
+    seen = spaces.Dict({"a/b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict(b=spaces.Box(-1, 1, (size,)))})
+    with pytest.raises(UsageError, match="two parts of the observation are named a/b: rename one of them"):
+        make_task(seen, spaces.Discrete(2))
+
+
 def test_what_is_not_supported_is_named_by_its_path():
     seen = spaces.Dict(inner=spaces.Tuple([spaces.Text(4)]), fine=spaces.Discrete(2))
     with pytest.raises(UsageError, match=r"toy: of its observations inner/0 is Text\(.*supported are Box, Discrete"):
