@@ -46,6 +46,11 @@ class Leaf:
         """The name of its class."""
         return type(self.space).__name__
 
+    @property
+    def is_mask(self) -> bool:
+        """Whether its name is that of a mask."""
+        return self.path[-1:] == (MASK,)
+
     def value_of(self, infos: Any, env: int) -> Any:
         """Its value in one environment, from the infos of all: mappings of arrays, or arrays of what is no array."""
         nested, is_of_env = infos, False
@@ -84,13 +89,16 @@ class ObservationSpace:
         channels: Whether the `first` or the `last` dimension of an image is that of channels; None: it is guessed.
 
     Raises:
-        UsageError: A leaf is of a kind that is not supported; its path is named.
+        UsageError: A leaf is of a kind that is not supported, or a mask is one number; its path is named.
     """
 
     def __init__(self, task: str, space: Any, channels: str | None = None) -> None:
         self._leaves = [replace(leaf, channels=channels) for leaf in leaves(space)]
         if mistakes := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if not _is_observable(leaf)]:
             raise UsageError(f"{task}: of its observations {', '.join(mistakes)}: {SUPPORTED}")
+        if single := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if leaf.is_mask and not leaf.space.shape]:
+            need = "a mask has a 0 or 1 for each category, as MultiBinary has: make it one, or rename it"
+            raise UsageError(f"{task}: of its observations {', '.join(single)}: {need}")
         self.observation = Observation(tuple(_part(leaf) for leaf in self._leaves))
 
     def tensor(self, nested: Any, device: torch.device) -> Tensor:
@@ -172,8 +180,8 @@ def _is_image(leaf: Leaf) -> bool:
 
 def _part(leaf: Leaf) -> Part:
     space = leaf.space
-    if leaf.path and leaf.path[-1] == MASK:
-        return Part(leaf.name, (prod(space.shape) if space.shape else int(space.n),), "mask")
+    if leaf.is_mask:
+        return Part(leaf.name, (prod(space.shape),), "mask")
     if _is_image(leaf):
         shape = space.shape if _channels_first(leaf) else (space.shape[2], *space.shape[:2])
         return Part(leaf.name, tuple(shape), "image")
@@ -218,7 +226,7 @@ def _columns(leaf: Leaf) -> tuple[int, Any]:
 def _converted(leaf: Leaf, array: Any, device: torch.device) -> Tensor:
     """A copy of a leaf's values `[N, ...]`, in the form of its part."""
     values = np.asarray(array)
-    if leaf.path and leaf.path[-1] == MASK:
+    if leaf.is_mask:
         return torch.from_numpy(values).to(device, torch.uint8, copy=True).flatten(1)
     if _is_image(leaf):
         image = torch.from_numpy(values) if _channels_first(leaf) else torch.from_numpy(values).movedim(3, 1)

@@ -91,6 +91,13 @@ def test_spaces_without_numbers_are_refused(seen, done, nothing):
         make_task(seen, done)
 
 
+@pytest.mark.parametrize("mask", [spaces.Discrete(2), spaces.Box(0, 1, (), np.int8)])
+def test_a_mask_of_one_number_is_refused(mask):
+    seen = spaces.Dict(numbers=spaces.Box(-1, 1, (2,)), action_mask=mask)
+    with pytest.raises(UsageError, match=r"action_mask is (Discrete|Box)\(.*MultiBinary.*rename it"):
+        make_task(seen, spaces.Discrete(2))
+
+
 @pytest.mark.parametrize("size", [2, 3])
 def test_two_parts_of_one_name_are_refused(size):
     seen = spaces.Dict({"a/b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict(b=spaces.Box(-1, 1, (size,)))})
