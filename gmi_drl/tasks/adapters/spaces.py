@@ -27,19 +27,19 @@ class Leaf:
     """A space that has no others within it.
 
     Args:
-        path: The keys that lead to it; of a Tuple its places, as text.
+        path: The keys that lead to it; of a Tuple its places.
         space: The space itself. Every library has its own classes, so they are told apart by name.
         channels: Of an image, whether its `first` or `last` dimension is that of channels; None: see `_channels_first`.
     """
 
-    path: tuple[str, ...]
+    path: tuple[Any, ...]
     space: Any
     channels: str | None = None
 
     @property
     def name(self) -> str:
         """The path as text."""
-        return "/".join(self.path) or ALONE
+        return "/".join(map(str, self.path)) or ALONE
 
     @property
     def kind(self) -> str:
@@ -57,25 +57,25 @@ class Leaf:
         for key in self.path:
             if not is_of_env and isinstance(nested, np.ndarray):
                 nested, is_of_env = nested[env], True
-            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+            nested = nested[key]
         return nested if is_of_env else nested[env]
 
     def value(self, nested: Any) -> Any:
         """Its value within the value of the whole space."""
         for key in self.path:
-            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+            nested = nested[key]
         return nested
 
 
-def leaves(space: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[Leaf]:
     """The leaves of a space, in order."""
     inner = None if type(space).__name__ == "OneOf" else getattr(space, "spaces", None)
     if isinstance(inner, Mapping):
         for key, one in inner.items():
-            yield from leaves(one, (*path, str(key)))
+            yield from leaves(one, (*path, key))
     elif isinstance(inner, tuple | list):
         for number, one in enumerate(inner):
-            yield from leaves(one, (*path, str(number)))
+            yield from leaves(one, (*path, number))
     else:
         yield Leaf(path, space)
 
@@ -248,11 +248,11 @@ def _shaped(chosen: Any, space: Any) -> Any:
     return chosen.reshape(len(chosen), *space.shape) if space.shape else chosen[:, 0]
 
 
-def _rebuilt(space: Any, values: Mapping[tuple[str, ...], Any], path: tuple[str, ...] = ()) -> Any:
+def _rebuilt(space: Any, values: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
     """The values of leaves, nested as the space is."""
     inner = getattr(space, "spaces", None)
     if isinstance(inner, Mapping):
-        return {key: _rebuilt(one, values, (*path, str(key))) for key, one in inner.items()}
+        return {key: _rebuilt(one, values, (*path, key)) for key, one in inner.items()}
     if isinstance(inner, tuple | list):
-        return tuple(_rebuilt(one, values, (*path, str(number))) for number, one in enumerate(inner))
+        return tuple(_rebuilt(one, values, (*path, number)) for number, one in enumerate(inner))
     return values[path]

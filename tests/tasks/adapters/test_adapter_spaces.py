@@ -105,6 +105,14 @@ def test_two_parts_of_one_name_are_refused(size):
         make_task(seen, spaces.Discrete(2))
 
 
+def test_keys_of_a_dict_may_be_numbers():
+    done = spaces.Dict({1: spaces.Discrete(2), 2: spaces.Box(-1, 1, (2,))})
+    task = make_task(spaces.Dict({1: spaces.Box(-1, 1, (2,)), 2: spaces.Tuple([spaces.Discrete(2)])}), done)
+    for _ in range(LIMIT + 1):
+        task.step(torch.zeros(N, task.spec.action.size))
+    assert [part.name for part in task.spec.observation.parts] == ["1", "2/0"]
+
+
 def test_what_is_not_supported_is_named_by_its_path():
     seen = spaces.Dict(inner=spaces.Tuple([spaces.Text(4)]), fine=spaces.Discrete(2))
     with pytest.raises(UsageError, match=r"toy: of its observations inner/0 is Text\(.*supported are Box, Discrete"):
