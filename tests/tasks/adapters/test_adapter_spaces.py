@@ -105,6 +105,13 @@ def test_two_parts_of_one_name_are_refused(size):
         make_task(seen, spaces.Discrete(2))
 
 
+@pytest.mark.parametrize("shape", [(0, 8, 8), (3, 0, 8)])
+def test_an_image_without_pixels_is_refused(shape):
+    seen = spaces.Dict(numbers=spaces.Box(-1, 1, (2,)), camera=spaces.Box(0, 255, shape, np.uint8))
+    with pytest.raises(UsageError, match=r"camera \(image\): .* x 8 uint8: an image without pixels: leave it out"):
+        make_task(seen, spaces.Discrete(2))
+
+
 def test_keys_of_a_dict_may_be_numbers():
     done = spaces.Dict({1: spaces.Discrete(2), 2: spaces.Box(-1, 1, (2,))})
     task = make_task(spaces.Dict({1: spaces.Box(-1, 1, (2,)), 2: spaces.Tuple([spaces.Discrete(2)])}), done)
