@@ -146,7 +146,7 @@ class RunFolder:
 
     def _foreign(self) -> list[str]:
         """Names in a folder that is no run's, without the empty folders that a crash leaves."""
-        if not self.path.exists() or "gmi-drl" in _read_object(self._versions_file):
+        if not self.path.exists() or "gmi-drl" in self.read_versions():
             return []
         empty = [folder for folder in (self.checkpoints, self.log_file(0).parent) if not any(folder.glob("*"))]
         drafts = self.path.glob(f".{self._versions_file.name}.*.draft")
@@ -156,6 +156,10 @@ class RunFolder:
     def _versions_file(self) -> Path:
         """`versions.json`, by which a run is recognised: other folders may have a `layout.yaml`, too."""
         return self.path / "versions.json"
+
+    def read_versions(self) -> dict[str, Any]:
+        """What `versions.json` tells; empty if it is broken or not there."""
+        return _read_object(self._versions_file)
 
     def write_setup(self, layout: Layout, config: RunConfig) -> None:
         """Write `versions.json`, which makes the folder a run's, then `layout.yaml` and `config.yaml`."""
