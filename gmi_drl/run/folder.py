@@ -129,6 +129,7 @@ class RunFolder:
 
         Raises:
             UsageError: if there is a run with a checkpoint, or files that are not of a run.
+            InUseError: if a run of several policies is working there.
             MachineError: if it cannot be written.
         """
         if any(list_checkpoints(folder.checkpoints) for folder in (self, *self.learning)):
@@ -138,7 +139,9 @@ class RunFolder:
             if foreign := self._foreign():
                 found = ", ".join(foreign[:LISTED]) + (f" and {len(foreign) - LISTED} more" if foreign[LISTED:] else "")
                 raise UsageError(f"{self.path} is not empty and no run: it has {found}: choose another --run-dir")
-            shutil.rmtree(self.path / "policies", ignore_errors=True)
+            if (old := self.path / "policies").exists():
+                with self.lock():
+                    shutil.rmtree(old, ignore_errors=True)
             for folder in (self.checkpoints, self.log_file(0).parent):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
