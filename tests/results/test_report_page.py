@@ -62,6 +62,15 @@ def test_versions_that_are_broken_are_told_on_the_page(tmp_path, text):
     assert "not known: versions.json is broken or not there" in page([read_run(tmp_path / "run")])
 
 
+def test_rows_without_environment_steps_are_not_drawn(tmp_path):
+    run = run_of([1, 2])
+    write_run(tmp_path / "run", run)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 3}\n{"iteration": 4, "env_steps": null}\n')
+    read = read_run(tmp_path / "run")
+    assert read.rows == run.rows and "<svg" in page([read])
+
+
 def test_a_page_of_results_has_each_measurement_and_loads_nothing(tmp_path, command_line):
     result = run_case(toy_case(reference="the paper: 1.9x", limits="Only a <toy>."), repeats=3)
     write_result(result, tmp_path / "toy.json")
