@@ -20,6 +20,8 @@ from gmi_drl.tasks import check_task, make
 STEPS = 30
 NARROW = 0.09
 """m; carts begin within 0.1 m of the middle, so some are soon too far from it."""
+FAR = 0.15
+"""m; no cart begins as far out, and one that is driven is there before its episode ends."""
 
 
 class NarrowCartpole(cartpole.Balance):
@@ -48,7 +50,7 @@ class BrokenCartpole(cartpole.Balance):
     def step(self, state, action):
         state = super().step(state, action)
         at = state.data.qpos[0]
-        obs, reward = jnp.where(at > NARROW, jnp.nan, state.obs), jnp.where(at < -NARROW, jnp.nan, state.reward)
+        obs, reward = jnp.where(at > FAR, jnp.nan, state.obs), jnp.where(at < -FAR, jnp.nan, state.reward)
         return state.replace(obs=obs, reward=reward)
 
 
