@@ -13,7 +13,7 @@ from gmi_drl.cli.options import use_simulator
 from gmi_drl.cli.output import require_folder, say, write_file
 from gmi_drl.cli.plan.command import plan as plan_command
 from gmi_drl.cli.plan_options import PlanOptions
-from gmi_drl.cli.train.begin import begin
+from gmi_drl.cli.train.begin import begin, with_folder
 from gmi_drl.cli.train.command import train as train_command
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.errors import UsageError
@@ -206,7 +206,7 @@ def _run(options: TrainOptions, restarts: int, on_row: Callable[[Row], None]) ->
     job, checkpoint = begin(options)
     with supervisors_for(options.launcher, job.layout) as supervisors:
         if checkpoint is None:
-            job.folder.create()
+            job = with_folder(job, options)
         outcome = launch(
             job,
             resume=checkpoint,

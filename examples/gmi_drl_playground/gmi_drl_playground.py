@@ -95,10 +95,9 @@ class PlaygroundTask(AdaptedTask):
     def _simulate(self, action: Tensor) -> Outcome:
         at_limit = self.episode_length + 1 >= self.spec.episode_steps
         told = (jnp.from_dlpack(tensor.cpu()) for tensor in (action, at_limit))
-        self._worlds, (obs, reward, done, last) = self._compiled.step(self._worlds, *told)
+        self._worlds, (obs, reward, done, ended, last) = self._compiled.step(self._worlds, *told)
         self._keys = self._worlds.keys
-        obs, reward, terminated, last = map(self._tensor, (obs, reward, done, last))
-        return Outcome(obs, reward, terminated, at_limit, last)
+        return Outcome(*map(self._tensor, (obs, reward, done, ended, last)))
 
     def _tensor(self, array: jax.Array) -> Tensor:
         """A copy on the device, since JAX's arrays must not be written to."""
@@ -116,11 +115,13 @@ def _compiled(name: str) -> Compiled:
     def step(worlds: Worlds, action: jax.Array, at_limit: jax.Array) -> tuple[Worlds, tuple[jax.Array, ...]]:
         state = jax.vmap(env.step)(worlds.state, action)
         last, done = _seen(state), state.done > 0
-        ended = done | at_limit | ~jnp.isfinite(last).all(1)  # what went wrong begins anew, too
+        reward = state.reward.astype(jnp.float32)
+        is_wrong = ~(jnp.isfinite(last).all(1) & jnp.isfinite(reward))
+        ended = done | at_limit | is_wrong  # what went wrong begins anew, too
         after = Worlds(worlds.keys, state)
         # Outside of vmap a condition is a branch: steps in which no episode ends cost no reset.
         after = jax.lax.cond(ended.any(), lambda: _where(ended, begin(worlds.keys), after), lambda: after)
-        return after, (_seen(after.state), state.reward.astype(jnp.float32), done, last)
+        return after, (_seen(after.state), reward, done, ended, last)
 
     return Compiled(env, jax.jit(begin), jax.jit(step))
 

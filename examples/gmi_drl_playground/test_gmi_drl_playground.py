@@ -20,6 +20,8 @@ from gmi_drl.tasks import check_task, make
 STEPS = 30
 NARROW = 0.09
 """m; carts begin within 0.1 m of the middle, so some are soon too far from it."""
+FAR = 0.15
+"""m; no cart begins as far out, and one that is driven is there before its episode ends."""
 
 
 class NarrowCartpole(cartpole.Balance):
@@ -39,6 +41,19 @@ class NarrowCartpole(cartpole.Balance):
         return state.replace(obs={"state": state.obs, "privileged_state": jnp.zeros(9)})
 
 
+class BrokenCartpole(cartpole.Balance):
+    """Never ends. Where the cart is too far out, a number is NaN: of the observation to the right, else the reward."""
+
+    def __init__(self, config=None, config_overrides=None):
+        super().__init__(False, False, config or narrow_config(), config_overrides)
+
+    def step(self, state, action):
+        state = super().step(state, action)
+        at = state.data.qpos[0]
+        obs, reward = jnp.where(at > FAR, jnp.nan, state.obs), jnp.where(at < -FAR, jnp.nan, state.reward)
+        return state.replace(obs=obs, reward=reward)
+
+
 class BlindCartpole(NarrowCartpole):
     """Sees nothing that a policy gets."""
 
@@ -56,6 +71,7 @@ def narrow_config():
 
 
 dm_control_suite.register_environment("NarrowCartpole", NarrowCartpole, narrow_config)
+dm_control_suite.register_environment("BrokenCartpole", BrokenCartpole, narrow_config)
 dm_control_suite.register_environment("BlindCartpole", BlindCartpole, narrow_config)
 
 
@@ -95,6 +111,17 @@ def test_an_episode_that_ends_is_followed_by_a_new_one_in_the_same_step():
     first = torch.cat(begun)
     assert ends > 3 and time_outs > 3 and len(first.unique(dim=0)) == len(first), "a world begins twice alike"
     assert ends + time_outs == len(first) - 6
+
+
+@pytest.mark.parametrize("force", [1.0, -1.0])
+def test_a_world_that_goes_wrong_begins_anew_and_is_learnt_from_again(force):
+    task = make("playground:BrokenCartpole", num_env=2)
+    bads, valids = [], []
+    for _ in range(2 * STEPS):
+        *_, info = task.step(torch.tensor([[force], [0.0]]))
+        bads.append(info["bad"].tolist()), valids.append(info["valid"].tolist())
+    assert sum(bad for bad, _ in bads) > 1 and not any(bad for _, bad in bads)
+    assert [not valid for valid, _ in valids] == [bad for bad, _ in bads]
 
 
 def test_steps_are_compiled_once():

@@ -69,6 +69,10 @@ class TrainingJob(Job):
         policies = learning_policies(layout, self.config, self.folder, self.task)
         return replace(self, layout=layout, roles=self.template.roles(layout, self.learner), policies=policies)
 
+    def within(self, folder: RunFolder) -> Self:
+        """The same training in another folder."""
+        return replace(self, folder=folder, policies=learning_policies(self.layout, self.config, folder, self.task))
+
 
 def require_minibatches(learner: LearnerConfig, num_env: int) -> None:
     """Refuse more mini-batches than the rollouts of `num_env` environments can be divided into.

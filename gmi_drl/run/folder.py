@@ -129,6 +129,7 @@ class RunFolder:
 
         Raises:
             UsageError: if there is a run with a checkpoint, or files that are not of a run.
+            InUseError: if a run of several policies is working there.
             MachineError: if it cannot be written.
         """
         if any(list_checkpoints(folder.checkpoints) for folder in (self, *self.learning)):
@@ -138,7 +139,9 @@ class RunFolder:
             if foreign := self._foreign():
                 found = ", ".join(foreign[:LISTED]) + (f" and {len(foreign) - LISTED} more" if foreign[LISTED:] else "")
                 raise UsageError(f"{self.path} is not empty and no run: it has {found}: choose another --run-dir")
-            shutil.rmtree(self.path / "policies", ignore_errors=True)
+            if (old := self.path / "policies").exists():
+                with self.lock():
+                    shutil.rmtree(old, ignore_errors=True)
             for folder in (self.checkpoints, self.log_file(0).parent):
                 folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -146,7 +149,7 @@ class RunFolder:
 
     def _foreign(self) -> list[str]:
         """Names in a folder that is no run's, without the empty folders that a crash leaves."""
-        if not self.path.exists() or "gmi-drl" in _read_object(self._versions_file):
+        if not self.path.exists() or "gmi-drl" in self.read_versions():
             return []
         empty = [folder for folder in (self.checkpoints, self.log_file(0).parent) if not any(folder.glob("*"))]
         drafts = self.path.glob(f".{self._versions_file.name}.*.draft")
@@ -156,6 +159,10 @@ class RunFolder:
     def _versions_file(self) -> Path:
         """`versions.json`, by which a run is recognised: other folders may have a `layout.yaml`, too."""
         return self.path / "versions.json"
+
+    def read_versions(self) -> dict[str, Any]:
+        """What `versions.json` tells; empty if it is broken or not there."""
+        return _read_object(self._versions_file)
 
     def write_setup(self, layout: Layout, config: RunConfig) -> None:
         """Write `versions.json`, which makes the folder a run's, then `layout.yaml` and `config.yaml`."""

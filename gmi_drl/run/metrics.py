@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 TAIL_BYTES = 256 * 1024
 
-NUMBERS = ("env_steps", "steps_per_second", "return_mean", "episode_length_mean")
+NUMBERS = ("env_steps", "steps_per_second", "return_mean", "eval_return_mean", "episode_length_mean")
 """Entries of a row that readers use, besides its iteration; null where there was nothing to measure."""
 
 

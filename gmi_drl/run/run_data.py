@@ -27,7 +27,7 @@ class RunData:
         path: Of the folder.
         layout: As in the folder.
         config: As in the folder.
-        rows: Of `metrics.jsonl`.
+        rows: Of `metrics.jsonl`, those that tell environment steps, by which curves are drawn.
         state: As in `state.json`.
     """
 
@@ -78,7 +78,7 @@ def read_run(path: Path) -> RunData:
     """
     folder = RunFolder(path)
     layout, config = folder.read_setup()
-    rows = read_metrics(folder.metrics_file)
+    rows = [row for row in read_metrics(folder.metrics_file) if row.get("env_steps") is not None]
     if not rows:
         raise UsageError(f"{path} has no row of metrics yet: wait for its first iteration")
     return RunData(path, layout, config, rows, str(folder.read_state()["state"]))

@@ -1,4 +1,4 @@
-"""Videos: MP4 (H.264, by PyAV) or GIF (by Pillow), in real time."""
+"""Videos: MP4 (H.264, by PyAV) or GIF (by Pillow), in real time up to `LONGEST_S` a picture."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +16,9 @@ from gmi_drl.errors import MachineError, UsageError
 SUFFIXES = (".mp4", ".gif")
 MOST_FPS = 50
 """A GIF cannot be faster, and more is not needed."""
+
+LONGEST_S = 600
+"""A picture of a GIF cannot be shown for longer than 655 s, and more is not needed."""
 
 AddFrame = Callable[[npt.NDArray[np.uint8]], None]
 """Takes the next picture, `[height, width, 3]`, RGB."""
@@ -50,7 +53,7 @@ def open_video(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
     Args:
         path: With one of `SUFFIXES`.
         size: Width and height, pixels.
-        frame_s: Seconds from one picture to the next.
+        frame_s: Seconds from one picture to the next; `LONGEST_S` at most are shown.
 
     Raises:
         UsageError, MachineError: see `check_video`; also if the file cannot be written.
@@ -59,7 +62,7 @@ def open_video(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
     write = _write_gif if path.suffix.lower() == ".gif" else _write_mp4
     draft = path.with_name(f".{path.stem}.draft{path.suffix.lower()}")
     try:
-        with write(draft, size, frame_s) as add:
+        with write(draft, size, min(frame_s, LONGEST_S)) as add:
             yield add
         draft.replace(path)
     except OSError as error:

@@ -7,6 +7,8 @@ from itertools import accumulate
 from math import prod
 from typing import Any, Literal
 
+from gmi_drl.errors import UsageError
+
 PartKind = Literal["vector", "image", "mask"]
 NumberType = Literal["float32", "uint8"]
 
@@ -66,9 +68,17 @@ class Observation:
     A single part is that tensor. Several vectors are one vector, in order. Parts of different types are one row of
     bytes: each part begins at a multiple of `ALIGNMENT`, so a part is a view of the row, and whatever carries
     observations (rollouts, channels, messages, files) carries all kinds alike.
+
+    Raises:
+        UsageError: Two parts have one name.
     """
 
     parts: tuple[Part, ...]
+
+    def __post_init__(self) -> None:
+        names = [part.name for part in self.parts]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise UsageError(f"two parts of the observation are named {', '.join(twice)}: rename one of them")
 
     @cached_property
     def is_packed(self) -> bool:

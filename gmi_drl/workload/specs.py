@@ -47,8 +47,8 @@ class TaskSpec:
         agent_names: Their names; empty if they have none.
 
     Raises:
-        UsageError: Observation or action is a number, as before version 0.2, or empty, or masks are not for the
-            action's choices.
+        UsageError: Observation or action is a number, as before version 0.2, or empty, an image has no pixels, or
+            masks are not for the action's choices.
     """
 
     name: str
@@ -79,6 +79,8 @@ class TaskSpec:
         if masks and allowed != choices:
             names = ", ".join(mask.name for mask in masks)
             raise UsageError(f"{self.name}: {names} has {allowed} entries, the choices of the action have {choices}")
+        if empty := [str(image) for image in self.observation.of_kind("image") if not image.size]:
+            raise UsageError(f"{self.name}: {', '.join(empty)}: an image without pixels: leave it out")
         if not any(part.size for part in self.observation.parts if part.kind != "mask"):
             raise UsageError(f"{self.name}: the observation is empty, or a mask alone: there is nothing to see")
         if not self.action.size:

@@ -15,6 +15,7 @@ from gmi_drl.results.report import charts
 from gmi_drl.results.report.charts import chart, nice_ticks, phase_bars, phase_timeline, thinned
 from gmi_drl.results.report.layout_drawing import MOST_GMIS, layout_drawing
 from gmi_drl.results.report.page import page
+from gmi_drl.run.run_data import read_run
 from tests.benchmarks.toy import toy_case
 
 VOID = {"meta", "br", "img"}
@@ -52,6 +53,22 @@ def test_a_page_has_everything_in_it_and_loads_nothing(tmp_path):
     assert tags.addresses == ["data:image/gif;base64,R0lGODlh"] and {"svg", "polyline", "details"} <= tags.names
     assert not re.search(r"https?://", text) and "default-src 'none'" in text
     assert "tf32=True (1)" in text and "gmi-drl train run0/layout.yaml --algo ppo --config run0/config.yaml" in text
+
+
+@pytest.mark.parametrize("text", [b"", b'{"torch": "2.', b"\xff\x00", b"[1]"])
+def test_versions_that_are_broken_are_told_on_the_page(tmp_path, text):
+    write_run(tmp_path / "run", run_of([1, 2]))
+    (tmp_path / "run" / "versions.json").write_bytes(text)
+    assert "not known: versions.json is broken or not there" in page([read_run(tmp_path / "run")])
+
+
+def test_rows_without_environment_steps_are_not_drawn(tmp_path):
+    run = run_of([1, 2])
+    write_run(tmp_path / "run", run)
+    with (tmp_path / "run" / "metrics.jsonl").open("a") as file:
+        file.write('{"iteration": 3}\n{"iteration": 4, "env_steps": null}\n')
+    read = read_run(tmp_path / "run")
+    assert read.rows == run.rows and "<svg" in page([read])
 
 
 def test_a_page_of_results_has_each_measurement_and_loads_nothing(tmp_path, command_line):

@@ -111,6 +111,18 @@ def test_two_cannot_work_in_one_folder_and_a_dead_run_is_seen(tmp_path):
     assert folder.read_state()["state"] == "unknown"
 
 
+def test_policies_of_a_run_that_is_working_are_not_removed(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.create()
+    folder.write_setup(tiny_layout(), tiny_config())
+    folder.policy("a").create()
+    with folder.lock(), pytest.raises(LayoutMismatchError, match="is working there"):
+        folder.create()
+    assert folder.policy("a").checkpoints.is_dir()
+    folder.create()
+    assert not folder.policy("a").path.exists()
+
+
 def test_the_lock_is_that_of_a_file_open_for_writing_as_nfs_wants(tmp_path):
     with RunFolder(tmp_path).lock():
         (descriptor,) = [

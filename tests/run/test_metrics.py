@@ -41,6 +41,7 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
         '{"env_steps": 64}',
         '{"iteration": 4, "env_steps": "many"}',
         '{"iteration": 4, "return_mean": [1]}',
+        '{"iteration": 4, "eval_return_mean": "x"}',
         '{"iteration": 4, "steps_per_second": NaN}',
         f'{{"iteration": 4, "env_steps": {"9" * 400}}}',
         "4",

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gmi_drl.errors import UsageError
-from gmi_drl.run.video import check_video, open_video, stride_of
+from gmi_drl.run.video import LONGEST_S, check_video, open_video, stride_of
 
 SIZE = (64, 48)
 
@@ -53,6 +53,16 @@ def test_a_gif_keeps_time_in_hundredths(tmp_path):
             durations_ms.append(file.info["duration"])
             assert np.abs(np.asarray(file.convert("RGB")).astype(int) - given).mean() < 1
     assert sum(durations_ms) == 300 and set(durations_ms) == {30, 40}
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".gif"])
+def test_steps_of_a_day_are_shown_for_ten_minutes_each(tmp_path, suffix):
+    import av
+
+    write(tmp_path / f"day{suffix}", count=3, frame_s=86400.0)
+    with av.open(str(tmp_path / f"day{suffix}")) as file:
+        times = [frame.time for frame in file.decode(video=0)]
+    assert np.allclose(np.diff(times), LONGEST_S)
 
 
 def test_what_fails_leaves_no_file(tmp_path):

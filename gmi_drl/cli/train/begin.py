@@ -1,6 +1,7 @@
 """What the options of `gmi-drl train` ask for: the job of a new run, or of one that is resumed."""
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run, run_of
 from gmi_drl.config.task_names import as_file_name
+from gmi_drl.errors import MachineError
 from gmi_drl.run import RUNS
 
 if TYPE_CHECKING:
@@ -25,6 +27,33 @@ def begin(options: TrainOptions) -> tuple["TrainingJob", Path | None]:
     if options.resume is not None:
         return resume_run(run_of(options.resume), options)
     return _new_run(options), None
+
+
+def with_folder(job: "TrainingJob", options: TrainOptions) -> "TrainingJob":
+    """The job of a new run with its folder made: that of `--run-dir`, or one that no other start has.
+
+    Raises:
+        GmiError: if it holds something else, or cannot be written.
+    """
+    if options.run_dir is None:
+        job = job.within(type(job.folder)(_first_free(job.folder.path)))
+    job.folder.create()
+    return job
+
+
+def _first_free(usual: Path) -> Path:
+    """A new folder: `usual`, or if that is there already `usual-2` and so on."""
+    try:
+        usual.parent.mkdir(parents=True, exist_ok=True)
+        number, path = 1, usual
+        while True:
+            with suppress(FileExistsError):
+                path.mkdir()
+                return path
+            number += 1
+            path = usual.with_name(f"{usual.name}-{number}")
+    except OSError as error:
+        raise MachineError(f"{usual}: the run folder cannot be written: {error.strerror}") from None
 
 
 def _new_run(options: TrainOptions) -> "TrainingJob":

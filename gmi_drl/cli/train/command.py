@@ -1,5 +1,6 @@
 """`gmi-drl train`."""
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from gmi_drl.cli.options import (
     simulator_option,
 )
 from gmi_drl.cli.output import print_json, say, starting
-from gmi_drl.cli.train.begin import begin
+from gmi_drl.cli.train.begin import begin, with_folder
 from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import find_task, known_tasks, with_arguments
 from gmi_drl.errors import GmiDiedError, GmiError, UsageError
@@ -115,15 +116,14 @@ def train(
         from gmi_drl.launch.training import train as launch
 
         job, checkpoint = begin(options)
-    folder = job.folder
     if checkpoint is not None:
         say(f"Going on after iteration {int(checkpoint.name)} of {job.config.iterations}")
-    with (
-        supervisors_for(options.launcher, job.layout) as agents,
-        TrainingView(job.layout, job.config, folder, quiet=format == "json") as view,
-    ):
+    with ExitStack() as life:
+        agents = life.enter_context(supervisors_for(options.launcher, job.layout))
         if checkpoint is None:
-            folder.create()
+            job = with_folder(job, options)
+        folder = job.folder
+        view = life.enter_context(TrainingView(job.layout, job.config, folder, quiet=format == "json"))
         try:
             outcome = launch(
                 job,

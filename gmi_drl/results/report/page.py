@@ -1,7 +1,6 @@
 """The page of a report."""
 
 import base64
-import json
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -12,6 +11,7 @@ from gmi_drl.results.comparison import Estimate, curve, final_return, steps_per_
 from gmi_drl.results.report.charts import chart, phase_bars, phase_timeline
 from gmi_drl.results.report.html import document, folded, table
 from gmi_drl.results.report.layout_drawing import layout_drawing
+from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.phases import PHASE_NAMES
 from gmi_drl.run.run_data import RunData, differences, groups_of
 from gmi_drl.units import human_count, human_seconds, quoted
@@ -99,8 +99,8 @@ def _section(run: RunData) -> str:
         ["env steps", human_count(last["env_steps"])],
         ["time of its iterations", human_seconds(_seconds(run))],
     ]
-    versions = json.loads((run.path / "versions.json").read_text()) if (run.path / "versions.json").exists() else {}
     paths = (run.path / "layout.yaml", run.path / "config.yaml", run.path)
+    versions = RunFolder(run.path).read_versions() or {"not known:": "versions.json is broken or not there"}
     layout, config, folder = (quoted(path) for path in paths)
     repeat = f"gmi-drl train {layout} --algo {run.config.learner.kind} --config {config}\ngmi-drl play {folder}"
     return (

@@ -60,9 +60,9 @@ class AgentRows:
         parts = [*self._common_parts()]
         parts += [Part(AGENT, (len(agents),))] if settings.agent_id else []
         parts += [replace(state, name=STATE, critic_alone=True)] if state else []
-        self.observation = Observation(tuple(parts))
         if len({part.name for part in parts}) < len(parts):
             raise UsageError(f"{task}: its observations have a part named {AGENT} or {STATE} of their own")
+        self.observation = Observation(tuple(parts))
 
     def rows(self, seen: Sequence[Tensor], state: Tensor | None) -> Tensor:
         """The observations of all rows `[E * K, *shape]`, world by world, from those of each agent `[E, ...]`."""

@@ -27,24 +27,29 @@ class Leaf:
     """A space that has no others within it.
 
     Args:
-        path: The keys that lead to it; of a Tuple its places, as text.
+        path: The keys that lead to it; of a Tuple its places.
         space: The space itself. Every library has its own classes, so they are told apart by name.
         channels: Of an image, whether its `first` or `last` dimension is that of channels; None: see `_channels_first`.
     """
 
-    path: tuple[str, ...]
+    path: tuple[Any, ...]
     space: Any
     channels: str | None = None
 
     @property
     def name(self) -> str:
         """The path as text."""
-        return "/".join(self.path) or ALONE
+        return "/".join(map(str, self.path)) or ALONE
 
     @property
     def kind(self) -> str:
         """The name of its class."""
         return type(self.space).__name__
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether its name is that of a mask."""
+        return self.path[-1:] == (MASK,)
 
     def value_of(self, infos: Any, env: int) -> Any:
         """Its value in one environment, from the infos of all: mappings of arrays, or arrays of what is no array."""
@@ -52,25 +57,25 @@ class Leaf:
         for key in self.path:
             if not is_of_env and isinstance(nested, np.ndarray):
                 nested, is_of_env = nested[env], True
-            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+            nested = nested[key]
         return nested if is_of_env else nested[env]
 
     def value(self, nested: Any) -> Any:
         """Its value within the value of the whole space."""
         for key in self.path:
-            nested = nested[int(key)] if isinstance(nested, tuple | list) else nested[key]
+            nested = nested[key]
         return nested
 
 
-def leaves(space: Any, path: tuple[str, ...] = ()) -> Iterator[Leaf]:
+def leaves(space: Any, path: tuple[Any, ...] = ()) -> Iterator[Leaf]:
     """The leaves of a space, in order."""
     inner = None if type(space).__name__ == "OneOf" else getattr(space, "spaces", None)
     if isinstance(inner, Mapping):
         for key, one in inner.items():
-            yield from leaves(one, (*path, str(key)))
+            yield from leaves(one, (*path, key))
     elif isinstance(inner, tuple | list):
         for number, one in enumerate(inner):
-            yield from leaves(one, (*path, str(number)))
+            yield from leaves(one, (*path, number))
     else:
         yield Leaf(path, space)
 
@@ -84,13 +89,16 @@ class ObservationSpace:
         channels: Whether the `first` or the `last` dimension of an image is that of channels; None: it is guessed.
 
     Raises:
-        UsageError: A leaf is of a kind that is not supported; its path is named.
+        UsageError: A leaf is of a kind that is not supported, or a mask is one number; its path is named.
     """
 
     def __init__(self, task: str, space: Any, channels: str | None = None) -> None:
         self._leaves = [replace(leaf, channels=channels) for leaf in leaves(space)]
         if mistakes := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if not _is_observable(leaf)]:
             raise UsageError(f"{task}: of its observations {', '.join(mistakes)}: {SUPPORTED}")
+        if single := [f"{leaf.name} is {leaf.space}" for leaf in self._leaves if leaf.is_mask and not leaf.space.shape]:
+            need = "a mask has a 0 or 1 for each category, as MultiBinary has: make it one, or rename it"
+            raise UsageError(f"{task}: of its observations {', '.join(single)}: {need}")
         self.observation = Observation(tuple(_part(leaf) for leaf in self._leaves))
 
     def tensor(self, nested: Any, device: torch.device) -> Tensor:
@@ -172,8 +180,8 @@ def _is_image(leaf: Leaf) -> bool:
 
 def _part(leaf: Leaf) -> Part:
     space = leaf.space
-    if leaf.path and leaf.path[-1] == MASK:
-        return Part(leaf.name, (prod(space.shape) if space.shape else int(space.n),), "mask")
+    if leaf.is_mask:
+        return Part(leaf.name, (prod(space.shape),), "mask")
     if _is_image(leaf):
         shape = space.shape if _channels_first(leaf) else (space.shape[2], *space.shape[:2])
         return Part(leaf.name, tuple(shape), "image")
@@ -218,7 +226,7 @@ def _columns(leaf: Leaf) -> tuple[int, Any]:
 def _converted(leaf: Leaf, array: Any, device: torch.device) -> Tensor:
     """A copy of a leaf's values `[N, ...]`, in the form of its part."""
     values = np.asarray(array)
-    if leaf.path and leaf.path[-1] == MASK:
+    if leaf.is_mask:
         return torch.from_numpy(values).to(device, torch.uint8, copy=True).flatten(1)
     if _is_image(leaf):
         image = torch.from_numpy(values) if _channels_first(leaf) else torch.from_numpy(values).movedim(3, 1)
@@ -240,11 +248,11 @@ def _shaped(chosen: Any, space: Any) -> Any:
     return chosen.reshape(len(chosen), *space.shape) if space.shape else chosen[:, 0]
 
 
-def _rebuilt(space: Any, values: Mapping[tuple[str, ...], Any], path: tuple[str, ...] = ()) -> Any:
+def _rebuilt(space: Any, values: Mapping[tuple[Any, ...], Any], path: tuple[Any, ...] = ()) -> Any:
     """The values of leaves, nested as the space is."""
     inner = getattr(space, "spaces", None)
     if isinstance(inner, Mapping):
-        return {key: _rebuilt(one, values, (*path, str(key))) for key, one in inner.items()}
+        return {key: _rebuilt(one, values, (*path, key)) for key, one in inner.items()}
     if isinstance(inner, tuple | list):
-        return tuple(_rebuilt(one, values, (*path, str(number))) for number, one in enumerate(inner))
+        return tuple(_rebuilt(one, values, (*path, number)) for number, one in enumerate(inner))
     return values[path]

@@ -91,6 +91,35 @@ def test_spaces_without_numbers_are_refused(seen, done, nothing):
         make_task(seen, done)
 
 
+@pytest.mark.parametrize("mask", [spaces.Discrete(2), spaces.Box(0, 1, (), np.int8)])
+def test_a_mask_of_one_number_is_refused(mask):
+    seen = spaces.Dict(numbers=spaces.Box(-1, 1, (2,)), action_mask=mask)
+    with pytest.raises(UsageError, match=r"action_mask is (Discrete|Box)\(.*MultiBinary.*rename it"):
+        make_task(seen, spaces.Discrete(2))
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_two_parts_of_one_name_are_refused(size):
+    seen = spaces.Dict({"a/b": spaces.Box(-1, 1, (2,)), "a": spaces.Dict(b=spaces.Box(-1, 1, (size,)))})
+    with pytest.raises(UsageError, match="two parts of the observation are named a/b: rename one of them"):
+        make_task(seen, spaces.Discrete(2))
+
+
+@pytest.mark.parametrize("shape", [(0, 8, 8), (3, 0, 8)])
+def test_an_image_without_pixels_is_refused(shape):
+    seen = spaces.Dict(numbers=spaces.Box(-1, 1, (2,)), camera=spaces.Box(0, 255, shape, np.uint8))
+    with pytest.raises(UsageError, match=r"camera \(image\): .* x 8 uint8: an image without pixels: leave it out"):
+        make_task(seen, spaces.Discrete(2))
+
+
+def test_keys_of_a_dict_may_be_numbers():
+    done = spaces.Dict({1: spaces.Discrete(2), 2: spaces.Box(-1, 1, (2,))})
+    task = make_task(spaces.Dict({1: spaces.Box(-1, 1, (2,)), 2: spaces.Tuple([spaces.Discrete(2)])}), done)
+    for _ in range(LIMIT + 1):
+        task.step(torch.zeros(N, task.spec.action.size))
+    assert [part.name for part in task.spec.observation.parts] == ["1", "2/0"]
+
+
 def test_what_is_not_supported_is_named_by_its_path():
     seen = spaces.Dict(inner=spaces.Tuple([spaces.Text(4)]), fine=spaces.Discrete(2))
     with pytest.raises(UsageError, match=r"toy: of its observations inner/0 is Text\(.*supported are Box, Discrete"):
