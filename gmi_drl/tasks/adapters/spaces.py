@@ -162,12 +162,24 @@ class ActionSpace:
             at[is_choice] += size
             if start is None:
                 numbers = part.reshape(len(host), *space.shape)
-                nearest = numbers if space.dtype.kind == "f" else np.rint(numbers)
-                # rounding may exceed a bound slightly, which some simulators refuse
-                values[leaf.path] = np.clip(nearest.astype(space.dtype), space.low, space.high)
+                values[leaf.path] = _within(numbers, space) if space.dtype.kind == "f" else _nearest(numbers, space)
             else:
                 values[leaf.path] = _shaped(part.astype(space.dtype) + start, space)
         return _rebuilt(self._space, values)
+
+
+def _within(numbers: Any, box: Any) -> Any:
+    """Numbers within the bounds of a box: rounding may exceed one slightly, which some simulators refuse."""
+    return np.clip(numbers.astype(box.dtype), box.low, box.high)
+
+
+def _nearest(numbers: Any, box: Any) -> Any:
+    """The nearest whole numbers within the bounds of a box."""
+    high = box.high.astype(np.float64)
+    if box.dtype.kind in "iu":  # the largest number of 64 bits is no float, and the next one is too large
+        bits = 8 * box.dtype.itemsize - (box.dtype.kind == "i")
+        high = np.minimum(high, np.nextafter(2.0**bits, 0))
+    return np.clip(np.rint(numbers.astype(np.float64)), box.low.astype(np.float64), high).astype(box.dtype)
 
 
 def _is_observable(leaf: Leaf) -> bool:

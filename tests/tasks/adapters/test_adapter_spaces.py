@@ -63,6 +63,14 @@ def test_boxes_of_whole_numbers_get_the_nearest_ones(low, high, dtype):
     assert chosen.dtype == dtype and np.array_equal(chosen.astype(np.float32), rows.round().numpy())
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.uint32, np.int64, np.uint64])
+def test_the_largest_whole_numbers_do_not_turn_around(dtype):
+    least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+    space = ActionSpace("toy", spaces.Box(least, most, (1,), dtype))
+    low, high = space.nested(torch.stack((space.low, space.high)))[:, 0].tolist()
+    assert low == least and most - 2048 < high <= most
+
+
 def test_choices_of_two_dimensions_have_starts_of_their_own():
     space = ActionSpace("toy", spaces.MultiDiscrete([[2, 3], [4, 5]], start=[[0, 1], [2, 3]]))
     assert space.nested(torch.tensor([[1.0, 2, 3, 4]])).tolist() == [[[1, 3], [5, 7]]]
