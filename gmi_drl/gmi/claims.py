@@ -17,6 +17,10 @@ PATIENCE_S = 1.0
 
 RETRY_S = 0.02
 
+SHARED_VARIABLE = "GMI_DRL_SHARED"
+"""Devices, with commas between, that this program and its children claim as `Shared`: the other slots of a sweep, too.
+"""
+
 _held: dict[str, int] = {}
 """Descriptors of the locks that this process holds, by device."""
 
@@ -60,14 +64,16 @@ def claims_folder() -> Path:
 def claim(devices: Sequence[str], purpose: str) -> Iterator[None]:
     """Hold devices such as `["core-0", "gpu-1"]` for the time of a `with` block, exclusively unless they are `Shared`.
 
-    All processes lock in the same order, so one of several that start together gets all of its devices.
+    Those in `GMI_DRL_SHARED` are shared, too. All processes lock in the same order, so one of several that start
+    together gets all of its devices.
 
     Raises:
         InUseError: if another process holds one of them for `PATIENCE_S`; the message has its purpose.
         MachineError: if other users can write the folder of the locks, or a lock in it cannot be opened.
     """
     folder = _own_folder()
-    alone = {device for device in devices if not isinstance(device, Shared)}
+    shared = os.environ.get(SHARED_VARIABLE, "").split(",")
+    alone = {device for device in devices if not isinstance(device, Shared) and device not in shared}
     locks = [(folder / device, device in alone) for device in sorted(set(devices))]
     deadline = time.monotonic() + PATIENCE_S
     with ExitStack() as held:

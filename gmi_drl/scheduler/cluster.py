@@ -7,7 +7,8 @@ from gmi_drl.config.learners import LearnerConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
-from gmi_drl.scheduler.grid import profile_grid
+from gmi_drl.layout.reductions import require_across_hosts
+from gmi_drl.scheduler.grid import profile_grid, why_no_grid
 from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.plan import Plan, plan_measured
 from gmi_drl.scheduler.profile import Profile
@@ -44,7 +45,8 @@ def plan_cluster(
 
     Raises:
         UsageError: if the nodes cannot be planned together.
-        NoFeasiblePlanError: if nothing in the profile fits.
+        NoFeasiblePlanError: if nothing in the profile fits, no point of all nodes together is as the user wants it, or
+            their processors cannot sum gradients over hosts.
     """
 
     def on(node: Node, by: Template, why: Sequence[str]) -> Plan:
@@ -61,7 +63,11 @@ def plan_cluster(
         )
 
     cluster = cluster.in_devices
+    if none := why_no_grid(profile, cluster.whole, learner.horizon, keep_batch, backend):
+        raise NoFeasiblePlanError(none)  # one node would not be what the user asks of all
     over = OverNodes(template, cluster)
+    if cluster.count > 1 and over.communication(task, learner, cluster.whole).reduces:
+        require_across_hosts(cluster.whole.cpu.architecture)
     alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
     name = alone.layout.made_for.name if alone and alone.layout.made_for else ""
     try:

@@ -3,6 +3,7 @@
 import pytest
 
 from gmi_drl.config.learners import PPOConfig
+from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.scheduler import plan, plan_cluster
@@ -64,6 +65,14 @@ def test_one_node_is_planned_where_a_smaller_one_has_no_memory_for_as_many_gmis(
     assert plan.layout.nodes == (None,) and plan.layout.made_for.name == "dgx"
     assert "one node is taken, dgx, since all 2 cannot be planned: no plan: " in plan.layout.reasons[-1]
     assert "would take 8.0 GiB of the host's 2.0 GiB" in plan.layout.reasons[-1]
+
+
+def test_a_batch_that_only_one_node_has_is_refused_for_all():
+    batch = PPO.horizon * 2 * 1024  # of one GMI on each GPU of a node
+    why = f"no point has {batch} samples per update on .*: there are {3 * batch}"
+    with pytest.raises(NoFeasiblePlanError, match=why):
+        planned(cluster(), keep_batch=batch)
+    assert len(planned(cluster(), keep_batch=3 * batch).layout.nodes) == 3
 
 
 def test_by_learning_one_node_is_planned_where_more_steps_of_an_update_teach_no_more():

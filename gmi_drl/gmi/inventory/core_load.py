@@ -34,9 +34,14 @@ class CoreLoad:
 
     def others(self) -> float:
         """The share of the cores' time so far that other processes took than this one and its children, 0 to 1."""
-        others_s = busy_s(self._cores) - self._busy_s - (own_s() - self._own_s)
+        others_s, _ = self.seconds()
         elapsed_s = time.monotonic() - self._started_s
         return min(max(0.0, others_s / max(elapsed_s * len(self._cores), 1e-9)), 1.0)
+
+    def seconds(self) -> tuple[float, float]:
+        """The seconds of CPU time so far of other processes, and of this one and its children."""
+        ours_s = own_s() - self._own_s
+        return busy_s(self._cores) - self._busy_s - ours_s, ours_s
 
     def takers(self) -> str:
         """The other processes that took most: `python3 (process 17 of ann) 98 %` of a core; empty if none is seen.
@@ -57,17 +62,24 @@ class CoreLoad:
 
 
 def overload() -> str:
-    """How many more processes than cores this machine ran in the last minute, and the largest; empty if not more.
+    """The load of this machine in the last minute, whose it is, and what helps; empty if every process had a core.
 
-    It looks at them for `LOOK_S`.
+    A text such as `a load average of 64.0 on 16 cores, most of it this run's own: use fewer GMIs`. It looks at
+    processes for `LOOK_S`.
     """
     load, cores = os.getloadavg()[0], os.cpu_count() or 1
     if load <= cores:
         return ""
-    others = CoreLoad(range(cores))
+    seen = CoreLoad(range(cores))
     time.sleep(LOOK_S)
-    named = others.takers()
-    return f"a load average of {load:.1f} on {counted(cores, 'core')}" + (f", most of it {named}" if named else "")
+    others_s, ours_s = seen.seconds()
+    whose, remedy = "", "end other programs or wait for them, or use fewer GMIs"
+    if ours_s > others_s:
+        whose, remedy = ", most of it this run's own", "use fewer GMIs"
+    elif others_s > ours_s:
+        named = seen.takers()
+        whose = ", most of it other programs" + (f", such as {named}" if named else "")
+    return f"a load average of {load:.1f} on {counted(cores, 'core')}{whose}: {remedy}"
 
 
 def busy_s(cores: set[int]) -> float:

@@ -38,8 +38,7 @@ class GMIErrors:
         """The error of a process that has not started within `most_s` seconds; on a busy machine with the reason."""
         error = self.of(number, f"has not started within {most_s:.0f} s")
         if not self._children[number].where and (busy := overload()):
-            remedy = "end other programs or wait for them, or use fewer GMIs"
-            error.add_note(f"This machine is busy, {busy}: {remedy}")
+            error.add_note(f"This machine is busy, {busy}")
         return error
 
     def failure(self, number: int, word: Failed) -> GmiError:

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.claims import claims_folder, locked
+from gmi_drl.gmi.claims import SHARED_VARIABLE, claims_folder, locked
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.ray.placement import NODE_VARIABLE, Share
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
@@ -23,22 +22,26 @@ class Slot:
         number: From 0.
         cores: CPU numbers.
         gpu: Index of its GPU among those that are visible, as CUDA_VISIBLE_DEVICES names it; None on cores.
-        shares: Whether other slots have the same device. Then the sweep holds the device for all of them.
+        shares_cores: Whether other slots have the same cores.
+        shares_gpu: Whether other slots have the same GPU.
         node: Of a Ray cluster, which gives trials their cores and GPUs there; None for this machine.
     """
 
     number: int
     cores: tuple[int, ...]
     gpu: str | None
-    shares: bool
+    shares_cores: bool
+    shares_gpu: bool
     node: RayNode | None = None
 
-    def environment(self, folder: Path) -> dict[str, str]:
-        """Variables of a program in it; `folder` is the sweep's."""
+    def environment(self) -> dict[str, str]:
+        """Variables of a program in it."""
         threads = str(len(self.cores))
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu}
-        claims = {"GMI_DRL_CLAIMS": str(folder.absolute() / ".claims" / str(self.number))} if self.shares else {}
+        together = [f"core-{core}" for core in self.cores] if self.shares_cores else []
+        together += [f"gpu-{self.gpu}"] if self.shares_gpu else []
+        claims = {SHARED_VARIABLE: ",".join(together)} if together else {}
         node = {} if self.node is None else {NODE_VARIABLE: self.node.id}
         return {**KEEP_FREED_MEMORY, **caps, **gpu, **claims, **node, SLOT_VARIABLE: str(self.number)}
 
@@ -47,6 +50,11 @@ class Slot:
         """Names of its devices, as they are claimed."""
         on = "" if self.node is None else f" of {self.node.name}"
         return [f"gpu-{self.gpu}{on}"] if self.gpu is not None else [f"core-{core}{on}" for core in self.cores]
+
+    @property
+    def shares(self) -> bool:
+        """Whether other slots have its devices, too. Then the sweep holds them for all of them."""
+        return self.shares_cores if self.gpu is None else self.shares_gpu
 
     def is_free(self) -> bool:
         """Whether no run of another program holds its devices; Ray knows that of its nodes."""
@@ -59,16 +67,16 @@ class Slot:
 def make_slots(at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[Slot]:
     """Equal slots: cores that are left over stay idle, since trials with more cores would not compute the same.
 
-    With more slots than cores, several have the same core, also where each has a GPU.
+    With more slots than cores, several have the same core, also where each has a GPU of its own.
     """
     each = max(1, len(cores) // at_once)
-    shares = at_once > min(len(gpus) or len(cores), len(cores))
     return [
         Slot(
             number=number,
             cores=tuple(cores[(number * each + offset) % len(cores)] for offset in range(each)),
             gpu=gpus[number % len(gpus)] if gpus else None,
-            shares=shares,
+            shares_cores=at_once > len(cores),
+            shares_gpu=bool(gpus) and at_once > len(gpus),
         )
         for number in range(at_once)
     ]
@@ -91,7 +99,10 @@ def slots_on_nodes(nodes: Sequence[RayNode], at_once: int, cores: Sequence[int],
     if not fitting:
         has = ", ".join(f"{node.name} {Share(node.cpus, node.gpus)}" for node in nodes)
         raise LayoutMismatchError(f"no node of the Ray cluster has room for a training, which takes {each}: {has}")
-    return [replace(slot, number=number, node=node) for number, (slot, node) in enumerate(fitting)]
+    return [
+        replace(slot, number=number, node=node, shares_cores=False, shares_gpu=False)  # Ray gives whole ones
+        for number, (slot, node) in enumerate(fitting)
+    ]
 
 
 def bind(cores: Sequence[int]) -> None:

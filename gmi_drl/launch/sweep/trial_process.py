@@ -91,7 +91,7 @@ class TrialProcess:
 
         return subprocess.Popen(
             command,
-            env={**os.environ, **self.slot.environment(self.folder)},
+            env={**os.environ, **self.slot.environment()},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -49,6 +49,30 @@ def test_a_process_of_others_is_named(monkeypatch):
         os.kill(int(pid), signal.SIGKILL)
 
 
+@pytest.mark.parametrize(
+    ("ours_s", "told"),
+    [
+        (7.0, ", most of it this run's own: use fewer GMIs"),
+        (1.0, ", most of it other programs, such as sshd 6 %: end other programs or wait for them, or use fewer GMIs"),
+        (4.0, ": end other programs or wait for them, or use fewer GMIs"),
+    ],
+)
+def test_a_load_is_that_of_others_only_if_they_take_most(monkeypatch, ours_s, told):
+    now = {"busy": 100.0, "ours": 0.0}
+
+    def passes(seconds):
+        now["busy"] += 8.0
+        now["ours"] += ours_s
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (64.0, 1.0, 1.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 16)
+    monkeypatch.setattr(core_load, "time", SimpleNamespace(monotonic=time.monotonic, sleep=passes))
+    monkeypatch.setattr(core_load, "busy_s", lambda cores: now["busy"])
+    monkeypatch.setattr(core_load, "own_s", lambda: now["ours"])
+    monkeypatch.setattr(CoreLoad, "takers", lambda self: "sshd 6 %")
+    assert core_load.overload() == "a load average of 64.0 on 16 cores" + told
+
+
 @pytest.mark.parametrize("is_waited_for", [True, False])
 def test_the_time_of_children_is_ours(is_waited_for):
     before = own_s()

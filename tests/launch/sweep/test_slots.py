@@ -1,10 +1,31 @@
+import fcntl
+from contextlib import contextmanager
+
 import pytest
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.claims import claim
+from gmi_drl.gmi import claims
+from gmi_drl.gmi.claims import claim, claims_folder
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.sweep.measure import candidates, soonest
+from gmi_drl.launch.sweep.run_sweep import _held
 from gmi_drl.launch.sweep.slots import make_slots, slots_on_nodes
+
+
+@contextmanager
+def held_elsewhere(device):
+    """The lock as another process holds it."""
+    with (claims_folder() / device).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def can_claim(device):
+    try:
+        with claim([device], "another trial"):
+            return True
+    except LayoutMismatchError:
+        return False
 
 
 def test_slots_are_equal_and_share_cores_only_if_they_must():
@@ -13,16 +34,32 @@ def test_slots_are_equal_and_share_cores_only_if_they_must():
     assert [slot.cores for slot in three] == [(3,), (5,), (3,)] and all(slot.shares for slot in three)
 
 
-def test_slots_on_gpus_divide_the_cores(tmp_path):
+def test_slots_on_gpus_divide_the_cores():
     slots = make_slots(4, list(range(8)), ["a", "b"])
     assert [slot.gpu for slot in slots] == ["a", "b", "a", "b"] and slots[1].cores == (2, 3)
-    assert slots[0].shares and slots[0].environment(tmp_path)["CUDA_VISIBLE_DEVICES"] == "a"
+    assert slots[0].shares and not slots[0].shares_cores
+    environment = slots[0].environment()
+    assert environment["CUDA_VISIBLE_DEVICES"] == "a" and environment["GMI_DRL_SHARED"] == "gpu-a"
 
 
 def test_slots_with_a_gpu_each_share_cores_where_these_are_fewer():
     slots = make_slots(4, [0, 1], ["a", "b", "c", "d"])
-    assert [slot.cores for slot in slots] == [(0,), (1,), (0,), (1,)] and all(slot.shares for slot in slots)
-    assert not any(slot.shares for slot in make_slots(2, [0, 1], ["a", "b"]))
+    assert [slot.cores for slot in slots] == [(0,), (1,), (0,), (1,)] and all(slot.shares_cores for slot in slots)
+    assert not any(slot.shares_cores for slot in make_slots(2, [0, 1], ["a", "b"]))
+
+
+def test_a_gpu_of_a_slot_alone_is_claimed_alone_though_cores_are_shared(monkeypatch, tmp_path):
+    """Another run may hold one GPU: the sweep takes the others, and waits for that one."""
+    slots = make_slots(4, [0, 1], ["a", "b", "c", "d"])
+    with held_elsewhere("gpu-a"):
+        assert [slot.is_free() for slot in slots] == [False, True, True, True]
+        with _held(slots, tmp_path):
+            assert not slots[0].is_free()
+    monkeypatch.setenv("GMI_DRL_SHARED", slots[1].environment()["GMI_DRL_SHARED"])
+    monkeypatch.setattr(claims, "PATIENCE_S", 0.05)
+    with claim(["core-1", "gpu-b"], "a trial"):
+        assert can_claim("core-1"), "the trial in the fourth slot has it, too"
+        assert not can_claim("gpu-b")
 
 
 def test_a_slot_is_not_free_while_another_run_holds_its_core():
@@ -32,7 +69,7 @@ def test_a_slot_is_not_free_while_another_run_holds_its_core():
     assert second.is_free()
 
 
-def test_each_node_of_a_cluster_has_the_slots_of_this_machine_that_fit_it(tmp_path):
+def test_each_node_of_a_cluster_has_the_slots_of_this_machine_that_fit_it():
     nodes = [RayNode("1a", "a", "10.0.0.1", cpus=4, gpus=0), RayNode("2b", "b", "10.0.0.2", cpus=3, gpus=0)]
     slots = slots_on_nodes(nodes, at_once=2, cores=[4, 5, 6, 7], gpus=[])
     assert [(slot.number, slot.node.name, slot.cores) for slot in slots] == [
@@ -40,7 +77,7 @@ def test_each_node_of_a_cluster_has_the_slots_of_this_machine_that_fit_it(tmp_pa
         (1, "a", (6, 7)),
         (2, "b", (4, 5)),
     ]
-    assert slots[2].environment(tmp_path)["GMI_DRL_RAY_NODE"] == "2b" and slots[2].devices[0] == "core-4 of b"
+    assert slots[2].environment()["GMI_DRL_RAY_NODE"] == "2b" and slots[2].devices[0] == "core-4 of b"
     with claim(["core-4"], "a run of this machine"):
         assert slots[2].is_free(), "Ray knows"
     on_gpus = [RayNode("3c", "c", "10.0.0.3", cpus=64, gpus=1)]
