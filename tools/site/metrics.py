@@ -11,6 +11,8 @@ MEANINGS = {
     "env_steps": "Environment steps so far, of all GMIs",
     "steps_per_second": "Environment steps per second of all GMIs since the last row",
     "return_mean": "Mean return of about the last hundred episodes; null before one has ended",
+    "eval_return_mean": "Mean return of episodes that the policy played without noise (`eval_every`)",
+    "eval_s": "Seconds that these took",
     "episode_length_mean": "Mean length of these episodes, in steps",
     "reward_mean": "Mean reward of a step, before `reward_scale`",
     "episodes": "Episodes that ended in this iteration",
