@@ -163,7 +163,7 @@ def how_it_ended(running: Running, allowed: set[int]) -> list[str]:
     said, code = running.said(), running.process.returncode
     if code is None:
         return [f"it has not ended within {ENDS_S:.0f} s: {said[-300:]!r}"]
-    mistakes = [f"it printed {said[-600:]!r}"] if re.search("gmi-drl: unexpected|Traceback", said) else []
+    mistakes = [f"it printed {said[-600:]!r}"] if re.search("unexpected|Traceback", said) else []
     code = 128 - code if code < 0 else code  # as a shell reports it
     return mistakes if code in allowed else [*mistakes, f"exit code {code}, not {sorted(allowed)}: {said[-300:]!r}"]
 

@@ -231,7 +231,7 @@ def how_it_ended(fault: Fault, running: Running, *, has_begun: bool, goes_on: bo
     said, code = running.said(), running.process.returncode
     if code is None:
         return [f"it has not ended within {ENDS_S:.0f} s: {said[-300:]}"]
-    mistakes = [f"it printed {said[-600:]!r}"] if re.search("gmi-drl: unexpected|Traceback", said) else []
+    mistakes = [f"it printed {said[-600:]!r}"] if re.search("unexpected|Traceback", said) else []
     if code < 0:
         code = 128 - code  # as a shell reports it
     if code not in (allowed := allowed_codes(fault, goes_on=goes_on)):

@@ -36,7 +36,9 @@ def with_folder(job: "TrainingJob", options: TrainOptions) -> "TrainingJob":
         GmiError: if it holds something else, or cannot be written.
     """
     if options.run_dir is None:
-        job = job.within(type(job.folder)(_first_free(job.folder.path)))
+        from gmi_drl.run.folder import RunFolder
+
+        job = job.within(RunFolder(_first_free(job.folder.path)))
     job.folder.create()
     return job
 
