@@ -64,10 +64,12 @@ def test_a_test_that_hangs_is_ended_with_all_that_it_started(project, tmp_path):
 
 def test_an_orphan_that_ends_is_seen_to_end(project, tmp_path):
     (project / "tests" / "test_orphan.py").write_text(
-        "import subprocess, psutil\n"
+        "import os, subprocess, psutil\n"
         "def test_orphan():\n"
-        "    line = ['sh', '-c', 'sleep 1 > /dev/null & echo $!']\n"
-        "    orphan = psutil.Process(int(subprocess.run(line, capture_output=True).stdout))\n"
+        "    its_input, ours = os.pipe()\n"
+        "    line = ['sh', '-c', 'exec 3<&0; cat <&3 > /dev/null 2>&1 & echo $!']\n"
+        "    orphan = psutil.Process(int(subprocess.run(line, stdin=its_input, capture_output=True).stdout))\n"
+        "    os.close(ours)  # only now does it end\n"
         "    assert psutil.wait_procs([orphan], timeout=60)[0]\n"
     )
     program = (
