@@ -17,6 +17,7 @@ LENGTH_BITS = 24
 LONGEST = (1 << LENGTH_BITS) - 1
 _SLOT_BITS = 32
 _SLOTS = (1 << _SLOT_BITS) - 1
+_ONE_USE = 1 << _SLOT_BITS
 
 
 class Items:
@@ -29,18 +30,19 @@ class Items:
         columns: Columns of the storage.
 
     Attributes:
-        records: int64 `[capacity, 3 + columns]`; key 0 where there is no item.
+        records: int64 `[capacity, 3 + columns]`; where there is no item, the key is minus the last one of the slot.
         versions: Of the policy that acted, int64 `[capacity]`.
     """
 
     def __init__(self, capacity: int, columns: int) -> None:
         self.capacity = capacity
         self.records = zeros(capacity, STRETCHES + columns)
-        self.versions, self._uses = zeros(capacity), zeros(capacity)
+        self.records[:, KEY] = -torch.arange(capacity)
+        self.versions = zeros(capacity)
         self._free = torch.arange(capacity)  # a ring
         self._rows = self.records.numpy()  # the same memory, as those that follow
         self._keys, self._times = self._rows[:, KEY], self._rows[:, TIMES]
-        self._version, self._used, self._ring = self.versions.numpy(), self._uses.numpy(), self._free.numpy()
+        self._version, self._ring = self.versions.numpy(), self._free.numpy()
         self._next, self.free = 0, capacity
 
     def insert(self, stretches: Tensor, priorities: Tensor, version: int) -> tuple[Tensor, Tensor]:
@@ -52,10 +54,8 @@ class Items:
         count = len(stretches)
         slots = self._free_slots(count)
         self._next, self.free = (self._next + count) % self.capacity, self.free - count
-        index, uses = index_of_slots(slots), self._used
-        uses[index] += 1
-        keys = uses[index] << _SLOT_BITS
-        keys |= slots.numpy()
+        index = index_of_slots(slots)
+        keys = _ONE_USE - self._keys[index]
         new = self._rows[index] if isinstance(index, slice) else np.empty((count, self._rows.shape[1]), dtype=np.int64)
         new[:, KEY] = keys
         new[:, TIMES] = 0
@@ -68,7 +68,8 @@ class Items:
 
     def delete(self, slots: Tensor) -> None:
         """Remove items, none twice."""
-        self._rows[index_of_slots(slots), KEY] = 0
+        index = index_of_slots(slots)
+        self._keys[index] = -self._keys[index]
         first, count, gone = (self._next + self.free) % self.capacity, len(slots), slots.numpy()
         to_end = min(count, self.capacity - first)
         self._ring[first : first + to_end] = gone[:to_end]
@@ -104,11 +105,14 @@ class Items:
         return torch.from_numpy(self._rows[index] if isinstance(index, slice) else self._rows.take(index, 0))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Everything, copied."""
+        """Everything, copied; key 0 where there is no item, and of all slots how often they were used."""
+        records = self.records.clone()
+        uses = records[:, KEY].abs() >> _SLOT_BITS
+        records[:, KEY].clamp_(min=0)
         return {
-            "records": self.records.clone(),
+            "records": records,
             "versions": self.versions.clone(),
-            "uses": self._uses.clone(),
+            "uses": uses,
             "free": self._free_slots(self.free),
         }
 
@@ -116,7 +120,8 @@ class Items:
         """Take over a `state_dict` of the same sizes."""
         self.records.copy_(state["records"])
         self.versions.copy_(state["versions"])
-        self._uses.copy_(state["uses"])
+        last_keys = state["uses"] << _SLOT_BITS | torch.arange(self.capacity)
+        self.records[:, KEY] = torch.where(state["records"][:, KEY] > 0, last_keys, -last_keys)
         self._next, self.free = 0, len(state["free"])
         self._free[: self.free] = state["free"]
 
