@@ -29,7 +29,7 @@ class _InOrder(Selector):
         """Append them."""
         self._selected = None
         if self._end + len(slots) > len(self._listed):
-            self._append_all(self._in_order())
+            self._move_to_front()
         end = self._end + len(slots)
         self._listed[self._end : end] = slots.numpy()
         self._at[index_of_slots(slots)] = np.arange(self._end, end)
@@ -74,11 +74,16 @@ class _InOrder(Selector):
     def _is_there(self, first: int, end: int) -> Tensor:
         return self._places.index_select(0, self._order[first:end]) == torch.arange(first, end)
 
-    def _append_all(self, slots: Tensor) -> None:
-        """Begin the list anew with these, without empty places."""
-        self._order[: len(slots)] = slots
-        self._places[slots] = torch.arange(len(slots))
-        self._first, self._end = 0, len(slots)
+    def _move_to_front(self) -> None:
+        """Begin the list anew, without empty places."""
+        if self._count == self._end - self._first:  # all by as much; of slots that are not there places stay below 0
+            self._listed[: self._count] = self._listed[self._first : self._end]
+            self._at -= self._first
+        else:
+            slots = self._in_order()
+            self._order[: len(slots)] = slots
+            self._places[slots] = torch.arange(len(slots))
+        self._first, self._end = 0, self._count
 
 
 class Fifo(_InOrder):

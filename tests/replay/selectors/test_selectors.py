@@ -210,3 +210,16 @@ def test_selectors_have_names():
         make_selector("top_k", 0)
     with pytest.raises(UsageError, match="exponent"):
         make_selector("prioritized", -1)
+
+
+def test_an_order_is_kept_however_often_its_list_was_full():
+    fifo, there, dice = Fifo(), list[int](), random.Random(0)
+    fifo.open(8)
+    for _ in range(300):
+        new = [slot for slot in range(8) if slot not in there][: dice.choice((2, 3))]
+        fifo.inserted(torch.tensor(new), torch.ones(len(new), dtype=torch.float64))
+        there += new
+        assert fifo.state_dict()["slots"].tolist() == there
+        gone = there[1:2] if dice.random() < 0.2 else fifo.select_distinct(2, torch.Generator())[0].tolist()
+        fifo.deleted(torch.tensor(gone))
+        there = [slot for slot in there if slot not in gone]
