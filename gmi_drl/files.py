@@ -170,7 +170,7 @@ def replaced(folder: Path) -> Iterator[Path]:
     Raises:
         OSError: if a folder cannot be made or renamed.
     """
-    draft, former = (folder.with_name(f".{folder.name}.{kind}") for kind in ("draft", "former"))
+    draft, former = folder.with_name(f".{folder.name}.draft"), former_of(folder)
     try:
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(parents=True)
@@ -188,8 +188,13 @@ def replaced(folder: Path) -> Iterator[Path]:
 
 def whole(folder: Path) -> Path:
     """Where the contents of a folder are that is `replaced`: beside it, if that was interrupted between two renames."""
-    former = folder.with_name(f".{folder.name}.former")
+    former = former_of(folder)
     return former if not folder.exists() and former.exists() else folder
+
+
+def former_of(folder: Path) -> Path:
+    """Where the old contents of a folder that is `replaced` are put aside."""
+    return folder.with_name(f".{folder.name}.former")
 
 
 def sync_folder(folder: Path) -> None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 GRID_POINTS = 50
 DPI = 130
+COLUMNS = 3
+"""Panels side by side."""
+
 _HUES = ("blue", "orange", "green", "red", "purple", "brown", "pink", "gray", "olive", "cyan")
 COLORS = tuple(f"tab:{hue}" for hue in _HUES)
 
@@ -41,13 +44,13 @@ def draw(result: Result) -> "Figure":
     return figure
 
 
-def draw_panels(results: Mapping[str, Result], columns: int = 3) -> "Figure":
+def draw_panels(results: Mapping[str, Result]) -> "Figure":
     """Draw the first curve of each result in a panel with its name. Raises ImportError without matplotlib."""
     from matplotlib.figure import Figure
 
-    rows = ceil(len(results) / columns)
-    figure = Figure(figsize=(3.6 * columns, 2.7 * rows), layout="constrained")
-    axes = figure.subplots(rows, columns, squeeze=False).flat
+    rows = ceil(len(results) / COLUMNS)
+    figure = Figure(figsize=(3.6 * COLUMNS, 2.7 * rows), layout="constrained")
+    axes = figure.subplots(rows, COLUMNS, squeeze=False).flat
     for (name, result), axis in zip(results.items(), axes, strict=False):
         (side, column), *_ = result.samples.items()
         x_label, *_, y_label = column[0].details[CURVES]

@@ -47,13 +47,6 @@ def configurations(profiles: tuple[MigProfile, ...]) -> tuple[Configuration, ...
     return tuple(found)
 
 
-def maximal(profiles: tuple[MigProfile, ...]) -> list[Configuration]:
-    """The maximal configurations: no further instance can be placed."""
-    every = configurations(profiles)
-    with_room = {others[:i] + others[i + 1 :] for others in every for i in range(len(others))}
-    return [configuration for configuration in every if configuration not in with_room]
-
-
 @cache
 def multisets(profiles: tuple[MigProfile, ...]) -> dict[Multiset, Configuration]:
     """All multisets of profiles that fit, with a configuration of each.

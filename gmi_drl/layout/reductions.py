@@ -185,9 +185,9 @@ def require_across_hosts(architecture: str) -> None:
         )
 
 
-def legal_reductions(mapping: MappingList, kind: Kind, architecture: str, hosts: int = 1) -> list[ReductionMethod]:
-    """All installed reductions that these GMIs can use, also those of other packages."""
-    return [method for method in _installed() if method.is_for(mapping, kind, architecture, hosts)]
+def legal_reductions(mapping: MappingList, kind: Kind, architecture: str) -> list[ReductionMethod]:
+    """All installed reductions that these GMIs of one host can use, also those of other packages."""
+    return [method for method in _installed() if method.is_for(mapping, kind, architecture)]
 
 
 def by_speed(

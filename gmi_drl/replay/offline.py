@@ -6,6 +6,7 @@ from torch import Tensor
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.episodes import EpisodeSet
 from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.windows import n_step_return
 
 NEXT_OBS = "next/obs"
 
@@ -73,10 +74,7 @@ class OfflineWindows:
         self._following = storage.gather((place + steps).clamp_(max=storage.steps - 1), out=self._following)
         step, following = self._step.fields, self._following.fields
         is_end = (start + steps == self._lengths[number]) & self._is_terminated[number]
-        reward, stored = step["reward"][:, 0].clone(), storage.rows.fields["reward"]
-        for after in range(1, self._n_step):
-            later = stored[(place + after).clamp_(max=storage.steps - 1)]
-            reward += self._gamma**after * torch.where(after < steps, later, 0.0)
-        discount = torch.where(is_end, 0.0, self._gamma**steps).to(torch.float32)
+        places = (place[:, None] + torch.arange(self._n_step)).clamp_(max=storage.steps - 1)
+        reward, discount = n_step_return(storage.rows.fields["reward"][places], steps, ~is_end, self._gamma)
         fields = {"obs": step["obs"][:, 0], "action": step["action"][:, 0], NEXT_OBS: following["obs"][:, 0]}
         return fields | {"reward": reward, "discount": discount}

@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
-from gmi_drl.replay.selectors.host_sum_tree import HostSumTree, sum_tree
+from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
 from gmi_drl.replay.selectors.prioritized import weights_of
+from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.valid_windows import ValidWindows
 from gmi_drl.replay.windows import Windows
 
@@ -39,8 +38,8 @@ class Draw(NamedTuple):
     windows: Windows
 
 
-class HostUniformDraws:
-    """Draws on a CPU: from all complete windows, and again what is not valid, which is exact.
+class Draws:
+    """Draws windows of a ring. What is here goes for those that are all as likely.
 
     Args:
         generator: Of the ring's device.
@@ -49,18 +48,38 @@ class HostUniformDraws:
     def __init__(self, generator: torch.Generator) -> None:
         self.generator = generator
 
+    def draw(self, ring: "Ring", count: int) -> Draw:
+        """Draw with replacement."""
+        raise NotImplementedError
+
     def renew(self, ring: "Ring") -> None:
-        """A step was added: what is drawn is looked at when it is drawn."""
+        """A step was added."""
 
     def begin(self, ring: "Ring") -> None:
         """The ring has other steps."""
 
     def mass(self, ring: "Ring") -> Tensor:
-        """The number of windows, float64 `[]`."""
+        """The sum of what windows are drawn by, float64 `[]`: their number."""
         return torch.full((), float(ring.windows), dtype=torch.float64, device=ring.device)
 
+    def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
+        """Note other priorities of windows that are still there."""
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """What later draws depend on: the generator."""
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
+        """Take over a `state_dict` of the same sizes. The ring has its steps already."""
+        self.generator.set_state(state["generator"])
+        self.begin(ring)
+
+
+class HostUniformDraws(Draws):
+    """Draws on a CPU: from all complete windows, and again what is not valid, which is exact."""
+
     def draw(self, ring: "Ring", count: int) -> Draw:
-        """Draw with replacement. Probabilities are those of all complete windows, valid or not.
+        """See `Draws`. Probabilities are those of all complete windows, valid or not.
 
         Raises:
             UsageError: if none or few are valid.
@@ -75,24 +94,12 @@ class HostUniformDraws:
             keys[again] = self._keys(ring, len(again))
         raise UsageError(f"of {ring.windows} windows none or few are valid: are steps of the environments transitions?")
 
-    def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
-        """Priorities do not matter."""
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """The generator."""
-        return {"generator": self.generator.get_state()}
-
-    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
-        """Take over a generator. The ring has its steps already."""
-        self.generator.set_state(state["generator"])
-        self.begin(ring)
-
     def _keys(self, ring: "Ring", count: int) -> Tensor:
         first, end = ring.first * ring.num_env, ring.end * ring.num_env
         return torch.randint(first, end, (count,), generator=self.generator)
 
 
-class UniformDraws(HostUniformDraws):
+class UniformDraws(Draws):
     """Draws on any device, from all valid windows. Nothing waits for a GPU.
 
     Args:
@@ -106,11 +113,11 @@ class UniformDraws(HostUniformDraws):
         self._windows = ValidWindows(total, device)
 
     def begin(self, ring: "Ring") -> None:
-        """See `HostUniformDraws`."""
+        """See `Draws`."""
         self._windows.forget()
 
     def draw(self, ring: "Ring", count: int) -> Draw:
-        """See `HostUniformDraws`; but if no window is valid, it raises nothing, and rewards are NaN."""
+        """See `Draws`. If no window is valid, it raises nothing, and rewards are NaN."""
         self._windows.renew(ring)
         points = torch.rand(count, dtype=torch.float64, generator=self.generator, device=ring.device)
         rows = self._windows.find(points)
@@ -132,21 +139,20 @@ def _even(ring: "Ring", count: int) -> Tensor:
     return torch.full((count,), 1 / ring.windows, dtype=torch.float64, device=ring.device)
 
 
-class PrioritizedDraws:
+class ByPriority(Draws):
     """Draws windows by priority ** C. A window has weight as soon as it is complete, if it is valid.
 
     Args:
         generator: Of the device.
-        total: Rows of the ring.
-        device: Of the ring.
+        tree: Of the weights, one for each row of the ring.
+        windows: The valid ones.
         exponent: C.
     """
 
-    def __init__(self, generator: torch.Generator, total: int, device: torch.device, exponent: float) -> None:
-        self._windows, self._exponent = ValidWindows(total, device), exponent
-        self._tree = sum_tree(total, device)
-        self._highest = torch.ones(1, dtype=torch.float64, device=device)
-        self._uniform = HostUniformDraws(generator)
+    def __init__(self, generator: torch.Generator, tree: SumTree, windows: ValidWindows, exponent: float) -> None:
+        super().__init__(generator)
+        self._tree, self._windows, self._exponent = tree, windows, exponent
+        self._highest = torch.ones(1, dtype=torch.float64, device=windows.is_valid.device)
 
     def renew(self, ring: "Ring") -> None:
         """A step was added: windows that it was written over are gone, and those that are complete now get weights."""
@@ -164,68 +170,89 @@ class PrioritizedDraws:
         """The sum of all weights, float64 `[]`."""
         return self._tree.total.clone()
 
+    def state_dict(self) -> dict[str, Tensor]:
+        """Weights, the highest priority, the generator."""
+        levels = {f"level_{number}": level for number, level in enumerate(self._tree.levels)}
+        return levels | {"is_drawn": self._windows.is_valid, "highest": self._highest} | super().state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
+        """See `Draws`: all windows have weights."""
+        self.generator.set_state(state["generator"])
+        self._tree.load([state[f"level_{number}"] for number in range(len(self._tree.levels))])
+        self._windows.load(ring, state["is_drawn"])
+        self._highest.copy_(state["highest"])
+
+
+class HostPrioritizedDraws(ByPriority):
+    """On a CPU. See `ByPriority` for what is given."""
+
+    _tree: HostSumTree
+
+    def __init__(self, generator: torch.Generator, total: int, device: torch.device, exponent: float) -> None:
+        super().__init__(generator, HostSumTree(total), ValidWindows(total, device), exponent)
+
     def draw(self, ring: "Ring", count: int) -> Draw:
-        """Draw with replacement; as `UniformDraws` if all weights are 0, on a CPU as `HostUniformDraws`."""
-        tree, generator = self._tree, self._uniform.generator
-        if isinstance(tree, HostSumTree):
-            if not tree.sum:
-                return self._uniform.draw(ring, count)
-            rows = tree.draw(count, generator)
-            probabilities = torch.from_numpy(tree.weights.take(rows.numpy()) / tree.sum)
-            return Draw(keys_of(ring, rows), rows, probabilities, ring.windows_at(rows))
-        points = torch.rand(count, dtype=torch.float64, generator=generator, device=ring.device)
-        total = tree.total
+        """See `Draws`; as `HostUniformDraws` if all weights are 0."""
+        tree = self._tree
+        if not tree.sum:
+            return HostUniformDraws(self.generator).draw(ring, count)
+        rows = tree.draw(count, self.generator)
+        probabilities = torch.from_numpy(tree.weights.take(rows.numpy()) / tree.sum)
+        return Draw(keys_of(ring, rows), rows, probabilities, ring.windows_at(rows))
+
+    def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
+        """See `Draws`.
+
+        Raises:
+            UsageError: if one is negative or no finite number.
+        """
+        places, wanted = keys.numpy(), priorities.to(torch.float64).numpy()
+        highest = wanted.max()
+        if not (wanted.min() >= 0 and highest < np.inf):  # neither if one is no number
+            raise UsageError("a priority must be a number of 0 or more")
+        rows = places % ring.total
+        is_there = (places >= ring.first * ring.num_env) & (places < ring.end * ring.num_env)
+        is_there &= self._windows.is_valid.numpy()[rows]
+        if not is_there.all():
+            rows, wanted = rows[is_there], wanted[is_there]
+        self._tree.set(torch.from_numpy(rows), weights_of(torch.from_numpy(wanted), self._exponent))
+        self._highest.clamp_(min=float(highest))
+
+
+class PrioritizedDraws(ByPriority):
+    """On any device. Nothing waits for a GPU. See `ByPriority` for what is given."""
+
+    def __init__(self, generator: torch.Generator, total: int, device: torch.device, exponent: float) -> None:
+        super().__init__(generator, SumTree(total, device), ValidWindows(total, device), exponent)
+
+    def draw(self, ring: "Ring", count: int) -> Draw:
+        """See `Draws`; as `UniformDraws` if all weights are 0."""
+        tree, total = self._tree, self._tree.total
+        points = torch.rand(count, dtype=torch.float64, generator=self.generator, device=ring.device)
         rows = torch.where(total > 0, tree.find(points * total), self._windows.find(points))
         by_weight = tree.leaves.index_select(0, rows).div_(total)
         probabilities = torch.where(total > 0, by_weight, _even(ring, count))
         return Draw(keys_of(ring, rows), rows, probabilities, self._windows.at(ring, rows))
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
-        """Note other priorities of windows that are still there."""
-        if isinstance(self._tree, HostSumTree):
-            self._updated_on_host(ring, keys.numpy(), priorities.to(torch.float64).numpy())
-            return
+        """See `Draws`. Priorities are not looked at: that would wait for a GPU."""
         rows, priorities = keys % ring.total, priorities.to(torch.float64)
         is_there = (keys >= ring.first * ring.num_env) & (keys < ring.end * ring.num_env) & self._windows.is_valid[rows]
         weights = weights_of(priorities, self._exponent)
         self._tree.set(rows, torch.where(is_there, weights, self._tree.leaves[rows]))
         torch.maximum(self._highest, priorities.max(), out=self._highest)
 
-    def _updated_on_host(self, ring: "Ring", keys: Integers, priorities: NDArray[np.float64]) -> None:
-        highest = priorities.max()
-        if not (priorities.min() >= 0 and highest < np.inf):  # neither if one is no number
-            raise UsageError("a priority must be a number of 0 or more")
-        rows = keys % ring.total
-        is_there = (keys >= ring.first * ring.num_env) & (keys < ring.end * ring.num_env)
-        is_there &= self._windows.is_valid.numpy()[rows]
-        if not is_there.all():
-            rows, priorities = rows[is_there], priorities[is_there]
-        self._tree.set(torch.from_numpy(rows), weights_of(torch.from_numpy(priorities), self._exponent))
-        self._highest.clamp_(min=float(highest))
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Weights, the highest priority, the generator."""
-        levels = {f"level_{number}": level for number, level in enumerate(self._tree.levels)}
-        return levels | {"is_drawn": self._windows.is_valid, "highest": self._highest} | self._uniform.state_dict()
-
-    def load_state_dict(self, state: Mapping[str, Tensor], ring: "Ring") -> None:
-        """Take over a `state_dict` of the same sizes. The ring has its steps already: all windows have weights."""
-        self._tree.load([state[f"level_{number}"] for number in range(len(self._tree.levels))])
-        self._windows.load(ring, state["is_drawn"])
-        self._highest.copy_(state["highest"])
-        self._uniform.load_state_dict(state, ring)
-
-
-def draws_by(
-    sampler: Selector, generator: torch.Generator, total: int, device: torch.device
-) -> HostUniformDraws | PrioritizedDraws:
+def draws_by(sampler: Selector, generator: torch.Generator, total: int, device: torch.device) -> Draws:
     """The draws of a ring of `total` rows on a device.
 
     Raises:
         UsageError: if the sampler is neither `Uniform` nor `Prioritized`.
     """
+    on_host = device.type == "cpu"
     if isinstance(sampler, Prioritized):
-        return PrioritizedDraws(generator, total, device, sampler.exponent)
+        of_device = HostPrioritizedDraws if on_host else PrioritizedDraws
+        return of_device(generator, total, device, sampler.exponent)
     if not isinstance(sampler, Uniform):
         raise UsageError(f"a ring is sampled uniformly or by priorities, not by {type(sampler).__name__}")
-    return HostUniformDraws(generator) if device.type == "cpu" else UniformDraws(generator, total, device)
+    return HostUniformDraws(generator) if on_host else UniformDraws(generator, total, device)

@@ -58,14 +58,30 @@ def evaluate(reward: Tensor, flags: Tensor, gamma: float, *, knows_ends: bool) -
     valid = (flags & VALID) > 0
     terminated = (flags & TERMINATED) > 0
     is_inside = (ended.cumsum(1) - ended.to(torch.int64)) == 0
-    powers = gamma ** torch.arange(reward.shape[1], device=reward.device, dtype=torch.float32)
     is_valid = (valid | ~is_inside).all(1)
     if not knows_ends:
         is_valid &= ~(ended & ~terminated & is_inside).any(1)
     steps = is_inside.sum(1)
     goes_on = ~(terminated & ended & is_inside).any(1)
-    discount = gamma ** steps.to(torch.float32) * goes_on
-    return Windows(is_valid, (reward * powers * is_inside).sum(1), discount, steps)
+    return Windows(is_valid, *n_step_return(reward, steps, goes_on, gamma), steps)
+
+
+def n_step_return(reward: Tensor, steps: Tensor, goes_on: Tensor, gamma: float) -> tuple[Tensor, Tensor]:
+    """The discounted rewards of windows, and the discount of what follows them.
+
+    Args:
+        reward: float32 `[B, n]`.
+        steps: Those of each window that count, the first ones, int64 `[B]`.
+        goes_on: False where the task ended the episode within them, bool `[B]`.
+        gamma: Discount of a step.
+
+    Returns:
+        float32 `[B]` each.
+    """
+    reach = torch.arange(reward.shape[1], device=reward.device)
+    powers = gamma ** reach.to(torch.float32)
+    counted = (reward * powers * (reach < steps[:, None])).sum(1)
+    return counted, gamma ** steps.to(torch.float32) * goes_on
 
 
 @lru_cache

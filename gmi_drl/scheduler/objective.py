@@ -1,7 +1,7 @@
 """The objective of a plan: what it maximises."""
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 from gmi_drl.scheduler.candidate import Candidate
 
@@ -10,8 +10,6 @@ Objective = Literal["steps", "learning"]
 
 KINDS: dict[Objective, str] = {"steps": "steps/s", "learning": "useful steps/s"}
 """The unit of each objective."""
-
-OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 
 
 def worth(candidate: Candidate, objective: Objective) -> float:

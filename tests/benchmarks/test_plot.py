@@ -46,7 +46,7 @@ def test_curves_are_drawn_one_picture_per_x(tmp_path):
 
 def test_several_results_are_drawn_in_panels_of_their_first_curves():
     result = run_with({"steps": [1, 2, 4], "seconds": [0.5, 1.0, 2.0], "return": [0.0, 3.0, 5.0]}, 2)
-    panels = draw_panels({"ant": result, "humanoid": result}, columns=3).axes
+    panels = draw_panels({"ant": result, "humanoid": result}).axes
     assert [panel.get_title() for panel in panels] == ["ant, 2 seeds", "humanoid, 2 seeds"]
     assert [panel.get_xlabel() for panel in panels] == ["steps", "steps"]
     assert panels[0].lines[-1].get_ydata()[-1] == 5.0

@@ -10,7 +10,6 @@ from gmi_drl.hardware.gpus import CATALOGUE, gpu_named
 from gmi_drl.hardware.mig_placement import (
     configurations,
     even,
-    maximal,
     most,
     multiset,
     multisets,
@@ -48,6 +47,13 @@ def base(gpu):
 
 def names(profiles):
     return [profile.name for profile in profiles]
+
+
+def maximal(profiles):
+    """Configurations that have no room for a further instance."""
+    every = configurations(profiles)
+    with_room = {others[:i] + others[i + 1 :] for others in every for i in range(len(others))}
+    return [configuration for configuration in every if configuration not in with_room]
 
 
 def legal(placed):

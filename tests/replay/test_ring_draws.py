@@ -3,9 +3,8 @@
 import pytest
 import torch
 
-from gmi_drl.replay.ring_draws import UniformDraws
+from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
 from gmi_drl.replay.selectors import Prioritized
-from gmi_drl.replay.selectors.sum_tree import SumTree
 from tests.replay.test_ring import STEPS, History, N, add, made
 
 
@@ -17,7 +16,7 @@ def make_ring(monkeypatch):
         return UniformDraws(generator, STEPS * N, torch.device("cpu"))
 
     monkeypatch.setattr("gmi_drl.replay.ring_draws.HostUniformDraws", uniform)
-    monkeypatch.setattr("gmi_drl.replay.ring_draws.sum_tree", SumTree)
+    monkeypatch.setattr("gmi_drl.replay.ring_draws.HostPrioritizedDraws", PrioritizedDraws)
     return made
 
 

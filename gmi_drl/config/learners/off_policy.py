@@ -30,8 +30,11 @@ WORD = 8
 OUTCOME_BYTES = 8
 """Of a step's reward and flags."""
 
-PRIORITY_BYTES = 10
-"""Of a step's leaf in the tree of priorities, with its sums above, and whether it may be drawn."""
+PRIORITY_BYTES = 9
+"""Of a step's leaf in the tree of priorities, with its sums above."""
+
+WINDOW_BYTES = 5
+"""Of a step, where it is learnt: whether it may be drawn, and how many before it may. Uniform draws on CPUs: none."""
 
 
 class ReplaySettings(FileModel):
@@ -183,27 +186,31 @@ class OffPolicyConfig(LearnerConfig):
             return 0, 0
         steps = self.ring_steps(num_env)
         rows = self.rows_of_rollouts(steps) if of_rollouts else steps
-        size = rows * num_env * self.step_bytes(task)
-        return (0, size) if self.replay.placement == "pinned" else (size, 0)
+        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes))
+        return (draws, size) if self.replay.placement == "pinned" else (size + draws, 0)
 
     def growth_bytes(self, task: TaskSpec, rows: int) -> int:
         """Bytes by which a checkpoint becomes larger until these rows of a ring are written; 0 if it holds none."""
-        return rows * self.step_bytes(task) if self.replay.saved else 0
+        return rows * (self.step_bytes(task) + self.draw_bytes) if self.replay.saved else 0
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """See `LearnerConfig`."""
         return replace(super().rollout_form(task, num_env, num_terms), next_obs=self.replay.next_obs)
 
     def step_bytes(self, task: TaskSpec) -> int:
-        """Bytes of a step in a ring: observation, action, reward, flags, priority."""
+        """Bytes of a step in a ring: observation, action, reward, flags."""
         times = 2 if self.replay.next_obs == "twice" else 1
         seen = task.observation.nbytes // (task.observation.shape[0] if self.replay.stacks else 1)
         row = times * seen + FLOAT_BYTES * task.action.size
-        priority = PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0
-        return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES + priority
+        return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES
+
+    @property
+    def draw_bytes(self) -> int:
+        """Bytes by which a step of a ring is drawn, on the device that learns."""
+        return WINDOW_BYTES + (PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0)
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
-        """See `LearnerConfig`: networks and targets, the ring, and a batch. A ring that is `pinned` is on the host."""
+        """See `LearnerConfig`: networks and targets, the ring, and a batch. Steps that are `pinned` are on the host."""
         networks = (LEARNER_COPIES + 1) * self.bucket_bytes(task)
         ring, _ = self.ring_bytes(task, num_env)
         kept = activations_per_sample(self.network, task.observation)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import MachineError, UsageError
-from gmi_drl.files import replaced
+from gmi_drl.files import former_of, replaced
 from gmi_drl.replay.checkpoint import restore, save
 from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.table import Table
@@ -145,7 +145,8 @@ def shards_in(folder: Path) -> int:
 
 def _there(folder: Path) -> dict[str, Path]:
     """What each server has written, by its name: the newest, or the former one that was put aside."""
-    former = {path.name[1 : -len(".former")]: path for path in folder.glob(".shard_*.former") if path.is_dir()}
+    aside = folder.glob(former_of(folder / "shard_*").name)
+    former = {path.stem[1:]: path for path in aside if path.is_dir()}
     return former | {path.name: path for path in folder.glob("shard_*") if path.is_dir()}
 
 
@@ -162,7 +163,7 @@ def _write(folder: Path, sources: Mapping[str, _Taken], step: int) -> None:
 def _drop_others(folder: Path, shards: int) -> None:
     """Remove what servers have written there of which there were more."""
     for name in set(_there(folder)) - {f"shard_{shard}" for shard in range(shards)}:
-        for path in (folder / name, folder / f".{name}.former"):
+        for path in (folder / name, former_of(folder / name)):
             shutil.rmtree(path, ignore_errors=True)
 
 

@@ -16,6 +16,7 @@ from gmi_drl.replay.files.block import Block
 from gmi_drl.replay.limiters import ReplayTimeoutError
 from gmi_drl.replay.ring import NEXT, RingBatch
 from gmi_drl.replay.rows import Rows
+from gmi_drl.replay.windows import n_step_return
 from gmi_drl.roles.replay.batch_upload import BatchUpload
 from gmi_drl.roles.replay.server_check import FIELDS, TOKEN_VARIABLE, check_saves, check_table
 from gmi_drl.roles.replay.sink import TableSink, split_place
@@ -208,14 +209,13 @@ def windows_of(batch: Batch, gamma: float) -> dict[str, Tensor]:
     """What a learner reads of items `[B]`, whose last row is the observation after their steps; see `RingBatch`."""
     rows = batch.fields
     steps = batch.lengths[batch.rows.signature.by_name["obs"].column] - 1
-    reach = torch.arange(max(1, rows["obs"].shape[1] - 1))
-    powers = gamma**reach * (reach < steps[:, None])
     each, last = torch.arange(len(steps)), (steps - 1).clamp(min=0)
-    goes_on = ~rows["terminated"][each, last]
+    reward = rows["reward"][:, : max(1, rows["obs"].shape[1] - 1)]
+    total, discount = n_step_return(reward, steps, ~rows["terminated"][each, last], gamma)
     return {
         "obs": rows["obs"][:, 0],
         "action": rows["action"][:, 0],
-        "reward": (rows["reward"][:, : len(reach)] * powers).sum(1),
-        "discount": (gamma**steps * goes_on).to(torch.float32),
+        "reward": total,
+        "discount": discount,
         NEXT + "obs": rows["obs"][each, steps],
     }

@@ -17,33 +17,12 @@ from gmi_drl.comm.reductions.nccl import NcclReduction
 from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
 from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.layout.reductions import NCCL_FLAT
+from tests.comm.gloo_as_nccl import GlooAsNccl
 from tests.comm.ranks import started
 from tests.comm.reductions.test_device_aware import contract
 
 EACH_ON_ITS_OWN = [[0], [1]]
 PREPARE, PROCESS_GROUP = communicator.prepare, communicator.process_group
-
-
-class GlooAsNccl:
-    """What `ProcessGroupNCCL` is asked for, of gloo."""
-
-    def __init__(self, store, rank, size):
-        gloo = torch.distributed.ProcessGroupGloo
-        options = gloo._Options()
-        options._devices = [gloo.create_device(hostname="127.0.0.1")]
-        options._timeout = timedelta(seconds=60)
-        self._connect = lambda: gloo(store, rank, size, options)
-        self.is_aborted = False
-
-    def eager_connect_single_device(self, device):
-        self._group = self._connect()
-
-    def allreduce(self, vectors):
-        return self._group.allreduce(vectors)
-
-    def abort(self):
-        self.is_aborted = True
-        self._group = self._connect = None  # and with them the store
 
 
 @pytest.fixture(autouse=True)

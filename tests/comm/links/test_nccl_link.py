@@ -5,53 +5,19 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
-from datetime import timedelta
 
 import pytest
 import torch
 
 from gmi_drl.comm import nccl_communicator as communicator
-from gmi_drl.comm.groups.async_work import in_background
 from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.links.nccl import NcclLink
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, PeerDiedError, UsageError
+from tests.comm.gloo_as_nccl import GlooAsNccl
 
 CPU = torch.device("cpu")
-
-
-class GlooAsNccl:
-    """What `ProcessGroupNCCL` is asked for by a link, of gloo."""
-
-    def __init__(self, store, rank, size):
-        gloo = torch.distributed.ProcessGroupGloo
-        options = gloo._Options()
-        options._devices = [gloo.create_device(hostname="127.0.0.1")]
-        options._timeout = timedelta(seconds=60)
-        self._connect = lambda: gloo(store, rank, size, options)
-        self.is_aborted, self.groups = False, 0
-
-    def eager_connect_single_device(self, device):
-        self._group = self._connect()
-
-    def _start_coalescing(self):
-        self._works = []
-
-    def send(self, vectors, to, tag):
-        self._works.append(self._group.send(vectors, to, tag))
-
-    def recv(self, vectors, source, tag):
-        self._works.append(self._group.recv(vectors, source, tag))
-
-    def _end_coalescing(self):
-        self.groups += 1
-        works = self._works
-        return in_background(lambda: [work.wait() for work in works])
-
-    def abort(self):
-        self.is_aborted = True
-        self._group = self._connect = None
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ from gmi_drl.config.learners import DQNConfig, SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
 from gmi_drl.launch.job import require_minibatches
 from gmi_drl.layout.channels import Channels
+from gmi_drl.replay.selectors.sum_tree import SumTree
+from gmi_drl.replay.valid_windows import ValidWindows
 from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.workload import AGREED, TASK_SPECS
 from gmi_drl.workload.spaces import Action, Observation, Part, categorical, image, vector
@@ -102,6 +104,18 @@ def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
     assert not_saved.growth_bytes(ANT, 400) == 0
+
+
+def test_what_draws_on_a_gpu_take_is_counted_there_also_if_steps_are_on_the_host():
+    rows = 2**20
+    windows, tree = ValidWindows(rows, CPU), SumTree(rows, CPU)
+    found = windows.is_valid.nbytes + windows.counts.nbytes
+    for sampler, taken in (("uniform", found), ("prioritized", found + sum(level.nbytes for level in tree.levels))):
+        config = SACConfig(replay=ReplaySettings(size=rows, sampler=sampler, placement="pinned"))
+        on_device, on_host = config.ring_bytes(ANT, 1)
+        assert taken <= on_device < 1.1 * taken and on_host == rows * config.step_bytes(ANT)
+        on_gpu = config.model_copy(update={"replay": ReplaySettings(size=rows, sampler=sampler)})
+        assert on_gpu.ring_bytes(ANT, 1) == (on_device + on_host, 0)
 
 
 def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():
