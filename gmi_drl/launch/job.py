@@ -9,6 +9,7 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
 from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
 from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import Layout
@@ -44,10 +45,22 @@ class Job:
         """
         return folders_of(self.policies, self.layout).get(gmi_id, self.folder)
 
+    @property
+    def frozen(self) -> tuple[FrozenPolicy, ...]:
+        """The policies that act in this run, and learn nothing."""
+        return frozen_policies(self.config.policies, self.folder)
+
+    def frozen_on(self, node: str) -> tuple[FrozenPolicy, ...]:
+        """The frozen policies by which GMIs of a node act: all if actors are there."""
+        gmis = [gmi for device in self.layout.devices_on(node) for gmi in device.gmis]
+        return self.frozen if any("simulator" in gmi.roles for gmi in gmis) else ()
+
     def write_policies(self) -> None:
-        """Write the setups of several policies into their folders."""
+        """Write the setups of several policies into their folders, and copies of frozen ones into theirs."""
         for policy in self.policies:
             policy.write_setup()
+        for frozen in self.frozen:
+            frozen.copy()
 
 
 @dataclass(frozen=True)

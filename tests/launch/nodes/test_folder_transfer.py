@@ -1,12 +1,15 @@
 import queue
+from pathlib import Path
 
 import pytest
 
 from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.launch.frozen_policies import FrozenPolicy
 from gmi_drl.launch.nodes import folder_upload
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.run.folder import RunFolder
+from tests.launch.test_several_policies import untrained
 
 
 @pytest.fixture
@@ -63,6 +66,24 @@ def test_a_host_without_the_folder_gets_the_newest_checkpoint_of_each_policy(fol
     got = dict(receiver_of(folder).pieces())
     assert got.keys() == {*files, *(name for name in names if "000002" in name)}
     assert receiver_of(folder).size() == 2 * len("policies/a/checkpoints/000002/checkpoint.json")
+
+
+def test_a_host_whose_gmis_act_by_a_frozen_policy_gets_its_setup_and_learner_alone(folder, tmp_path):
+    frozen = FrozenPolicy("a", untrained(tmp_path / "other"), folder.frozen("a"))
+    for text in ("old", "new"):  # which replaces it
+        frozen.source.config_file.write_text(text)
+        frozen.copy()
+    receiver = receiver_of(folder, frozen=[frozen])
+    saved = folder.frozen("a").checkpoints / "000002"
+    names = {file.relative_to(folder.path) for file in saved.iterdir()}
+    assert {file.name for file in names} == {"checkpoint.json", "learner.safetensors"}
+    files = {Path("layout.yaml"), Path("config.yaml"), Path("frozen/a/layout.yaml"), Path("frozen/a/config.yaml")}
+    assert {*receiver.files()} == files | names
+    assert receiver.size() == (saved / "learner.safetensors").stat().st_size
+    assert folder.frozen("a").config_file.read_text() == "new"
+    frozen.source.layout_file.unlink()
+    with pytest.raises(MachineError, match=r"policies\.a\.checkpoint: .*other cannot be copied to .*: No such file"):
+        frozen.copy()
 
 
 def test_a_command_is_for_the_checkpoints_of_the_policy_of_its_gmi(folder):
