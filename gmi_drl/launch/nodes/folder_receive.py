@@ -19,7 +19,7 @@ class FolderReceiver:
     Args:
         folder: The run folder.
         folder_of: Returns the folder where a GMI saves: the run folder, or that of its policy in it.
-        sends_checkpoint: Whether GMIs there read the newest checkpoint. Actors get what they act by from trainers.
+        restored: The folders whose newest checkpoint GMIs there read. Actors get what they act by from trainers.
         frozen: The frozen policies by which GMIs there act.
     """
 
@@ -28,18 +28,17 @@ class FolderReceiver:
         folder: RunFolder,
         folder_of: Callable[[int], RunFolder],
         *,
-        sends_checkpoint: bool = True,
+        restored: Sequence[RunFolder],
         frozen: Sequence[FrozenPolicy] = (),
     ) -> None:
-        self._folder, self._folder_of, self._sends_checkpoint = folder, folder_of, sends_checkpoint
-        self._frozen = frozen
+        self._folder, self._folder_of, self._restored, self._frozen = folder, folder_of, restored, frozen
 
     def files(self) -> Iterator[Path]:
-        """Yield the files that a copy of the run folder needs at first: the setup, and checkpoints if they are sent."""
+        """Yield the files that a copy of the run folder needs at first: the setup, and what GMIs there read."""
         several = [one for one in self._folder.learning if one.path != self._folder.path]
         frozen = [one.folder for one in self._frozen]
         setup = [file for one in (self._folder, *several, *frozen) for file in (one.layout_file, one.config_file)]
-        for file in (*setup, *self._restored(), *_newest(frozen)):
+        for file in (*setup, *_newest([*self._restored, *frozen])):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
@@ -47,7 +46,7 @@ class FolderReceiver:
 
         Nor are the copies of frozen policies.
         """
-        return sum(file.stat().st_size for file in self._restored()) + sum(one.size() for one in self._frozen)
+        return sum(file.stat().st_size for file in _newest(self._restored)) + sum(one.size() for one in self._frozen)
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
         """Append a piece to a draft of a file. The last piece renames it to `file`.
@@ -87,10 +86,6 @@ class FolderReceiver:
         if what not in known:
             raise GmiError(f"a node asked for the unknown command {what!r}; known are {', '.join(known)}")
         known[what](**given)
-
-    def _restored(self) -> Iterator[Path]:
-        """The files of the newest checkpoint, of several policies that of each; none if they are not sent."""
-        return _newest(self._folder.learning if self._sends_checkpoint else ())
 
     def pieces(self) -> Iterator[tuple[str, bytes]]:
         """Yield `files` in pieces that fit into a message, each with its file."""

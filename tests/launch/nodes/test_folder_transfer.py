@@ -21,7 +21,7 @@ def folder(tmp_path):
 
 def receiver_of(folder, **more):
     """Of a run with one policy."""
-    return FolderReceiver(folder, lambda gmi_id: folder, **more)
+    return FolderReceiver(folder, lambda gmi_id: folder, **{"restored": folder.learning} | more)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
@@ -90,15 +90,16 @@ def test_a_command_is_for_the_checkpoints_of_the_policy_of_its_gmi(folder):
     drafts = [one.checkpoints / ".000001.draft" for one in (folder, folder.policy("a"), folder.policy("b"))]
     for draft in drafts:
         draft.mkdir(parents=True)
-    FolderReceiver(folder, {1: folder.policy("a"), 2: folder.policy("b")}.__getitem__).do(2, "drop_drafts", {})
+    folder_of = {1: folder.policy("a"), 2: folder.policy("b")}.__getitem__
+    FolderReceiver(folder, folder_of, restored=[]).do(2, "drop_drafts", {})
     assert [draft.exists() for draft in drafts] == [True, True, False]
 
 
-def test_a_host_of_actors_alone_gets_no_checkpoint(folder):
+def test_a_host_without_trainers_gets_no_checkpoint(folder):
     for name in ("layout.yaml", "config.yaml", "checkpoints/000001/checkpoint.json"):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
-    receiver = receiver_of(folder, sends_checkpoint=False)
+    receiver = receiver_of(folder, restored=[])
     assert [file for file, _ in receiver.pieces()] == ["layout.yaml", "config.yaml"] and receiver.size() == 0
 
 
