@@ -35,39 +35,42 @@ class FrozenPolicy:
         return (self.source.newest_checkpoint() / LEARNER_FILE).stat().st_size
 
     def copy(self) -> None:
-        """Copy the setup and the newest learner. An earlier copy is replaced.
+        """Copy the setup and the newest learner. An earlier copy is replaced at the end: it may be the source.
 
         Raises:
             UsageError: if the newest checkpoint is broken.
             MachineError: if it cannot be copied.
         """
+        draft = RunFolder(self.folder.path.with_name(f".{self.name}.draft"))
         try:
-            shutil.rmtree(self.folder.path, ignore_errors=True)
-            self.folder.checkpoints.mkdir(parents=True)
-            shutil.copyfile(self.source.layout_file, self.folder.layout_file)
-            shutil.copyfile(self.source.config_file, self.folder.config_file)
-            while not self._copy_learner(self.source.newest_checkpoint()):
+            shutil.rmtree(draft.path, ignore_errors=True)
+            draft.checkpoints.mkdir(parents=True)
+            shutil.copyfile(self.source.layout_file, draft.layout_file)
+            shutil.copyfile(self.source.config_file, draft.config_file)
+            while not _copy_learner(self.source.newest_checkpoint(), draft.checkpoints):
                 pass
+            shutil.rmtree(self.folder.path, ignore_errors=True)
+            draft.path.rename(self.folder.path)
         except OSError as error:
             raise MachineError(
                 f"policies.{self.name}.checkpoint: {self.source.path} cannot be copied to {self.folder.path}: "
                 f"{error.strerror}"
             ) from None
 
-    def _copy_learner(self, saved: Path) -> bool:
-        """Copy the learner of a checkpoint. Returns whether it was there: a training may remove it meanwhile."""
-        try:
-            iteration = checkpoint.read_index(saved)["iteration"]
-            draft = checkpoint.draft(self.folder.checkpoints, iteration)
-            draft.mkdir(exist_ok=True)
-            shutil.copyfile(saved / LEARNER_FILE, draft / LEARNER_FILE)
-        except (UsageError, OSError):
-            if saved.exists():
-                raise
-            return False
-        facts = checkpoint.NO_TRAINING | {"iteration": iteration}
-        checkpoint.commit(self.folder.checkpoints, iteration, facts, kept=1)
-        return True
+
+def _copy_learner(saved: Path, checkpoints: Path) -> bool:
+    """Copy the learner of a checkpoint. Returns whether it was there: a training may remove it meanwhile."""
+    try:
+        iteration = checkpoint.read_index(saved)["iteration"]
+        draft = checkpoint.draft(checkpoints, iteration)
+        draft.mkdir(exist_ok=True)
+        shutil.copyfile(saved / LEARNER_FILE, draft / LEARNER_FILE)
+    except (UsageError, OSError):
+        if saved.exists():
+            raise
+        return False
+    checkpoint.commit(checkpoints, iteration, checkpoint.NO_TRAINING | {"iteration": iteration}, kept=1)
+    return True
 
 
 def frozen_policies(policies: Mapping[str, PolicySection], folder: RunFolder) -> tuple[FrozenPolicy, ...]:

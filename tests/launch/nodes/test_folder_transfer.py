@@ -1,4 +1,5 @@
 import queue
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,7 @@ def test_a_host_whose_gmis_act_by_a_frozen_policy_gets_its_setup_and_learner_alo
     for text in ("old", "new"):  # which replaces it
         frozen.source.config_file.write_text(text)
         frozen.copy()
+    replace(frozen, source=frozen.folder).copy()
     receiver = receiver_of(folder, frozen=[frozen])
     saved = folder.frozen("a").checkpoints / "000002"
     names = {file.relative_to(folder.path) for file in saved.iterdir()}
