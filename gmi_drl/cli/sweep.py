@@ -17,6 +17,7 @@ from gmi_drl.cli.train.options import TrainOptions
 from gmi_drl.config.task_names import as_file_name, with_arguments
 from gmi_drl.errors import GmiError, UsageError
 from gmi_drl.run import RUNS
+from gmi_drl.run.new_folder import first_free
 from gmi_drl.units import counted, human_seconds, quoted
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
@@ -81,9 +82,8 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
-    named = "command" if options["command"] is not None else options["task"] or "ant"
-    folder = resume or options["sweep_dir"] or RUNS / _usual_name(named)
-    with stop_on_signals() as request, _removed_if_refused(folder) if resume is None else nullcontext():
+    begun = nullcontext(resume) if resume is not None else _new_folder(options)
+    with stop_on_signals() as request, begun as folder:
         what = _new(options, folder) if resume is None else read_sweep(resume)
         say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
         try:
@@ -104,8 +104,10 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
         raise SystemExit(GmiError.exit_code)
 
 
-def _usual_name(what: str) -> str:
-    return f"sweep-{as_file_name(what)}-{time.strftime('%Y%m%d-%H%M%S')}"
+def _usual(options: dict[str, Any]) -> Path:
+    """The usual name of a new sweep's folder."""
+    what = "command" if options["command"] is not None else options["task"] or "ant"
+    return RUNS / f"sweep-{as_file_name(what)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 def _new(options: dict[str, Any], folder: Path) -> "Sweep":
@@ -160,12 +162,20 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
 
 
 @contextmanager
-def _removed_if_refused(folder: Path) -> Iterator[None]:
-    """Leave nothing of a new sweep that is refused before a trial or a measurement has begun."""
-    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+def _new_folder(options: dict[str, Any]) -> Iterator[Path]:
+    """The folder of a new sweep: that of `--sweep-dir`, or one that no other start has, which is made here.
+
+    Nothing is left of a sweep that is refused before a trial or a measurement has begun.
+    """
+    given: Path | None = options["sweep_dir"]
+    wanted = given or _usual(options)
+    missing = [path for path in (given, *wanted.parents) if path and not path.exists()]
+    folder = given or first_free(wanted)
+    if given is None:
+        missing.insert(0, folder)
     is_new = folder in missing or (folder.is_dir() and not any(folder.iterdir()))
     try:
-        yield
+        yield folder
     except GmiError:
         if is_new and folder.exists() and not any(path.is_dir() for path in folder.iterdir()):
             for path in folder.iterdir():

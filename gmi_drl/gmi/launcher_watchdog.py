@@ -33,6 +33,7 @@ ANSWER_S = 60.0
 
 SLACK_S = 10.0
 MOST_BYTES = 2**16
+REMEDY = "install Python there again, end other processes, or raise the limits `ulimit -u` and `ulimit -n`"
 PROGRAM = "from gmi_drl.gmi.launcher_watchdog import main; main()"
 
 
@@ -45,6 +46,9 @@ class Watchdog:
         undo_s: Deadline of `undo`; after it the watchdog writes a traceback into the log and exits.
         holds: Descriptors of locks, which the watchdog holds until it ends, even if the launcher is dead.
         notes: The first notes.
+
+    Raises:
+        MachineError: if it cannot be started. Then nothing is left of it but its log.
     """
 
     def __init__(
@@ -52,15 +56,25 @@ class Watchdog:
     ) -> None:
         self.notes: dict[str, Any] = dict(notes or {})
         self._undo, self._undo_s, self._log, self._asked = undo, undo_s, log, 0
-        with log.open("ab") as errors:
+        try:
+            self._start(holds)
+        except OSError as error:
+            raise MachineError(f"{sys.executable} cannot be started as a watchdog ({error}): {REMEDY}") from None
+
+    def _start(self, holds: Sequence[int]) -> None:
+        with self._log.open("ab") as errors:
             self._process, self._socket = start_cleanup_process(
-                [sys.executable, "-P", "-c", PROGRAM, undo, str(undo_s), json.dumps(self.notes)],
+                [sys.executable, "-P", "-c", PROGRAM, self._undo, str(self._undo_s), json.dumps(self.notes)],
                 errors=errors,
                 holds=holds,
                 env={**os.environ, "GMI_DRL_CLAIMS": str(claims_folder())},  # it leaves this folder
             )
         self.pid = self._process.pid
-        self._exit = os.pidfd_open(self.pid)
+        try:
+            self._exit = os.pidfd_open(self.pid)
+        except OSError:
+            self._end()
+            raise
 
     def note(self, name: str, value: Any) -> None:
         """Send the watchdog a note (JSON) for `undo`. It replaces the note of that name.
@@ -88,15 +102,18 @@ class Watchdog:
     def close(self) -> list[str]:
         """Undo what the notes say, in this process if the watchdog has died. Returns what could not be undone."""
         answer = self._ask({"undo": True}, self._undo_s + SLACK_S)
-        self._process.kill()
-        self._process.wait()
-        self._socket.close()
+        self._end()
         os.close(self._exit)
         if answer is not None:
             left: list[str] = answer["left"]
             return left
         with handlers_delayed():  # if this process is cut short, too, nobody undoes the rest
             return load(self._undo)(self.notes) if self.notes else []
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._socket.close()
 
     def _ask(self, message: dict[str, Any], deadline_s: float) -> dict[str, Any] | None:
         """Send a message and return the answer; None if the watchdog has ended or does not answer in time."""

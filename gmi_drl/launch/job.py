@@ -9,9 +9,10 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
 from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
 from gmi_drl.launch.task_info import require_learnable, sizes_of
-from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import Template, template_for
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
@@ -44,10 +45,31 @@ class Job:
         """
         return folders_of(self.policies, self.layout).get(gmi_id, self.folder)
 
+    @property
+    def frozen(self) -> tuple[FrozenPolicy, ...]:
+        """The policies that act in this run, and learn nothing."""
+        return frozen_policies(self.config.policies, self.folder)
+
+    def frozen_on(self, node: str) -> tuple[FrozenPolicy, ...]:
+        """The frozen policies by which GMIs of a node act: all if actors are there."""
+        return self.frozen if any("simulator" in gmi.roles for gmi in self._gmis_on(node)) else ()
+
+    def restored_on(self, node: str) -> list[RunFolder]:
+        """The folders whose newest checkpoint GMIs of a node read: those of trainers; if nobody trains, all."""
+        if not self.layout.with_role("trainer"):
+            return self.folder.learning
+        trainers = [gmi.id for gmi in self._gmis_on(node) if "trainer" in gmi.roles]
+        return list(dict.fromkeys(map(self.folder_of, trainers)))
+
+    def _gmis_on(self, node: str) -> list[GMI]:
+        return [gmi for device in self.layout.devices_on(node) for gmi in device.gmis]
+
     def write_policies(self) -> None:
-        """Write the setups of several policies into their folders."""
+        """Write the setups of several policies into their folders, and copies of frozen ones into theirs."""
         for policy in self.policies:
             policy.write_setup()
+        for frozen in self.frozen:
+            frozen.copy()
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from gmi_drl.roles.replay.sink import TableSink
 from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.latency import Latencies
 from gmi_drl.roles.serving.player import load_agent, load_newest_learner, require_policy
-from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
+from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder, versions
 from gmi_drl.templates import template_for
 from gmi_drl.templates.tcg import SERVING

@@ -23,6 +23,9 @@ UNSEALED = "gmi-drl/checkpoint/3"
 """The schema of earlier versions, whose index has no digest of its own. It is read, so that their runs can go on."""
 
 INDEX = "checkpoint.json"
+LEARNER_PART = "learner"
+"""The name of the part that has the policy, and what learns it."""
+
 FACTS: Mapping[str, type | UnionType] = {
     "iteration": int,
     "env_steps": int,

@@ -86,6 +86,10 @@ class RunFolder:
         """The folder of one of several policies: that of a run with it alone, but for logs and metrics."""
         return RunFolder(self.path / "policies" / name)
 
+    def frozen(self, name: str) -> "RunFolder":
+        """The folder of a copy of another run's policy, which acts in this run and learns nothing."""
+        return RunFolder(self.path / "frozen" / name)
+
     @property
     def learning(self) -> list["RunFolder"]:
         """The folders that have the checkpoints of this run: those of several policies that learn, or this one."""

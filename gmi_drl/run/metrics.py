@@ -4,21 +4,32 @@ import json
 import math
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import GmiWarning, MachineError
 from gmi_drl.files import write_atomically
+from gmi_drl.run.phases import PHASE_NAMES
 
 Row = dict[str, Any]
 
 TAIL_BYTES = 256 * 1024
 
-NUMBERS = ("env_steps", "steps_per_second", "return_mean", "eval_return_mean", "episode_length_mean")
-"""Entries of a row that readers use, besides its iteration; null where there was nothing to measure."""
+NUMBERS = (
+    "env_steps",
+    "steps_per_second",
+    "return_mean",
+    "eval_return_mean",
+    "episode_length_mean",
+    "eval_s",
+    *PHASE_NAMES,
+)
+"""Entries of a row that readers use, besides its iteration and `gmis`, which has the phases of each GMI; null where
+there was nothing to measure."""
 
 
 class MetricsFile:
@@ -45,7 +56,7 @@ class MetricsFile:
 
 
 def read_metrics(path: Path) -> list[Row]:
-    """All rows, without a last line that a crash cut short."""
+    """All rows, without a last line that a crash cut short. Warns (GmiWarning) of others that are no rows."""
     return list(_rows(path))
 
 
@@ -85,20 +96,48 @@ def drop_rows_after(path: Path, iteration: int, into: Path) -> list[Row]:
 def _rows(path: Path) -> Iterator[Row]:
     if not path.exists():
         return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        if row := _row(line):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+        row = _parsed(line)
+        if row and (wrong := _wrong(row)):
+            text = f"{path}, line {number}: {wrong} is not what a run writes there: this row is left out"
+            warnings.warn(text, GmiWarning, stacklevel=1)
+        elif row:
             yield row
 
 
 def _row(line: str) -> Row:
-    """The row in a line; empty if it is cut short, has no iteration, or an entry of `NUMBERS` is no number."""
+    """The row in a line; empty if it is cut short, or an entry that readers use has a wrong type."""
+    row = _parsed(line)
+    return {} if _wrong(row) else row
+
+
+def _parsed(line: str) -> Row:
+    """The object in a line; empty if it is cut short, or something else."""
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(row, dict) or not _is_number(row.get("iteration"), int):
-        return {}
-    return row if all(row.get(name) is None or _is_number(row[name], int | float) for name in NUMBERS) else {}
+    return row if isinstance(row, dict) else {}
+
+
+def _wrong(row: Row) -> str:
+    """The first entry that readers use and that has a wrong type; empty if there is none."""
+    if not _is_number(row.get("iteration"), int):
+        return "iteration"
+    if wrong := next((name for name in NUMBERS if not _is_number_or_null(row.get(name))), ""):
+        return wrong
+    gmis = {} if row.get("gmis") is None else row["gmis"]
+    if not isinstance(gmis, dict):
+        return "gmis"
+    return next((f"gmis.{gmi}" for gmi, phases in gmis.items() if not _are_phases(phases)), "")
+
+
+def _are_phases(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_number_or_null(value.get(name)) for name in PHASE_NAMES)
+
+
+def _is_number_or_null(value: object) -> bool:
+    return value is None or _is_number(value, int | float)
 
 
 def _is_number(value: object, kind: type | UnionType) -> bool:

@@ -61,12 +61,12 @@ def seconds_left(rows: Sequence[Row], iterations: int) -> float | None:
     if not last or not last[-1]["iteration"] or not last[-1].get("env_steps"):
         return None
     each = last[-1]["env_steps"] / last[-1]["iteration"]
-    seconds: float = sum(each / row["steps_per_second"] + row.get("eval_s", 0.0) for row in last) / len(last)
+    seconds: float = sum(each / row["steps_per_second"] + (row.get("eval_s") or 0.0) for row in last) / len(last)
     left: float = (iterations - last[-1]["iteration"]) * seconds
     return max(0.0, left)
 
 
 def _slowest(row: Row) -> str:
     """The GMI that waits least, as the others wait for it."""
-    waits = {gmi: phases.get(WAIT.name, 0.0) for gmi, phases in (row.get("gmis") or {}).items()}
+    waits = {gmi: phases.get(WAIT.name) or 0.0 for gmi, phases in (row.get("gmis") or {}).items()}
     return f", most for GMI {min(waits, key=lambda gmi: waits[gmi])}" if len(waits) > 1 else ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -89,19 +89,26 @@ def _write_mp4(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[Ad
 def _write_gif(path: Path, size: tuple[int, int], frame_s: float) -> Iterator[AddFrame]:
     """All pictures use the colours of the first, without dithering, so that parts without motion are not written again.
 
-    A GIF counts in hundredths of a second: each picture ends at the hundredth nearest to its time.
+    A GIF counts in hundredths of a second: each picture ends at the hundredth nearest to its time. One that stays the
+    same is written once, and shown for `LONGEST_S` at most.
     """
     image = _library(path)
-    frames: list[Any] = []
+    frames, counts, last = list[Any](), list[int](), b""
 
     def add(frame: npt.NDArray[np.uint8]) -> None:
-        picture = image.fromarray(frame)
+        nonlocal last
         palette = {"palette": frames[0]} if frames else {}
-        frames.append(picture.quantize(128, dither=image.Dither.NONE, **palette))
+        picture = image.fromarray(frame).quantize(128, dither=image.Dither.NONE, **palette)
+        before, last = last, picture.convert("RGB").tobytes()
+        if last == before:
+            counts[-1] += 1
+        else:
+            frames.append(picture)
+            counts.append(1)
 
     yield add
-    ends = [round(100 * frame_s * count) for count in range(len(frames) + 1)]
-    durations_ms = [10 * (end - start) for start, end in pairwise(ends)]
+    ends = [round(100 * frame_s * count) for count in accumulate(counts, initial=0)]
+    durations_ms = [10 * min(end - start, 100 * LONGEST_S) for start, end in pairwise(ends)]
     frames[0].save(path, save_all=True, append_images=frames[1:], duration=durations_ms, loop=0)
 
 

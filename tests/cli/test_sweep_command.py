@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,16 @@ def test_a_sweep_that_ray_refuses_leaves_nothing(
     returned, _, err = command_line("sweep", *arguments)
     assert returned == code and message in " ".join(err.split()), err
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_sweeps_that_start_in_the_same_second_have_folders_of_their_own(command_line, tmp_path, monkeypatch):
+    monkeypatch.setattr(time, "strftime", lambda form: "now")
+    for _ in range(2):
+        code, _, err = command_line("sweep", "--command", "true {seed}", "--seeds", "0", "--at-once", "1")
+        assert code == 0, err
+    code, _, err = command_line("sweep", "--command", "true", "--seeds", "0-1")
+    assert code == 2, "refused, and nothing of it is left"
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["sweep-command-now", "sweep-command-now-2"]
 
 
 def test_a_sweep_in_a_folder_with_files_touches_none(command_line, tmp_path):

@@ -1,6 +1,8 @@
 """The watchdog undoes what the notes say: here it removes a folder."""
 
+import errno
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -95,6 +97,20 @@ def test_the_watchdog_undoes_what_was_noted_and_ends(undo, made, tmp_path):
     assert kept.close() == ["a thing: remove it"]
     assert not made.exists() and undone_by(made) == kept.pid and not psutil.pid_exists(kept.pid)
     assert "a thing" in (tmp_path / "log").read_text()
+
+
+def test_a_watchdog_whose_end_could_not_be_seen_is_ended(undo, tmp_path, monkeypatch):
+    real, before = os.pidfd_open, psutil.Process().children()
+
+    def full(pid):
+        if pid != os.getpid():
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(pid)
+
+    monkeypatch.setattr(os, "pidfd_open", full)
+    with pytest.raises(MachineError, match=r"cannot be started as a watchdog \(.*Too many open files\): .*ulimit -n"):
+        Watchdog(undo, tmp_path / "log", undo_s=60)
+    assert psutil.Process().children() == before
 
 
 def test_when_the_launcher_is_killed_the_watchdog_undoes(launch, made):

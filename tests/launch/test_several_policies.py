@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,19 @@ def test_each_policy_sees_the_layout_that_is_left_of_nodes(tmp_path):
     assert [policy.layout.groups["trainers"].members for policy in job.policies] == [(2,), (4,)]
     assert [policy.layout.groups["trainers"].members for policy in left.policies] == [(1,), (3,)]
     assert all(len(policy.layout.gmis) == len(left.layout.gmis) == 5 for policy in left.policies)
+
+
+def test_a_node_reads_the_checkpoints_of_its_trainers_and_the_frozen_policies_of_its_actors(tmp_path):
+    actor, *others = layout_of("chasers", "runners").gmis
+    devices = [Device(node=node, kind="cpu", gmis=gmis) for node, gmis in (("b", (actor,)), ("a", tuple(others)))]
+    frozen = PolicySection(agents=("adversary_0",), checkpoint=str(untrained(tmp_path / "frozen").path))
+    chasers, folder = PolicySection(agents=("adversary_[12]",)), RunFolder(tmp_path / "run")
+    config = config_of({"chasers": chasers, "frozen": frozen, "runners": RUNNERS})
+    job = resolve(layout_of("chasers", "runners", devices=tuple(devices)), config, folder)
+    assert job.restored_on("a") == [folder.policy("chasers"), folder.policy("runners")] and job.restored_on("b") == []
+    assert job.frozen_on("a") == () and [one.name for one in job.frozen_on("b")] == ["frozen"]
+    served = layout_of(template="workers", devices=tuple(devices[:1]), groups={}, channels=None)
+    assert replace(job, layout=served).restored_on("b") == [folder]
 
 
 def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):

@@ -1,5 +1,6 @@
 import json
 import re
+from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
 from itertools import product
@@ -69,6 +70,13 @@ def test_rows_without_environment_steps_are_not_drawn(tmp_path):
         file.write('{"iteration": 3}\n{"iteration": 4, "env_steps": null}\n')
     read = read_run(tmp_path / "run")
     assert read.rows == run.rows and "<svg" in page([read])
+
+
+def test_phases_that_are_not_known_count_as_none(tmp_path):
+    run = run_of([1, 2])
+    rows = [row | {"sim_s": None, "gmis": {"0": {"sim_s": None, "learn_s": 1.0}}} for row in run.rows]
+    write_run(tmp_path / "run", replace(run, rows=rows))
+    assert "GMI 0" in page([read_run(tmp_path / "run")])
 
 
 def test_a_page_of_results_has_each_measurement_and_loads_nothing(tmp_path, command_line):

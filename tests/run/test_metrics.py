@@ -3,6 +3,7 @@ from contextlib import closing
 
 import pytest
 
+from gmi_drl.errors import GmiWarning
 from gmi_drl.run.metrics import MetricsFile, drop_rows_after, last_row, read_metrics
 
 
@@ -44,14 +45,23 @@ def test_going_back_forgets_later_rows_and_torn_lines(tmp_path):
         '{"iteration": 4, "eval_return_mean": "x"}',
         '{"iteration": 4, "steps_per_second": NaN}',
         f'{{"iteration": 4, "env_steps": {"9" * 400}}}',
-        "4",
+        '{"iteration": 4, "eval_s": "long"}',
+        '{"iteration": 4, "sim_s": {}}',
+        '{"iteration": 4, "gmis": [1]}',
+        '{"iteration": 4, "gmis": {"0": 1}}',
+        '{"iteration": 4, "gmis": {"0": {"sim_s": null}, "1": {"sim_s": "1"}}}',
     ],
 )
 def test_what_is_no_row_is_left_out_by_all_who_read(tmp_path, line):
     path = tmp_path / "metrics.jsonl"
-    path.write_text(f'{{"iteration": 1}}\n{line}\n')
-    assert last_row(path) == {"iteration": 1} and read_metrics(path) == [{"iteration": 1}]
-    drop_rows_after(path, 2, tmp_path / "dropped.jsonl")
+    path.write_text(f'{{"iteration": 1}}\n{line}\n4\n')
+    wrong = list(json.loads(line))[-1] if "iteration" in line else "iteration"
+    said = rf"metrics\.jsonl, line 2: {wrong}(\.\d)? is not what a run writes there: this row is left out"
+    assert last_row(path) == {"iteration": 1}
+    with pytest.warns(GmiWarning, match=said):
+        assert read_metrics(path) == [{"iteration": 1}]
+    with pytest.warns(GmiWarning, match=said):
+        drop_rows_after(path, 2, tmp_path / "dropped.jsonl")
     assert path.read_text() == '{"iteration": 1}\n'
 
 

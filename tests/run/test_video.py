@@ -55,6 +55,18 @@ def test_a_gif_keeps_time_in_hundredths(tmp_path):
     assert sum(durations_ms) == 300 and set(durations_ms) == {30, 40}
 
 
+def test_a_gif_shows_a_picture_that_stays_the_same_for_the_longest_time(tmp_path):
+    from PIL import Image
+
+    first, second = frames(2)
+    with open_video(tmp_path / "a.gif", SIZE, 300) as add:
+        for frame in (first, first, first, second, second):
+            add(frame)
+    with Image.open(tmp_path / "a.gif") as file:
+        shown = [file.seek(number) or file.info["duration"] for number in range(file.n_frames)]
+    assert shown == [1000 * LONGEST_S, 600_000]
+
+
 @pytest.mark.parametrize("suffix", [".mp4", ".gif"])
 def test_steps_of_a_day_are_shown_for_ten_minutes_each(tmp_path, suffix):
     import av

@@ -1,7 +1,6 @@
 """What the options of `gmi-drl train` ask for: the job of a new run, or of one that is resumed."""
 
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,8 +10,8 @@ from gmi_drl.cli.train.checks import check, check_early
 from gmi_drl.cli.train.options import TrainOptions, apply_options, run_settings
 from gmi_drl.cli.train.resume import resume_run, run_of
 from gmi_drl.config.task_names import as_file_name
-from gmi_drl.errors import MachineError
 from gmi_drl.run import RUNS
+from gmi_drl.run.new_folder import first_free
 
 if TYPE_CHECKING:
     from gmi_drl.launch.job import TrainingJob
@@ -38,24 +37,9 @@ def with_folder(job: "TrainingJob", options: TrainOptions) -> "TrainingJob":
     if options.run_dir is None:
         from gmi_drl.run.folder import RunFolder
 
-        job = job.within(RunFolder(_first_free(job.folder.path)))
+        job = job.within(RunFolder(first_free(job.folder.path)))
     job.folder.create()
     return job
-
-
-def _first_free(usual: Path) -> Path:
-    """A new folder: `usual`, or if that is there already `usual-2` and so on."""
-    try:
-        usual.parent.mkdir(parents=True, exist_ok=True)
-        number, path = 1, usual
-        while True:
-            with suppress(FileExistsError):
-                path.mkdir()
-                return path
-            number += 1
-            path = usual.with_name(f"{usual.name}-{number}")
-    except OSError as error:
-        raise MachineError(f"{usual}: the run folder cannot be written: {error.strerror}") from None
 
 
 def _new_run(options: TrainOptions) -> "TrainingJob":

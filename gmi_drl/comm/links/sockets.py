@@ -69,7 +69,7 @@ class SocketLink:
         self.move({to: vector}, {source: into})
 
     def move(self, sends: dict[int, Tensor], receives: dict[int, Tensor]) -> None:
-        """Send a vector, of any dtype that NumPy has, to each of some ranks, and receive one from each of others."""
+        """Send a vector, of any dtype, to each of some ranks, and receive one from each of others."""
         several_sends, several_receives = ({peer: (one,) for peer, one in each.items()} for each in (sends, receives))
         self.move_several(several_sends, several_receives)
 
@@ -120,4 +120,4 @@ class SocketLink:
 
 
 def _bytes_of(vector: Tensor) -> memoryview:
-    return vector.detach().numpy().data.cast("B")
+    return vector.detach().view(-1).view(torch.uint8).numpy().data

@@ -87,6 +87,7 @@ class Parameters:
     def newest_version(self) -> int | None:
         """The version that was published last; None before the first."""
         count = self._words[_COUNT]
+        order_loads()
         return self._words[_VERSION + count % BUFFERS] if count else None
 
     def published(self) -> int:

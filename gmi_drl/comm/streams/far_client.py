@@ -71,7 +71,7 @@ class ServerLink:
     def close(self) -> None:
         """Send what is left, `hang_s` at most, and close the connection."""
         with suppress(GmiError):
-            self.wait(lambda: not self._link.connection.is_sending, 0, "received")
+            self.wait(lambda: not self._link.connection.is_sending, self._link.other, "received what is left")
         self._link.connection.close()
 
     def _sleep(self, seconds: float) -> None:

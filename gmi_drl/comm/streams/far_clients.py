@@ -111,6 +111,7 @@ class FarClients:
         self._clients[connection.fileno()] = client
         self._poll.register(connection.fileno(), EPOLLIN)
         connection.send_frame(READY, self._memory.sizes.text.encode())
+        self._watch(connection)
 
     def _take_changes(self, changes: ClientChanges) -> None:
         for client, connection in changes.take().items():

@@ -1,11 +1,12 @@
 """Receives files and checkpoints for the run folder from hosts that do not see it."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.launch.frozen_policies import FrozenPolicy
 from gmi_drl.launch.nodes.folder_upload import chunks
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.checkpoint_store import CheckpointStore
@@ -18,24 +19,34 @@ class FolderReceiver:
     Args:
         folder: The run folder.
         folder_of: Returns the folder where a GMI saves: the run folder, or that of its policy in it.
-        sends_checkpoint: Whether GMIs there read the newest checkpoint. Actors get what they act by from trainers.
+        restored: The folders whose newest checkpoint GMIs there read. Actors get what they act by from trainers.
+        frozen: The frozen policies by which GMIs there act.
     """
 
     def __init__(
-        self, folder: RunFolder, folder_of: Callable[[int], RunFolder], *, sends_checkpoint: bool = True
+        self,
+        folder: RunFolder,
+        folder_of: Callable[[int], RunFolder],
+        *,
+        restored: Sequence[RunFolder],
+        frozen: Sequence[FrozenPolicy] = (),
     ) -> None:
-        self._folder, self._folder_of, self._sends_checkpoint = folder, folder_of, sends_checkpoint
+        self._folder, self._folder_of, self._restored, self._frozen = folder, folder_of, restored, frozen
 
     def files(self) -> Iterator[Path]:
-        """Yield the files that a copy of the run folder needs at first: the setup, and checkpoints if they are sent."""
+        """Yield the files that a copy of the run folder needs at first: the setup, and what GMIs there read."""
         several = [one for one in self._folder.learning if one.path != self._folder.path]
-        setup = [file for one in (self._folder, *several) for file in (one.layout_file, one.config_file)]
-        for file in (*setup, *self._newest()):
+        frozen = [one.folder for one in self._frozen]
+        setup = [file for one in (self._folder, *several, *frozen) for file in (one.layout_file, one.config_file)]
+        for file in (*setup, *_newest([*self._restored, *frozen])):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
-        """The size in bytes of the checkpoints that are sent. The setup is small, and perhaps not written yet."""
-        return sum(file.stat().st_size for file in self._newest())
+        """The size in bytes of the checkpoints that are sent. The setup is small, and perhaps not written yet.
+
+        Nor are the copies of frozen policies.
+        """
+        return sum(file.stat().st_size for file in _newest(self._restored)) + sum(one.size() for one in self._frozen)
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
         """Append a piece to a draft of a file. The last piece renames it to `file`.
@@ -76,14 +87,15 @@ class FolderReceiver:
             raise GmiError(f"a node asked for the unknown command {what!r}; known are {', '.join(known)}")
         known[what](**given)
 
-    def _newest(self) -> Iterator[Path]:
-        """The files of the newest checkpoint, of several policies that of each; none if they are not sent."""
-        for folder in self._folder.learning if self._sends_checkpoint else ():
-            for one in list_checkpoints(folder.checkpoints)[-1:]:
-                yield from one.iterdir()
-
     def pieces(self) -> Iterator[tuple[str, bytes]]:
         """Yield `files` in pieces that fit into a message, each with its file."""
         for file in self.files():
             for _, data, _ in chunks(self._folder.path / file):
                 yield str(file), data
+
+
+def _newest(folders: Iterable[RunFolder]) -> Iterator[Path]:
+    """The files of the newest checkpoint of each of some folders."""
+    for folder in folders:
+        for one in list_checkpoints(folder.checkpoints)[-1:]:
+            yield from one.iterdir()

@@ -94,9 +94,9 @@ class RemoteHosts:
         layout, folder = job.layout, job.folder
         for name, node in nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
-        only_act = late_nodes(layout)
         receivers = {
-            name: FolderReceiver(folder, job.folder_of, sends_checkpoint=name not in only_act) for name in nodes
+            name: FolderReceiver(folder, job.folder_of, restored=job.restored_on(name), frozen=job.frozen_on(name))
+            for name in nodes
         }
         secret, seen = secrets.token_hex(16), folder.path / TOKEN
         seen.write_text(secret)

@@ -80,7 +80,7 @@ def phase_timeline(times: Sequence[tuple[float, Mapping[str, float]]], x_title: 
     """
     each = max(1, math.ceil(len(times) / MOST_POINTS))
     groups = [times[begin : begin + each] for begin in range(0, len(times), each)]
-    spent = [[sum(seconds.get(phase.name, 0.0) for _, seconds in group) for phase in PHASES] for group in groups]
+    spent = [[sum(seconds.get(phase.name) or 0.0 for _, seconds in group) for phase in PHASES] for group in groups]
     known = [(group[-1][0], seconds) for group, seconds in zip(groups, spent, strict=True) if sum(seconds) > 0]
     if len(known) < 2:
         return ""

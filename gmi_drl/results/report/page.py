@@ -126,7 +126,7 @@ def _phases(run: RunData) -> dict[str, dict[str, float]]:
     """Mean seconds of each GMI's phases."""
     rows = [row["gmis"] for row in run.rows if row.get("gmis")]
     return {
-        f"GMI {gmi}": {name: mean(row[gmi].get(name, 0.0) for row in rows if gmi in row) for name in PHASE_NAMES}
+        f"GMI {gmi}": {name: mean(row[gmi].get(name) or 0.0 for row in rows if gmi in row) for name in PHASE_NAMES}
         for gmi in (rows[-1] if rows else {})
     }
 

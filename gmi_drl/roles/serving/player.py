@@ -19,8 +19,8 @@ from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.registry import class_at
-from gmi_drl.roles.training.checkpointer import LEARNER_PART
 from gmi_drl.run import checkpoint
+from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.task import own_outcome

@@ -15,9 +15,8 @@ from gmi_drl.errors import GmiError
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.training.replica import Replica
 from gmi_drl.run import checkpoint
+from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.checkpoint_store import CheckpointStore
-
-LEARNER_PART = "learner"
 
 NO_RETURNS: Mapping[str, float] = MappingProxyType({})
 

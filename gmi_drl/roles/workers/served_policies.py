@@ -1,19 +1,16 @@
 """The parts of a served actor by policy: those that have learnt ask or act beside it, frozen ones act beside it."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import torch
 
 from gmi_drl.config.policies import agents_of
 from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.roles.manager import GMI_manager
-from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.policies_player import rows_of
 from gmi_drl.roles.workers.requester import Inference
 from gmi_drl.roles.workers.served_ring import ServedShare
-from gmi_drl.roles.workers.several import Frozen
-from gmi_drl.run.folder import RunFolder
+from gmi_drl.roles.workers.several import Frozen, frozen_agent
 from gmi_drl.tasks import Task
 
 
@@ -44,7 +41,6 @@ def parts_of_policies(
     frozen = dict[str, Frozen]()
     for name, section in config.policies.items():
         if section.checkpoint is not None:
-            folder = RunFolder(Path(section.checkpoint))
-            agent = load_agent(folder, spec, folder.read_setup()[1])
+            agent = frozen_agent(mgr, name, spec)
             frozen[name] = Frozen(tasks, rows_of(first, agents[name]), agent, generators)
     return shares, frozen

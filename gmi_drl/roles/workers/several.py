@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -27,6 +26,7 @@ from gmi_drl.roles.workers.stream_setup import connect_server
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import Task
 from gmi_drl.tasks.terms import terms_of
+from gmi_drl.workload import TaskSpec
 
 
 class Learning:
@@ -99,6 +99,12 @@ class Connections:
     server: FramedConnection | None
 
 
+def frozen_agent(mgr: GMI_manager, name: str, spec: TaskSpec) -> ActingAgent:
+    """The agent of a frozen policy, by its copy in the run folder."""
+    folder = RunFolder(mgr.run_folder).frozen(name)
+    return load_agent(folder, spec, folder.read_setup()[1])
+
+
 def connect_all(mgr: GMI_manager, config: RunConfig) -> dict[str, Connections]:
     """The connections of an actor for each policy that learns, by name."""
     names = [name for name, section in config.policies.items() if section.checkpoint is None]
@@ -135,8 +141,7 @@ def play_several(
                 found.append((name, seen))
                 send_task_info(seen, first, connections[name].trainers, tells_terms=len(found) == 1)
             else:
-                folder = RunFolder(Path(section.checkpoint))
-                agent = load_agent(folder, spec, folder.read_setup()[1])
+                agent = frozen_agent(mgr, name, spec)
                 noise = [_generator(seed(f"agent {name}"))] * len(tasks)
                 parts.append(Frozen(tasks, rows_of(first, agents[name]), agent, noise))
         for name, seen in found:

@@ -49,6 +49,17 @@ def together(listeners, job):
         return list(pool.map(live, range(len(listeners))))
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.float64], ids=str)
+def test_numbers_of_any_dtype_arrive_as_they_are(listeners, dtype):
+    def job(link):
+        into = torch.zeros(2, 2, dtype=dtype)
+        link.exchange(torch.tensor([[0, 1], [1, link.rank]]).to(dtype), (link.rank + 1) % 3, into, (link.rank - 1) % 3)
+        return into
+
+    for rank, into in enumerate(together(listeners, job)):
+        assert into.equal(torch.tensor([[0, 1], [1, (rank - 1) % 3]]).to(dtype))
+
+
 def test_more_than_sockets_hold_goes_both_ways_at_once(listeners):
     def job(link):
         into = torch.empty(3_000_000)

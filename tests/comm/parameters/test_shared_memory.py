@@ -6,6 +6,7 @@ import torch
 
 from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer, packed_bytes
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
+from gmi_drl.comm.parameters import shared_memory
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from tests.comm.channels.traced_rollouts import parameters, sizes_of
 from tests.comm.ranks import FORK
@@ -40,6 +41,21 @@ def test_the_latest_wins(ends):
         got = parameters()
         assert reader.newest_version() == reader.read_into(got) == 9
         assert all(part.equal(expected) for part, expected in zip(got, parameters(9), strict=True))
+
+
+def test_the_count_is_read_before_the_version_that_it_announces(ends, monkeypatch):
+    ends[0].publish(7, parameters(7))
+    reader, read = ends[2], []
+
+    class Traced:
+        def __getitem__(self, place, words=reader._words):
+            read.append(place)
+            return words[place]
+
+    monkeypatch.setattr(reader, "_words", Traced())
+    monkeypatch.setattr(shared_memory, "order_loads", lambda: read.append("in order"))
+    assert reader.newest_version() == 7
+    assert read == [shared_memory._COUNT, "in order", shared_memory._VERSION + 1]
 
 
 def test_before_the_first_who_reads_waits(ends):

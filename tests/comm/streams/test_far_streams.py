@@ -1,6 +1,7 @@
 """Clients whose server is on another host: here both ends of a connection are in this process."""
 
 import os
+import select
 import socket
 import struct
 import threading
@@ -11,9 +12,11 @@ from random import Random
 import pytest
 
 from gmi_drl.comm.links.framing import CALL, DATA, FAILURE, FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.memory import wait_clock
 from gmi_drl.comm.streams import StreamServer, StreamSizes
-from gmi_drl.comm.streams.far_client import far_client
-from gmi_drl.comm.streams.slot_link import HALF, MESSAGE_BYTES, READY
+from gmi_drl.comm.streams.far_client import ServerLink, far_client
+from gmi_drl.comm.streams.slot_link import HALF, MESSAGE_BYTES, READY, SlotLink
+from gmi_drl.comm.streams.slots import own_slots
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.experience import Kind
 from tests.comm.streams.stream_ends import ANSWER, ends, post, serve, sizes_of, value_of
@@ -226,6 +229,18 @@ def late_client(made, server, changes, client):
     return far_client(there, client, made.sizes, 5.0, 5.0)
 
 
+def test_a_client_that_leaves_names_the_server_that_takes_nothing(monkeypatch, caplog):
+    monkeypatch.setattr(wait_clock, "SLOW_S", 0.0)
+    sizes = sizes_of(servers=(4,), clients=((FAR,),))
+    here, there = socket.socketpair()
+    connection = FramedConnection(here, 1)
+    while not connection.is_sending:
+        connection.send_frame(FIRST_OTHER_KIND, bytes(2**20))
+    ServerLink(SlotLink(connection, own_slots(sizes), range(1), 4, is_client=True), FAR, 0.1).close()
+    assert "GMI 2 waits until GMI 4 on another host has received what is left" in caplog.text
+    there.close()
+
+
 def test_nobody_waits_for_a_client_that_has_not_come_and_it_is_answered_when_it_comes():
     with served((1, FAR), [FAR]) as (made, server, changes):
         near = made.client(1)
@@ -242,6 +257,22 @@ def test_nobody_waits_for_a_client_that_has_not_come_and_it_is_answered_when_it_
         late.close()
         near.close()
         assert serve(server) == []
+
+
+def test_a_late_client_is_told_sizes_that_its_connection_does_not_take_at_once():
+    with served((1, FAR), [FAR]) as (_, server, changes):
+        here, there = socket.socketpair()
+        connection = FramedConnection(here, 1)
+        while not connection.is_sending:  # as the sizes of many clients, or a network that is busy
+            connection.send_frame(FIRST_OTHER_KIND, bytes(2**20))
+        changes.tell(FAR, connection)
+        server._far.receive()
+        there.setblocking(False)
+        with suppress(BlockingIOError):
+            while there.recv(2**20):
+                pass
+        assert select.select([server._far._poll.fileno()], [], [], 10)[0], "nobody sends the rest"
+        there.close()
 
 
 def test_a_server_waits_for_the_first_client_and_ends_with_those_that_came():

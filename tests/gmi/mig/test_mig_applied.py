@@ -68,6 +68,20 @@ def test_gmis_get_what_they_want_and_the_previous_instances_come_back(machine, o
     assert state(machine).shapes == before.shapes and not record_file(machine.uuid(0)).exists()
 
 
+def test_a_watchdog_that_cannot_be_started_leaves_gpus_as_they_were_and_free(machine, monkeypatch):
+    before, one = state(machine), layout(None)
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with (
+            pytest.raises(MachineError, match=r"^/nowhere/python cannot be started as a watchdog"),
+            claimed([one], "a test", apply_mig=True),
+        ):
+            pass
+    assert state(machine) == before and not record_file(machine.uuid(0)).exists()
+    with claimed([one], "a test", apply_mig=True):
+        pass
+
+
 def test_compute_instances_that_lie_in_the_way_go_and_come_back(fake_nvml):
     fake_nvml.add(FakeGpu(A100, mig=()))
     fake_nvml.write("root", "")

@@ -216,7 +216,12 @@ def test_nothing_is_started_without_a_watchdog(backend, fake_mps, monkeypatch):
 
 def test_a_watchdog_that_cannot_be_started_leaves_nothing(backend, fake_mps, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(FileNotFoundError), held(backend, layout()):
+    with (
+        pytest.raises(
+            MachineError, match=r"/nowhere/python cannot be started as a watchdog \(.*No such file.*: install"
+        ),
+        held(backend, layout()),
+    ):
         pass
     assert fake_mps.log() == [] and fake_mps.left() == []
 

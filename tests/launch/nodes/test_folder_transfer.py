@@ -1,12 +1,16 @@
 import queue
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.launch.frozen_policies import FrozenPolicy
 from gmi_drl.launch.nodes import folder_upload
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.run.folder import RunFolder
+from tests.launch.test_several_policies import untrained
 
 
 @pytest.fixture
@@ -18,7 +22,7 @@ def folder(tmp_path):
 
 def receiver_of(folder, **more):
     """Of a run with one policy."""
-    return FolderReceiver(folder, lambda gmi_id: folder, **more)
+    return FolderReceiver(folder, lambda gmi_id: folder, **{"restored": folder.learning} | more)
 
 
 @pytest.mark.parametrize("size", [0, 1, 4, 5, 9])
@@ -65,19 +69,39 @@ def test_a_host_without_the_folder_gets_the_newest_checkpoint_of_each_policy(fol
     assert receiver_of(folder).size() == 2 * len("policies/a/checkpoints/000002/checkpoint.json")
 
 
+def test_a_host_whose_gmis_act_by_a_frozen_policy_gets_its_setup_and_learner_alone(folder, tmp_path):
+    frozen = FrozenPolicy("a", untrained(tmp_path / "other"), folder.frozen("a"))
+    for text in ("old", "new"):  # which replaces it
+        frozen.source.config_file.write_text(text)
+        frozen.copy()
+    replace(frozen, source=frozen.folder).copy()
+    receiver = receiver_of(folder, frozen=[frozen])
+    saved = folder.frozen("a").checkpoints / "000002"
+    names = {file.relative_to(folder.path) for file in saved.iterdir()}
+    assert {file.name for file in names} == {"checkpoint.json", "learner.safetensors"}
+    files = {Path("layout.yaml"), Path("config.yaml"), Path("frozen/a/layout.yaml"), Path("frozen/a/config.yaml")}
+    assert {*receiver.files()} == files | names
+    assert receiver.size() == (saved / "learner.safetensors").stat().st_size
+    assert folder.frozen("a").config_file.read_text() == "new"
+    frozen.source.layout_file.unlink()
+    with pytest.raises(MachineError, match=r"policies\.a\.checkpoint: .*other cannot be copied to .*: No such file"):
+        frozen.copy()
+
+
 def test_a_command_is_for_the_checkpoints_of_the_policy_of_its_gmi(folder):
     drafts = [one.checkpoints / ".000001.draft" for one in (folder, folder.policy("a"), folder.policy("b"))]
     for draft in drafts:
         draft.mkdir(parents=True)
-    FolderReceiver(folder, {1: folder.policy("a"), 2: folder.policy("b")}.__getitem__).do(2, "drop_drafts", {})
+    folder_of = {1: folder.policy("a"), 2: folder.policy("b")}.__getitem__
+    FolderReceiver(folder, folder_of, restored=[]).do(2, "drop_drafts", {})
     assert [draft.exists() for draft in drafts] == [True, True, False]
 
 
-def test_a_host_of_actors_alone_gets_no_checkpoint(folder):
+def test_a_host_without_trainers_gets_no_checkpoint(folder):
     for name in ("layout.yaml", "config.yaml", "checkpoints/000001/checkpoint.json"):
         (folder.path / name).parent.mkdir(exist_ok=True)
         (folder.path / name).write_text(name)
-    receiver = receiver_of(folder, sends_checkpoint=False)
+    receiver = receiver_of(folder, restored=[])
     assert [file for file, _ in receiver.pieces()] == ["layout.yaml", "config.yaml"] and receiver.size() == 0
 
 

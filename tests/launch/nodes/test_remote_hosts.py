@@ -4,6 +4,8 @@ from types import SimpleNamespace
 from on_two import over
 from test_workers_on_nodes import ACTOR, POLICY, TRAINER, layout_of
 
+from gmi_drl.config.run_config import RunConfig
+from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
 from gmi_drl.launch.nodes.remote_hosts import RemoteHosts, cpus_of, has_same_versions
@@ -68,7 +70,7 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
     layout, there = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, ACTOR, POLICY], b=[ACTOR]), {}
     for name in "ab":
         there[name] = unseeing(name)
-        job = SimpleNamespace(layout=layout, folder=folder, folder_of=lambda gmi_id: folder)
+        job = Job(layout, RunConfig(), folder, {}, 8)
         RemoteHosts({}, "a test", apply_mig=False)._open(job, {name: there[name]})
     assert asked == {"a": 3, "b": 0}
     files = {name: [file for file, _ in node.receiver.pieces()] for name, node in there.items()}

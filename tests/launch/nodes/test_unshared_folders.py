@@ -11,6 +11,7 @@ from on_two import config, over
 from test_training_on_nodes import learner, trained
 from unshared import needs_mounts, unseen
 
+from gmi_drl.config.policies import PolicySection
 from gmi_drl.errors import GmiDiedError, MachineError
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes import folder_receive
@@ -18,7 +19,7 @@ from gmi_drl.launch.nodes.supervisor_starters import MODULE, SubprocessSuperviso
 from gmi_drl.launch.training import train
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.folder import RunFolder
-from tests.launch.test_several_policies import CHASERS, RUNNERS, config_of, layout_of
+from tests.launch.test_several_policies import CHASERS, RUNNERS, config_of, layout_of, untrained
 
 pytestmark = [needs_mounts, two_cores]
 
@@ -66,6 +67,16 @@ def test_several_policies_save_and_go_on_though_their_node_does_not_see_the_fold
         saved = [[path.name for path in list_checkpoints(one.checkpoints)] for one in folder.learning]
         assert saved == [[f"{iterations - 1:06d}", f"{iterations:06d}"]] * 2, "two are kept"
     assert not list_checkpoints(folder.checkpoints)
+
+
+def test_an_actor_acts_by_a_frozen_policy_whose_folder_its_node_does_not_see(tmp_path):
+    here = layout_of("chasers", served=False)
+    layout = here.model_copy(update={"devices": (here.devices[0].model_copy(update={"node": "a"}),)})
+    frozen = PolicySection(agents=("agent_0",), checkpoint=str(untrained(tmp_path / "frozen").path))
+    folder = RunFolder(tmp_path / "run")
+    folder.create()
+    own = config_of({"chasers": CHASERS, "runners": frozen}, iterations=1, hang_s=300.0)
+    assert train(resolve(layout, own, folder), supervisors=unseen(tmp_path, "a")).state == "done"
 
 
 def test_the_last_words_of_a_gmi_that_dies_out_of_sight_are_told(tmp_path, tmp_path_factory, monkeypatch):
