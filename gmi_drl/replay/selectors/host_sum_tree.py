@@ -99,8 +99,3 @@ class HostSumTree(SumTree):
         """See `SumTree`."""
         super().clear()
         self._is_stale = True
-
-
-def sum_tree(capacity: int, device: torch.device) -> SumTree:
-    """The tree for a device."""
-    return HostSumTree(capacity) if device.type == "cpu" else SumTree(capacity, device)

@@ -90,21 +90,18 @@ class Fifo(_InOrder):
     """The oldest item; as a remover it keeps the newest."""
 
     def _next(self, count: int) -> Tensor:
-        if self._count == self._end - self._first:  # no place is empty
-            self._selected = torch.from_numpy(self._listed[self._first : self._first + count].copy())
-            return self._selected
         width = count
-        while True:
+        while self._count < self._end - self._first:  # some places are empty
             end = min(self._first + width, self._end)
             there = self._is_there(self._first, end).nonzero().flatten()
-            if len(there):
-                self._first += int(there[0])  # nothing is before it, and nothing will be
-                there = there - there[0]
-            if len(there) >= count:
+            if gone := int(there[0]) if len(there) else end - self._first:
+                self._first += gone  # nothing is before it, and nothing will be
+            elif len(there) >= count:
                 return self._order[self._first + there[:count]]
-            if not len(there):
-                self._first = end
-            width *= 2
+            else:
+                width *= 2
+        self._selected = torch.from_numpy(self._listed[self._first : self._first + count].copy())
+        return self._selected
 
 
 class Lifo(_InOrder):

@@ -212,14 +212,37 @@ def test_selectors_have_names():
         make_selector("prioritized", -1)
 
 
-def test_an_order_is_kept_however_often_its_list_was_full():
-    fifo, there, dice = Fifo(), list[int](), random.Random(0)
+@pytest.mark.parametrize("turns", range(3, 12))
+def test_an_order_is_kept_however_often_its_list_was_full(turns):
+    fifo, there = Fifo(), list[int]()
     fifo.open(8)
-    for _ in range(300):
-        new = [slot for slot in range(8) if slot not in there][: dice.choice((2, 3))]
+
+    def insert(new):
         fifo.inserted(torch.tensor(new), torch.ones(len(new), dtype=torch.float64))
-        there += new
-        assert fifo.state_dict()["slots"].tolist() == there
-        gone = there[1:2] if dice.random() < 0.2 else fifo.select_distinct(2, torch.Generator())[0].tolist()
-        fifo.deleted(torch.tensor(gone))
-        there = [slot for slot in there if slot not in gone]
+        there.extend(new)
+
+    def delete(gone):
+        fifo.deleted(gone)
+        for slot in gone.tolist():
+            there.remove(slot)
+
+    insert([0, 1, 2, 3, 4])
+    for _ in range(turns):  # the list has 16 places
+        delete(fifo.select_distinct(2, torch.Generator())[0])
+        insert([slot for slot in range(8) if slot not in there][:2])
+    delete(torch.tensor(there[1:2]))  # the first gap: places matter now
+    assert fifo.state_dict()["slots"].tolist() == there
+    insert([slot for slot in range(8) if slot not in there])
+    assert fifo.state_dict()["slots"].tolist() == there
+
+
+def test_a_gap_that_has_passed_the_front_costs_no_more():
+    fifo = Fifo()
+    fifo.open(8)
+    fifo.inserted(torch.arange(6), torch.ones(6, dtype=torch.float64))
+    fifo.deleted(torch.tensor([1]))
+    for expected in ([0, 2], [3, 4]):
+        chosen, _ = fifo.select_distinct(2, torch.Generator())
+        assert chosen.tolist() == expected
+        fifo.deleted(chosen)
+    assert fifo._count == fifo._end - fifo._first == 1  # as if there had been none
