@@ -23,10 +23,11 @@ def one_core() -> Iterator[None]:
 
 
 @contextmanager
-def all_cores() -> Iterator[None]:
+def all_cores() -> Iterator[Sequence[int]]:
     """The same with all allowed cores, still with one thread of torch: the sides' own threads use the other cores."""
-    with _hold(allowed_cores()):
-        yield
+    cores = allowed_cores()
+    with _hold(cores):
+        yield cores
 
 
 @contextmanager

@@ -80,7 +80,7 @@ class Collection:
         in_place = self._is_in_place(request)
         sends = self._sends(request, owned, steps, in_place)
         into, packed = dict[int, list[Tensor]](), dict[int, tuple[Integers, Tensor]]()
-        owners = request.indices.numpy()[first:last] // self._calls.shard.trajectories
+        owners = request.numbers[first:last] // self._calls.shard.trajectories
         for other in meeting.others:
             here = (owners == other).nonzero()[0]
             if not (count := len(here)):

@@ -2,6 +2,7 @@
 
 import zlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,12 +36,17 @@ class Request:
 
     def __str__(self) -> str:
         indices, window = self.indices, self.window
-        named = ", ".join(map(str, indices.flatten()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
+        named = ", ".join(map(str, self.numbers.ravel()[:4].tolist())) + (", ..." if indices.numel() > 4 else "")
         words = f"collects {indices.numel()} trajectories ({named}; checksum {_checksum(indices):08x})"
         words += f" of columns {', '.join(self.columns)}"
         if window is not None:
             words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
         return words + (" split over heads" if self.is_split else "")
+
+    @cached_property
+    def numbers(self) -> Integers:
+        """The indices as an array, of the same memory."""
+        return self.indices.numpy()
 
     def owned_by(self, rank: int, lengths: Tensor) -> "Owned | None":
         """What a rank owns; None if the indices are no list.
@@ -52,7 +58,7 @@ class Request:
         if not _is_list(self.indices):
             return None
         first, count = rank * len(lengths), len(lengths)
-        local = self.indices.numpy() - first if first else self.indices.numpy()
+        local = self.numbers - first if first else self.numbers
         is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
         places = None if is_own.all() else is_own.nonzero()[0]
         if places is not None:

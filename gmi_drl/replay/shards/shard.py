@@ -55,6 +55,7 @@ class Shard:
     ) -> None:
         self.trajectories, self.steps, self.storage = trajectories, steps, storage
         self.stamps, self.keys, self.lengths, self._holds = torch.zeros(4, trajectories, dtype=torch.int64)
+        self._held = self._holds.numpy()  # the same memory: to ask for it takes as long as to use it
         self._evicted = 0  # trajectories that are held; each has a reference to its block
         self.chances = Chances(self.stamps, self.trajectory_at)
         self.table = Table(
@@ -154,12 +155,12 @@ class Shard:
     def hold(self, indices: Tensor) -> None:
         """Keep these from being written over until `release`. They are there, or held already."""
         with self.lock:
-            np.add.at(self._holds.numpy(), indices.numpy(), 1)
+            np.add.at(self._held, indices.numpy(), 1)
 
     def release(self, indices: Tensor) -> None:
         """End a `hold` of the same."""
         with self.lock:
-            at, holds = indices.numpy(), self._holds.numpy()
+            at, holds = indices.numpy(), self._held
             np.subtract.at(holds, at, 1)
             if self._evicted:
                 self._free(np.unique(at[(holds[at] == 0) & (self.keys.numpy()[at] == 0)]))

@@ -4,6 +4,8 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
+from collections.abc import Sequence as Several
+from contextlib import ExitStack, closing
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -18,7 +20,6 @@ from gmi_drl.comm.links.handshake import RankAddresses, listen
 from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.config.learners import SequenceConfig
-from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.replay import EpisodeSet
 from gmi_drl.replay.shards import Weighted
 from gmi_drl.roles.main import die_with
@@ -28,6 +29,8 @@ from gmi_drl.workload import TASK_SPECS
 HANG_S = 120.0
 SPEC = TASK_SPECS["ant"]
 _FORK = get_context("fork")  # the child inherits the listening sockets
+
+_End = tuple[RankAddresses, int]  # of a link: the addresses of both, the descriptor where this one listens
 
 
 class DrawsWhenNeeded(Draws):
@@ -44,27 +47,27 @@ class DrawsWhenNeeded(Draws):
 
 
 class LearnerPair:
-    """Both GMIs. They sum with nobody, so that they wait for contexts alone.
+    """Both GMIs. They sum their gradients, so that the one whose core is slower does not keep the other's data waiting.
 
     Args:
         folder: Of the episodes.
         is_ahead: Whether batches are made ahead.
+        cores: Of each; one is enough for both. This process stays on the first.
     """
 
-    def __init__(self, folder: Path, is_ahead: bool) -> None:
-        listeners = [listen() for _ in range(2)]
-        addresses = RankAddresses(tuple(one.getsockname() for one in listeners), secrets.token_hex(16))
-        cores = allowed_cores()[:2]
-        self._orders, theirs = _FORK.Pipe()
-        other = (theirs, addresses, listeners[1].fileno(), folder, is_ahead, cores[-1], os.getpid())
-        self._process = _FORK.Process(target=_serve, args=other, daemon=True)
-        self._process.start()
-        os.sched_setaffinity(0, cores[:1])
-        try:
-            self._learner = _Learner(0, addresses, listeners[0].fileno(), folder, is_ahead)
-        finally:
-            for listener in listeners:
-                listener.close()
+    def __init__(self, folder: Path, is_ahead: bool, cores: Several[int]) -> None:
+        with ExitStack() as listening:
+            wires = [[listening.enter_context(closing(listen())) for _ in range(2)] for _ in range(2)]
+            addresses = [
+                RankAddresses(tuple(one.getsockname() for one in wire), secrets.token_hex(16)) for wire in wires
+            ]
+            ends = [list(zip(addresses, (wire[rank].fileno() for wire in wires), strict=True)) for rank in range(2)]
+            self._orders, theirs = _FORK.Pipe()
+            other = (theirs, ends[1], folder, is_ahead, cores[-1], os.getpid())
+            self._process = _FORK.Process(target=_serve, args=other, daemon=True)
+            self._process.start()
+            os.sched_setaffinity(0, cores[:1])
+            self._learner = _Learner(0, ends[0], folder, is_ahead)
 
     def measure(self, updates: int) -> Sample:
         """The part of the updates' seconds in which a GMI waited: of the one that waited longer."""
@@ -88,15 +91,16 @@ def episodes_of(count: int, steps: int) -> Iterator[dict[str, Tensor]]:
 
 
 class _Learner:
-    def __init__(self, rank: int, addresses: RankAddresses, listener_fd: int, folder: Path, is_ahead: bool) -> None:
+    def __init__(self, rank: int, ends: list[_End], folder: Path, is_ahead: bool) -> None:
         torch.set_num_threads(1)
-        link = SocketLink(Membership(rank, [[0], [1]], hang_s=HANG_S), addresses, listener_fd)
+        link, self._sums = (SocketLink(Membership(rank, [[0], [1]], hang_s=HANG_S), *end) for end in ends)
         config, episodes = SequenceConfig(), EpisodeSet(folder)
         draws = Draws if is_ahead else DrawsWhenNeeded
         self._draws = draws(episodes, link, context=config.context, batch=config.batch, exponent=0.0, seed=0)
         agent = make_sequence_agent(SPEC, config, torch.device("cpu"), seed=0)
         agent.normaliser.load(scaling_of(episodes, None))
-        self._updater = Sequence(agent, config, share=self._draws.share)
+        self._updater = Sequence(agent, config, share=self._draws.share, reduce=self._sum)
+        self._theirs = torch.empty_like(self._updater.flat.bucket)
 
     def learn(self, updates: int) -> tuple[float, float]:
         """Seconds of these updates, and those in which it waited for contexts."""
@@ -105,18 +109,15 @@ class _Learner:
             self._updater.update(self._draws.draw())
         return time.perf_counter() - began, self._draws.wait_s - waited_s
 
+    def _sum(self, bucket: Tensor) -> None:
+        other = 1 - self._sums.rank
+        self._sums.exchange(bucket, other, self._theirs, other)
+        bucket += self._theirs
 
-def _serve(
-    orders: Connection,
-    addresses: RankAddresses,
-    listener_fd: int,
-    folder: Path,
-    is_ahead: bool,
-    core: int,
-    parent: int,
-) -> None:
+
+def _serve(orders: Connection, ends: list[_End], folder: Path, is_ahead: bool, core: int, parent: int) -> None:
     die_with(parent)
     os.sched_setaffinity(0, [core])
-    learner = _Learner(1, addresses, listener_fd, folder, is_ahead)
+    learner = _Learner(1, ends, folder, is_ahead)
     while True:
         orders.send(learner.learn(orders.recv()))

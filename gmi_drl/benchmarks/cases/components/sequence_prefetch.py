@@ -21,11 +21,14 @@ def open_prefetch(quick: bool) -> Iterator[Sides]:
     from gmi_drl.replay import import_episodes
 
     updates, *sizes = (QUICK_UPDATES, QUICK_EPISODES, QUICK_STEPS) if quick else (UPDATES, EPISODES, STEPS)
-    with TemporaryDirectory() as folder, all_cores(), ExitStack() as stack:
+    with TemporaryDirectory() as folder, all_cores() as cores, ExitStack() as stack:
         made = Path(folder) / "made.replay"
         import_episodes(episodes_of(*sizes), made)
         ways = {"two batches ahead": True, "when they are needed": False}
-        pairs = {name: stack.enter_context(closing(LearnerPair(made, is_ahead))) for name, is_ahead in ways.items()}
+        pairs = {
+            name: stack.enter_context(closing(LearnerPair(made, is_ahead, cores[:2])))
+            for name, is_ahead in ways.items()
+        }
         for pair in pairs.values():
             pair.measure(QUICK_UPDATES)
         yield {name: partial(pair.measure, updates) for name, pair in pairs.items()}
