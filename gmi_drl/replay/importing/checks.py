@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.trees import leaves_of
 
 OBS, REWARD = "obs", "reward"
 ENDS = ("terminated", "truncated")
@@ -36,7 +37,7 @@ def checked(fields: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Ten
     Raises:
         UsageError: with the first mistake.
     """
-    tensors = {name: _tensor(name, value) for name, value in _leaves(fields).items()}
+    tensors = {name: _tensor(name, value) for name, value in leaves_of(fields).items()}
     if given := [name for name in COMPUTED if name in tensors]:
         raise UsageError(f"{', '.join(given)} cannot be given: an import computes it")
     if REWARD not in tensors:
@@ -60,18 +61,6 @@ def checked(fields: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Ten
     to_go = tensors[REWARD].double().flip(0).cumsum(0).flip(0).float()
     tensors[REWARD] = tensors[REWARD].contiguous()
     return tensors | {RETURN_TO_GO: to_go, DISCOUNT: (~tensors[ENDS[0]]).float()}, following
-
-
-def _leaves(tree: Any, name: str = "") -> dict[str, Any]:
-    """What is in nested mappings and sequences, by names like `a/b/0`, in order. `name` is that of the tree itself."""
-    if isinstance(tree, Mapping):
-        children = {str(key): value for key, value in tree.items()}
-    elif isinstance(tree, list | tuple):
-        children = {str(index): value for index, value in enumerate(tree)}
-    else:
-        return {name: tree}
-    below = (_leaves(child, f"{name}/{key}" if name else key) for key, child in children.items())
-    return {leaf: value for leaves in below for leaf, value in leaves.items()}
 
 
 def _is_obs(name: str) -> bool:
