@@ -4,7 +4,6 @@ import os
 import secrets
 import time
 from collections.abc import Iterator
-from collections.abc import Sequence as Several
 from contextlib import ExitStack, closing
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -47,15 +46,15 @@ class DrawsWhenNeeded(Draws):
 
 
 class LearnerPair:
-    """Both GMIs. They sum their gradients, so that the one whose core is slower does not keep the other's data waiting.
+    """Both GMIs. They sum their gradients, as in a training: else the faster one would wait for data in its place.
 
     Args:
         folder: Of the episodes.
         is_ahead: Whether batches are made ahead.
-        cores: Of each; one is enough for both. This process stays on the first.
+        cores: Of each; they may be the same. This process stays on the first.
     """
 
-    def __init__(self, folder: Path, is_ahead: bool, cores: Several[int]) -> None:
+    def __init__(self, folder: Path, is_ahead: bool, cores: tuple[int, int]) -> None:
         with ExitStack() as listening:
             wires = [[listening.enter_context(closing(listen())) for _ in range(2)] for _ in range(2)]
             addresses = [
@@ -63,7 +62,7 @@ class LearnerPair:
             ]
             ends = [list(zip(addresses, (wire[rank].fileno() for wire in wires), strict=True)) for rank in range(2)]
             self._orders, theirs = _FORK.Pipe()
-            other = (theirs, ends[1], folder, is_ahead, cores[-1], os.getpid())
+            other = (theirs, ends[1], folder, is_ahead, cores[1], os.getpid())
             self._process = _FORK.Process(target=_serve, args=other, daemon=True)
             self._process.start()
             os.sched_setaffinity(0, cores[:1])
