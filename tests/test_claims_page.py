@@ -125,7 +125,7 @@ def test_a_claim_is_what_its_result_says(place, ratio, result, command):
         assert ratio.replace(" to ", "-") in {text.replace("range ", "") for text in said}
         assert command == f"gmi-drl bench {found.case.name}"
     elif file.suffix == ".txt":
-        assert re.search(rf"\b{re.escape(number)}\b", file.read_text())
+        assert re.search(rf"\b{re.escape(number)}x?\b", file.read_text())
     else:
         assert float(number) in FOLDERS[result]()
 
