@@ -26,7 +26,7 @@ def expected(made, n_step, *, knows_last):
     return found
 
 
-@pytest.mark.parametrize("n_step", (1, 3))
+@pytest.mark.parametrize("n_step", (1, 3, 40))
 @pytest.mark.parametrize("knows_last", (True, False))
 def test_windows_are_those_of_the_episodes(tmp_path, n_step, knows_last):
     made = list(made_episodes(6))

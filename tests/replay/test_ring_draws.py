@@ -82,3 +82,14 @@ def test_priorities_that_are_all_0_are_as_good_as_equal_ones(make_ring):
     batch = ring.sample(600)
     assert set(batch.keys.tolist()) == {seen, other}
     assert batch.probabilities.unique().tolist() == pytest.approx([1 / (1 + 3**0.6), 3**0.6 / (1 + 3**0.6)])
+
+
+@pytest.mark.parametrize("as_on_gpu", [False, True])
+def test_priorities_of_windows_that_were_written_over_are_ignored(as_on_gpu, request):
+    ring = (request.getfixturevalue("make_ring") if as_on_gpu else made)(1, sampler=Prioritized(1.0))
+    history = History(6)
+    for _ in range(STEPS + 4):
+        add(ring, history)
+    gone = torch.arange(ring.first * N)
+    ring.update(gone, torch.full((len(gone),), 9.0))
+    assert ring.sample(600).probabilities.unique().numel() == 1
