@@ -30,7 +30,8 @@ class DQN(ReplayLearner[DQNConfig]):
     def __init__(self, agent: ReplayAgent, config: DQNConfig, **options: Any) -> None:
         assert isinstance(agent.policy, QNetwork)
         self.network = agent.policy
-        size = sum(parameter.numel() for parameter in self.network.parameters())
+        self._parameters = self.network.parameters_in_order()
+        size = sum(parameter.numel() for parameter in self._parameters)
         self.target = copy.deepcopy(self.network)
         super().__init__(agent, [size], config, **options)
         self._target = frozen_copy(self.target, self.flat.vector).vector
@@ -90,7 +91,7 @@ class DQN(ReplayLearner[DQNConfig]):
             by = self.network(next_obs) if self.config.double else following
         error = value - self._wanted(following, by)
         loss = (self.weights * huber_loss(error, torch.zeros_like(error), reduction="none")).mean()
-        self.add_gradient(loss, self.network.parameters_in_order())
+        self.add_gradient(loss, self._parameters)
         self.errors.copy_(error.detach().abs())
         self.note(loss, value.mean())
 

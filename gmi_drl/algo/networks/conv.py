@@ -9,6 +9,9 @@ from gmi_drl.algo.networks.mlp import ACTIVATIONS, orthogonal
 from gmi_drl.workload.network_sizes import NetworkSettings, conv_shapes
 from gmi_drl.workload.spaces import Part
 
+SMALL = 2**16
+"""Bytes of images below which the calls take longer than the copies, so that one copy of all channels is quicker."""
+
 
 class ConvStack(nn.Module):
     """Convolutions without padding, each with the activation, then a linear layer to `features` numbers.
@@ -38,12 +41,13 @@ class ConvStack(nn.Module):
 def pixels_of(image: Tensor) -> Tensor:
     """Images `[B, C, H, W]`, uint8, as float32 in [0, 1] and in the memory format NHWC.
 
-    On a CPU each channel is copied by itself: torch's own copy has the few channels in its inner loop, which takes
-    nearly twice as long.
+    On a CPU torch's own copy has the few channels in its inner loop, which takes twice as long as either way here.
     """
-    if image.device.type == "cpu":
-        rows = torch.empty(image.shape, dtype=torch.uint8, memory_format=torch.channels_last)
-        for channel in range(image.shape[1]):
-            rows[:, channel] = image[:, channel]
-        image = rows
-    return image.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
+    if image.device.type != "cpu":
+        return image.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
+    if image.numel() < SMALL:
+        return image.to(torch.float32).mul_(1 / 255).contiguous(memory_format=torch.channels_last)
+    rows = torch.empty(image.shape, dtype=torch.uint8, memory_format=torch.channels_last)
+    for channel in range(image.shape[1]):
+        rows[:, channel] = image[:, channel]
+    return rows.to(torch.float32).mul_(1 / 255)
