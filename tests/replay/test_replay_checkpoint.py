@@ -1,5 +1,7 @@
+import os
 import random
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -37,6 +39,21 @@ def play(table, stream, seed, steps=25):
         if chance.random() < 0.3:
             table.delete(keys[:1])
     return told
+
+
+def test_all_files_of_a_checkpoint_are_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    table, stream, source = made()
+    play(table, stream, 1, steps=2)
+    synced, fsync = set(), os.fsync
+
+    def recording(descriptor):
+        if not (tmp_path / "a").exists():
+            synced.add(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recording)
+    save(tmp_path / "a", source, trainer_step=1)
+    assert synced >= {STATE, ROWS, INDEX}
 
 
 @pytest.mark.parametrize("codec", ["none", "zlib"])

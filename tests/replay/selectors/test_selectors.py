@@ -156,7 +156,8 @@ def test_if_all_priorities_are_0_each_is_as_likely():
     slots, probabilities = selector.select(2000, generator())
     assert probabilities.unique().tolist() == [0.5]
     assert 850 < int((slots == 3).sum()) < 1150
-    assert sorted(selector.select_distinct(2, generator())[0].tolist()) == [3, 5]
+    slots, probabilities = selector.select_distinct(2, generator())
+    assert sorted(slots.tolist()) == [3, 5] and probabilities.tolist() == [0.5, 0.5]
     with pytest.raises(UsageError, match="3 distinct"):
         selector.select_distinct(3, generator())
 

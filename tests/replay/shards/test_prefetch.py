@@ -46,6 +46,7 @@ def test_other_calls_may_be_made_between_batches():
         first = next(batches).indices
         shards.update(first, 1.0)
         shards.sync()
+        shards.agree("between batches")
         collected = shards.collect(shards.select(1))[1].tolist()
         with pytest.raises(UsageError, match="prefetched already"):
             shards.prefetch(1, 1)
@@ -67,6 +68,18 @@ def test_a_failure_comes_out_where_the_batch_is_wanted():
         return len(shards.select(2))
 
     assert on_ranks(2, job) == [2, 2]
+
+
+def test_shards_that_close_end_the_thread():
+    def job(shards):
+        fill(shards)
+        batches = shards.prefetch(3, 2)
+        next(batches)
+        shards.close()
+        with pytest.raises(StopIteration):
+            next(batches)
+
+    on_ranks(2, job)
 
 
 def test_heads_share_what_is_prefetched():
