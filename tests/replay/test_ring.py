@@ -156,6 +156,13 @@ def test_rows_are_written_over_on_demand():
     assert first.fields["obs"].data_ptr() == second.fields["obs"].data_ptr()
 
 
+def test_a_full_ring_counts_what_is_there():
+    ring, history = made(1), History(8)
+    for steps in range(1, STEPS + 5):
+        add(ring, history)
+        assert ring.info()["items"] == N * min(steps, STEPS) and ring.info()["inserts"] == N * steps
+
+
 def test_weights_are_of_the_windows_that_can_be_drawn():
     ring, history = made(1, sampler=Prioritized(1.0)), History(9)
     for _ in range(9):
