@@ -181,6 +181,13 @@ def test_a_server_that_ends_takes_no_samples_with_it_that_it_has_not_sent():
             assert sampler.unused == 0
 
 
+def test_a_sampler_whose_servers_have_all_ended_names_the_last():
+    with served(long_table()) as (server, client), client.sampler("numbers", 1, timeout_s=30) as sampler:
+        server.stop()
+        with pytest.raises(ServerLostError, match=f"the replay server at {server.address} ended or closed"):
+            next(sampler)
+
+
 def test_a_sampler_asks_for_as_many_as_are_wanted_in_all():
     with served(long_table()) as (server, client):
         client.insert(steps(1), {"numbers": 1.0})

@@ -1,5 +1,7 @@
 """A writer tells what is in and what is not, at each call after its connection has ended, and of each call alone."""
 
+import threading
+
 import pytest
 import torch
 
@@ -63,6 +65,18 @@ def test_a_writer_of_a_server_that_ended_says_so_at_each_call():
             writer.send()
     with pytest.raises(ServerLostError, match="1 items are in"):
         writer.append(steps(2))
+
+
+def test_a_server_that_ends_while_a_writer_waits_is_told():
+    with served(queue(size=1, steps=64)) as (server, client):
+        writer = client.writer("numbers", timeout_s=60)
+        for number in range(2):
+            writer.create_items("numbers", writer.append(steps(number)))
+        stopped = threading.Timer(0.2, server.stop)
+        stopped.start()
+        with pytest.raises(ServerLostError, match="1 items are in"):
+            writer.flush()
+        stopped.join()
 
 
 def test_an_insert_that_is_late_tells_what_is_in_of_this_call_alone():

@@ -33,6 +33,13 @@ def test_items_have_the_structure_of_the_signature_and_the_iteration_ends_with_t
         assert samples[3].data["b"][0].tolist() == [[3.0] * 3, [4.0] * 3] and samples[3].info.priority == 4
 
 
+def test_a_batch_of_no_items_is_refused():
+    with served(reverb.Table.queue("queue", 30, signature=SIGNATURE)) as (_, client):
+        dataset = reverb.TrajectoryDataset.from_table_signature(client.server_address, "queue", 8)
+        with pytest.raises(ValueError, match="a batch has 1 item at least, not 0"):
+            dataset.batch(0)
+
+
 def test_batches_are_whole_and_all_that_was_wanted_is_asked_for():
     table = uniform("table", sampler=reverb.selectors.Fifo(), max_times_sampled=1, signature=SIGNATURE)
     with served(table) as (_, client):

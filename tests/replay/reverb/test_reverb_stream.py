@@ -1,5 +1,6 @@
 """Streams of cells: what a refused item and a server that ended leave to the writers that come after."""
 
+import os
 import time
 
 import numpy as np
@@ -36,6 +37,15 @@ def test_an_item_that_is_refused_is_no_error_of_the_next_writer():
         writer.close()
         client.insert(2.0, {"table": 1.0})
         assert client.server_info()["table"].current_size == 1
+
+
+def test_a_fork_inserts_by_a_stream_of_its_own(monkeypatch):
+    with served(uniform(), **SMALL) as (_, client):
+        client.insert(1.0, {"table": 1.0})
+        with monkeypatch.context() as forked:
+            forked.setattr(os, "getpid", lambda: 7)
+            client.insert(2.0, {"table": 1.0})
+        assert client.server_info()["table"].current_size == 2
 
 
 def test_a_client_inserts_again_after_its_server_was_restarted():

@@ -102,9 +102,12 @@ def test_a_server_begins_with_the_newest_checkpoint_of_its_folder(tmp_path):
     checkpointer = reverb.checkpointers.DefaultCheckpointer(str(tmp_path / "kept"))
     assert checkpointer.newest is None
     with served(uniform(), checkpointer=checkpointer) as (_, client):
+        folders = []
         for number in range(3):
             client.insert([number, np.full(number, 0.5)], {"table": 1.0})
-            folder = client.checkpoint()
+            folders.append(client.checkpoint())
+        folder = folders[-1]
+        assert len(set(folders)) == 3, "also within a second"
         client.insert(9, {"table": 1.0})
     assert str(checkpointer.newest) == folder
     with served(uniform(), checkpointer=checkpointer) as (server, client):

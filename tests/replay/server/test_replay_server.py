@@ -278,6 +278,7 @@ def bad_items(first, length, count=1, table=0, columns=1):
         (frame(STEPS, b"short"), "Steps has 5 bytes, 20 are the least"),
         (frame(STEPS, *write(Steps(9, 1, 0, 1.0))), "no storage 9"),
         (frame(STEPS, *write(Steps(0, 2**31, 0, 1.0))), "rows came where"),
+        (frame(STEPS, *write(Steps(0, 1, 0, 1.0)), bytes(8)), "8 bytes of numbers came where 0"),
         (frame(STEPS, *write(Steps(0, 1, 0, float("nan")))), "a wait of nan s"),
         (frame(STEPS, *write(Steps(0, 1, 0, 1.0))) + frame(DATA, bytes(7)), "7 bytes of data came where 8"),
         (bad_items(0, 1), "not in the 0 blocks"),
@@ -291,7 +292,7 @@ def bad_items(first, length, count=1, table=0, columns=1):
         (frame(ITEMS, *write(Items(1, 0, 5, 1, 0, 1.0))), "0 bytes of numbers came where 120"),
         (frame(SAMPLE, *write(Sample(1, 0, 1, 0, 4, -1, 1.0))), "columns 100 of 1"),
     ],
-    ids=range(18),
+    ids=range(19),
 )
 def test_a_client_that_lies_is_closed_with_its_reason_in_the_log(lie, reason, caplog):
     with caplog.at_level(logging.WARNING), served(long_table()) as (server, client):

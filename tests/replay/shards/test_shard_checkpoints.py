@@ -71,8 +71,10 @@ def test_another_number_of_ranks_gets_all_dealt_out_anew(tmp_path, caplog, size)
     def job(shards):
         fill(shards, 2 + shards.rank)
         shards.select(1)
+        written = shards.allocate(1)
         shards.insert(trajectories([50 + shards.rank], steps=2), priorities=9.0)
         shards.save(tmp_path, 5)
+        written.abandon()
 
     def again(shards):
         assert shards.restore(tmp_path) == 5
