@@ -12,6 +12,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.batch import importance_weights
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import MinSize, RateLimiter, ReplayTimeoutError
+from gmi_drl.replay.ring_checks import check_outcomes, check_ring
 from gmi_drl.replay.ring_draws import draws_by
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector, Uniform
@@ -95,13 +96,11 @@ class Ring:
         stacks: Mapping[str, Padding] | None = None,
         seed: int = 0,
     ) -> None:
-        _check(signature, num_env, steps, n_step, observations)
+        check_ring(signature, num_env, steps, n_step, observations, next_obs, stacks or {})
         self.num_env, self.steps, self.n_step, self.gamma = num_env, steps, n_step, gamma
         self.observations, self.is_twice = observations, next_obs == "twice"
         self.signature = signature
         of_stacks, padding = [field for field in signature.fields if field.name in (stacks or {})], stacks or {}
-        if self.is_twice and padding:
-            raise UsageError("stacks of pictures are stored once: next_obs must be 'once'")
         self.stacks = [Stack(field, padding[field.name], num_env, torch.device(device)) for field in of_stacks]
         self.depth = max((stack.depth for stack in self.stacks), default=1)
         if n_step + self.depth > steps:
@@ -174,6 +173,7 @@ class Ring:
         """
         first = (self.written % self.steps) * self.num_env
         stored = {name: value for name, value in fields.items() if name != "terminated"}
+        check_outcomes(self.num_env, terminated=fields.get("terminated"), boundary=boundary, valid=valid)
         stored["flags"] = flags_of(boundary, fields["terminated"], valid)
         for stack in self.stacks:
             stored |= stack.added(stored[stack.name])
@@ -309,6 +309,8 @@ class Ring:
         self.limiter.load_state_dict({"inserts": count * self.num_env, "samples": 0, "deletes": 0})
         self.storage.rows.fields["flags"][: (self.depth - 1) * self.num_env] &= ~VALID & 0xFF  # they lack pictures
         self.cut()
+        for stack in self.stacks:
+            stack.forget()
         self._draws.begin(self)
 
     def _why(self, count: int) -> str:
@@ -330,16 +332,3 @@ class Ring:
         outcome = [Field("reward", column=_OUTCOME), Field("flags", (), torch.uint8, _OUTCOME)]
         of_stacks = [field for stack in self.stacks for field in stack.fields(_OUTCOME)]
         return Signature((*step, *outcome, *of_stacks))
-
-
-def _check(signature: Signature, num_env: int, steps: int, n_step: int, observations: tuple[str, ...]) -> None:
-    if num_env < 1 or n_step < 1:
-        raise UsageError(f"a ring needs 1 environment and windows of 1 step at least, not {num_env} and {n_step}")
-    if n_step > steps - 1:
-        raise UsageError(f"windows of {n_step} steps and what follows do not fit into {steps} steps")
-    wanted = {"reward": torch.float32, "terminated": torch.bool}
-    kinds = {field.name: (field.shape, field.dtype) for field in signature.fields}
-    bad = [name for name, dtype in wanted.items() if kinds.get(name) != ((), dtype)]
-    bad += [name for name in observations if name not in kinds]
-    if bad:
-        raise UsageError(f"a ring needs reward float32[], terminated bool[] and observations: {', '.join(bad)}")

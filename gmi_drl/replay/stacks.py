@@ -42,7 +42,7 @@ class Stack:
         self.last = torch.zeros((num_env, *field.shape), dtype=field.dtype, device=device)
         self.age = torch.zeros(num_env, dtype=torch.uint8, device=device)
         self._back = torch.arange(self.depth - 1, -1, -1, device=device)
-        self._is_checked = False
+        self._is_checked = self._is_begun = False
 
     def fields(self, outcome: str) -> tuple[Field, Field]:
         """What rows have of it: the picture, and its age in the column `outcome`."""
@@ -57,6 +57,9 @@ class Stack:
         if not self._is_checked:
             self._check(stacks)
         goes_on = (stacks[:, :-1] == self.last[:, 1:]).flatten(1).all(1)
+        if not self._is_begun:  # the steps before are not those of these environments
+            goes_on.zero_()
+            self._is_begun = True
         self.age = (self.age + 1).clamp_(max=self.depth - 1).mul_(goes_on)
         self.last.copy_(stacks)
         return {self.name: stacks[:, -1], self.age_name: self.age}
@@ -95,6 +98,10 @@ class Stack:
             )
         self._is_checked = True
 
+    def forget(self) -> None:
+        """The next stacks begin anew, whatever the last ones were."""
+        self._is_begun = False
+
     def state_dict(self) -> dict[str, Tensor]:
         """What the next step is compared with."""
         return {"last": self.last, "age": self.age}
@@ -103,4 +110,4 @@ class Stack:
         """Take over a `state_dict`."""
         self.last.copy_(state["last"])
         self.age.copy_(state["age"])
-        self._is_checked = True
+        self._is_checked = self._is_begun = True

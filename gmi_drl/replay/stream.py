@@ -1,5 +1,6 @@
 """A stream of steps into a storage: what an actor saw, step after step. Items are stretches of it."""
 
+import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -40,6 +41,7 @@ class Stream:
         self.opened = 0
         self._full: list[int] = []  # held until the next call, so that items of their steps can be inserted before
         self._next = self._end = 0
+        self._moving = threading.Lock()  # a checkpoint may read where it is while another thread writes
 
     def append(self, fields: Mapping[str, Tensor], timeout_s: float = WAIT_S) -> Tensor:
         """Write n steps of one episode, which goes on.
@@ -65,7 +67,7 @@ class Stream:
         places, done = [np.empty(0, dtype=np.int64)] if not count else [], 0
         while done < count:
             if self._next == self._end:
-                self._open(blocks.pop(0))
+                self._open(blocks)
             part = min(count - done, self._end - self._next)
             is_all = part == count
             steps = fields if is_all else {name: value[done : done + part] for name, value in fields.items()}
@@ -87,13 +89,14 @@ class Stream:
             ReplayTimeoutError: if no block became free.
         """
         if self._next == self._end:
-            self._open(*self._storage.blocks.lease(1, self._holder, timeout_s))
+            self._open(self._storage.blocks.lease(1, self._holder, timeout_s))
         return self._next, self._end - self._next
 
     def advance(self, count: int) -> None:
         """So many steps were written at the place that `reserve` found."""
-        self._next += count
-        self.length = min(self.length + count, self.longest)
+        with self._moving:
+            self._next += count
+            self.length = min(self.length + count, self.longest)
 
     @property
     def held(self) -> list[tuple[int, int]]:
@@ -136,8 +139,9 @@ class Stream:
 
     def state_dict(self) -> dict[str, int]:
         """Where it goes on. Take it where all items that end with the last steps are inserted."""
-        block = -1 if self._block is None else self._block
-        return {"block": block, "next": self._next, "end": self._end, "length": self.length, "holder": self._holder}
+        with self._moving:
+            block = -1 if self._block is None else self._block
+            return {"block": block, "next": self._next, "end": self._end, "length": self.length, "holder": self._holder}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
         """Go on from a `state_dict`, in a storage that was restored with its blocks."""
@@ -154,15 +158,24 @@ class Stream:
         first = size - min(self.length + count - left, carried)
         return 1 + max(0, -(-(left - first) // (size - carried)))
 
-    def _open(self, block: int) -> None:
-        """Go on in a block that was leased, with the steps that coming items may need."""
-        blocks = self._storage.blocks
+    def _open(self, leased: list[int]) -> None:
+        """Go on in the first of these blocks, which is taken out, with the steps that coming items may need.
+
+        If the block before cannot be written to its file, all of them are given back.
+        """
+        blocks, block = self._storage.blocks, leased[0]
         blocks.register(self)  # again, if it was closed
         first, carried = block * blocks.block_steps, min(self.length, self.longest - 1)
-        if carried:
-            self._storage.copy(self._next - carried, first, carried)
+        try:
+            if carried:
+                self._storage.copy(self._next - carried, first, carried)
+            if self._block is not None:
+                self._storage.seal(self._block)
+        except BaseException:
+            blocks.end_lease(leased)
+            raise
         if self._block is not None:
-            self._storage.seal(self._block)
             self._full.append(self._block)
-        self._block, self._next, self._end = block, first + carried, first + blocks.block_steps
+        with self._moving:
+            self._block, self._next, self._end = leased.pop(0), first + carried, first + blocks.block_steps
         self.opened += 1

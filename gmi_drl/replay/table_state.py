@@ -69,8 +69,8 @@ class TableState:
             states = {str(number): table.contents.state_dict() for number, table in enumerate(self._tables)}
             ticket = storage.blocks.begin_reading()
             records = torch.cat([state["items"]["records"] for state in states.values()])
-            blocks = self._needed(records, storage.blocks.state_dict())
             streams = {str(number): stream.state_dict() for number, stream in enumerate(self._streams)}
+            blocks = self._needed(records, streams, storage.blocks.state_dict())
         try:
             yield {"contents": states, "blocks": blocks, "streams": streams, "rows": _Rows(storage, _used(blocks))}
         finally:
@@ -89,19 +89,24 @@ class TableState:
             for table in self._tables:
                 table.lock.notify_all()
 
-    def _needed(self, records: Tensor, blocks: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The state of the blocks if only these items and our streams need them: others are being released just now."""
+    def _needed(
+        self, records: Tensor, streams: Mapping[str, Mapping[str, int]], blocks: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """The state of the blocks if only these items and our streams need them: others are being released just now.
+
+        Streams may have moved on since their state was read, to blocks that count as free here.
+        """
         there = records[records[:, KEY] > 0][:, STRETCHES:]
         of_items = self._storage.blocks.block_of(first_steps(there)).flatten()
         references = torch.bincount(of_items, minlength=len(blocks["references"]))
-        ours = torch.tensor([stream.state_dict()["block"] for stream in self._streams], dtype=torch.int64)
-        ours = ours[ours >= 0]
         holders = torch.full_like(blocks["holders"], -1)
-        holders[ours] = blocks["holders"][ours]
+        for stream in streams.values():
+            if stream["block"] >= 0:
+                holders[stream["block"]] = stream["holder"]
         is_free = (references == 0) & (holders < 0)
         was_free = torch.zeros_like(is_free)
         was_free[blocks["free"]] = True
-        free = torch.cat((blocks["free"], (is_free & ~was_free).nonzero().flatten()))
+        free = torch.cat((blocks["free"][is_free[blocks["free"]]], (is_free & ~was_free).nonzero().flatten()))
         return {"references": references, "holders": holders, "free": free}
 
 

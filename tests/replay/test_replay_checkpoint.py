@@ -182,6 +182,32 @@ def test_inserts_and_samples_go_on_while_it_is_saved(tmp_path):
     assert numbers_by_key(again) == wanted
 
 
+def test_a_stream_that_is_written_to_meanwhile_holds_its_block_in_each_snapshot():
+    table, stream, source = made(limiter=MinSize(1))
+    is_over = threading.Event()
+
+    def write():
+        number = 0
+        while not is_over.is_set():
+            add(table, range(number, number + 4), 1.0, stream)
+            number += 4
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(60):
+            with source.snapshot() as state:
+                of, blocks = state["streams"]["0"], state["blocks"]
+            if of["block"] >= 0:
+                assert blocks["holders"][of["block"]] == of["holder"] and of["block"] not in blocks["free"]
+                assert of["end"] == (of["block"] + 1) * table.storage.blocks.block_steps and of["next"] <= of["end"]
+            assert len(set(blocks["free"].tolist())) == len(blocks["free"])
+            assert not (blocks["references"][blocks["free"]] > 0).any()
+    finally:
+        is_over.set()
+        thread.join()
+
+
 def numbers_by_key(table):
     batch = table.sample(table.size, distinct=True)
     return dict(zip(batch.keys.tolist(), batch.fields["number"].flatten().tolist(), strict=True))

@@ -207,6 +207,10 @@ def test_it_goes_on_from_its_state():
         ({"update_size": 99, "placement": "device"}, "update_size is 99"),
         ({"limiter": SampleToInsertRatio(1.0, 4, 4.0)}, "no insert wait, but its limiter allows a difference of 8"),
         ({"sampler": Fifo()}, "not by Fifo"),
+        ({"next_obs": "twise"}, "next_obs is 'once' or 'twice', not 'twise'"),
+        ({"next_obs": "twice", "stacks": {"obs": "first"}}, "stored once: next_obs must be 'once'"),
+        ({"stacks": {"picture": "first"}}, "stacks picture: the observations are obs"),
+        ({"stacks": {"obs": "zero"}}, "stacks begin with 'first' or 'zeros', not 'zero'"),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments, told):
@@ -239,6 +243,29 @@ def test_every_step_is_checked():
         with pytest.raises(UsageError, match=r"obs is|action is missing"):
             ring.add(fields, boundary, valid)
     assert ring.written == 1
+
+
+@pytest.mark.parametrize(
+    ("boundary", "told"),
+    [(torch.zeros(1, dtype=torch.bool), r"boundary is bool \[1\]"), (torch.zeros(N), r"boundary is float32 \[3\]")],
+)
+def test_every_outcome_is_checked(boundary, told):
+    ring, (fields, _, valid) = made(1), History(2).step()
+    with pytest.raises(UsageError, match=rf"3 environments needs bools \[3\]: terminated is missing, {told}, valid is"):
+        ring.add({name: value for name, value in fields.items() if name != "terminated"}, boundary, valid)
+    assert ring.written == 0
+
+
+def test_a_ring_of_stacks_alone_is_refused():
+    kinds = Signature((Field("obs", (4, 2)), Field("reward"), Field("terminated", (), torch.bool)))
+    with pytest.raises(UsageError, match="a ring needs a field besides obs, reward, terminated"):
+        Ring(kinds, N, STEPS, stacks={"obs": "first"})
+
+
+@pytest.mark.parametrize("sampler", [None, Prioritized(1.0)])
+def test_no_keys_have_no_priorities(sampler):
+    ring = made(1, sampler=sampler)
+    ring.update(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64))
 
 
 def test_a_ring_that_waits_for_copies_says_so():

@@ -107,6 +107,23 @@ def test_steps_of_other_rings_are_drawn_where_their_pictures_are_there(sampler):
     assert {key // N for key in batch.keys.tolist()} == set(range(K - 1, STEPS - 2))
 
 
+@pytest.mark.parametrize("padding", ["first", "zeros"])
+def test_no_stack_goes_on_from_steps_of_other_rings(padding):
+    """Black pictures, or zeros before the first, look as what a new ring has seen last."""
+    ring, other, worlds = made(padding), made(padding), Worlds(padding)
+    step, ended, valid = worlds.step()
+    for _ in range(4):
+        ring.add(step | {"terminated": ended & False}, ended & False, valid | True)
+    words = {name: rows[: 4 * N].view(4, N, -1) for name, rows in ring.storage.rows.words.items()}
+    other.begin_with(words)
+    black = torch.zeros_like(step["obs"])
+    if padding == "zeros":
+        black[:, -1] = 7
+    for count in range(2):
+        other.add(step | {"obs": black}, ended & False, valid | True)
+        assert other.stacks[0].age.tolist() == [0 if padding == "zeros" else count] * N
+
+
 def test_a_picture_is_stored_once():
     kinds = Signature((Field("obs", (4, 10, 10), torch.uint8), *KINDS[1:]))
     rings = Ring(kinds, N, STEPS), Ring(kinds, N, STEPS, stacks={"obs": "first"})

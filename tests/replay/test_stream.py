@@ -25,6 +25,29 @@ def test_every_stretch_of_an_episode_lies_in_one_piece():
         number += count
 
 
+def test_blocks_that_cannot_be_opened_are_given_back(monkeypatch):
+    storage = make_storage(NUMBERED, 200)
+    stream, size = Stream(storage), storage.blocks.block_steps
+    stream.append(numbered_steps(size))
+    free = storage.blocks.free
+
+    def full(block):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "seal", full)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                stream.append(numbered_steps(size + 1))
+            with pytest.raises(OSError, match="No space left"):
+                stream.reserve()
+            assert storage.blocks.free == free
+    places = stream.append(numbered_steps(size, size))
+    assert numbers(storage, int(places[0]), size) == list(range(size, 2 * size))
+    stream.close()
+    assert storage.blocks.free == storage.blocks.count
+
+
 def test_small_batches_go_on_in_one_block():
     storage = make_storage(NUMBERED, 1600)
     stream = Stream(storage)
