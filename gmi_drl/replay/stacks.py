@@ -14,6 +14,9 @@ from gmi_drl.replay.storage import Storage
 Padding = Literal["first", "zeros"]
 """What the first stack of an episode has before its first picture: that picture again, or zeros."""
 
+BEGINS = 255
+"""An age after which a stack begins anew: one more is 0, as uint8."""
+
 
 class Stack:
     """A field `[K, *picture]` of which rows have the newest picture, the last one, in a column of its own.
@@ -29,20 +32,21 @@ class Stack:
 
     Attributes:
         depth: K.
-        age: Pictures before the newest that are of the same episode, K - 1 at most, uint8 `[N]`; of the newest step.
+        age: Pictures before the newest that are of the same episode, K - 1 at most, uint8 `[N]`; of the newest step,
+            and `BEGINS` before the first.
         last: The newest stacks, `[N, K, *picture]`.
     """
 
     def __init__(self, field: Field, padding: Padding, num_env: int, device: torch.device) -> None:
-        if len(field.shape) < 2 or not 2 <= field.shape[0] <= 255:
+        if len(field.shape) < 2 or not 2 <= field.shape[0] <= BEGINS:
             raise UsageError(f"{field} is no stack: a stack has 2 to 255 pictures, and is [pictures, *picture]")
         self.name, self.depth, self._padding, self._num_env = field.name, field.shape[0], padding, num_env
         self.column, self.age_name = f"stack/{field.name}", f"age/{field.name}"
         self._picture = Field(field.name, field.shape[1:], field.dtype, self.column)
         self.last = torch.zeros((num_env, *field.shape), dtype=field.dtype, device=device)
-        self.age = torch.zeros(num_env, dtype=torch.uint8, device=device)
+        self.age = torch.full((num_env,), BEGINS, dtype=torch.uint8, device=device)
         self._back = torch.arange(self.depth - 1, -1, -1, device=device)
-        self._is_checked = self._is_begun = False
+        self._is_checked = False
 
     def fields(self, outcome: str) -> tuple[Field, Field]:
         """What rows have of it: the picture, and its age in the column `outcome`."""
@@ -57,9 +61,6 @@ class Stack:
         if not self._is_checked:
             self._check(stacks)
         goes_on = (stacks[:, :-1] == self.last[:, 1:]).flatten(1).all(1)
-        if not self._is_begun:  # the steps before are not those of these environments
-            goes_on.zero_()
-            self._is_begun = True
         self.age = (self.age + 1).clamp_(max=self.depth - 1).mul_(goes_on)
         self.last.copy_(stacks)
         return {self.name: stacks[:, -1], self.age_name: self.age}
@@ -99,8 +100,8 @@ class Stack:
         self._is_checked = True
 
     def forget(self) -> None:
-        """The next stacks begin anew, whatever the last ones were."""
-        self._is_begun = False
+        """The next stacks begin anew, whatever they look like: the steps before are of other environments."""
+        self.age.fill_(BEGINS)
 
     def state_dict(self) -> dict[str, Tensor]:
         """What the next step is compared with."""
@@ -110,4 +111,4 @@ class Stack:
         """Take over a `state_dict`."""
         self.last.copy_(state["last"])
         self.age.copy_(state["age"])
-        self._is_checked = self._is_begun = True
+        self._is_checked = True

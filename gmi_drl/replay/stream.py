@@ -132,10 +132,12 @@ class Stream:
     def close(self) -> None:
         """Give the open block back. Items that reference it keep it."""
         self.give_back_full()
-        if self._block is not None:
-            self._storage.blocks.end_lease([self._block])
+        with self._moving:
+            block, self._block = self._block, None
+            self._next, self._end, self.length = 0, 0, 0
+        if block is not None:
+            self._storage.blocks.end_lease([block])
         self._storage.blocks.unregister(self)
-        self._block, self._next, self._end, self.length = None, 0, 0, 0
 
     def state_dict(self) -> dict[str, int]:
         """Where it goes on. Take it where all items that end with the last steps are inserted."""
@@ -147,7 +149,7 @@ class Stream:
         """Go on from a `state_dict`, in a storage that was restored with its blocks."""
         self._block = None if state["block"] < 0 else state["block"]
         self._next, self._end, self.length = state["next"], state["end"], state["length"]
-        self._holder = state["holder"]
+        self._holder, self._full = state["holder"], []
 
     def _blocks_for(self, count: int) -> int:
         """How many blocks have to be opened for so many steps."""

@@ -269,10 +269,11 @@ class GMIProcesses:
         """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
         first, *_ = deaths.values()
         others_are_done = any(not self._may_end(number) for number in self.results)
-        if complaint or others_are_done or not self._has_reported or not all(map(self._may_end, deaths)):
+        if complaint or not self._has_reported or not all(map(self._may_end, deaths)):
             return first
         for number, death in deaths.items():
-            if self._may_restart(number) and self._restarts and self._restarts.restarts.take(death, RESTARTED):
+            restarts = self._restarts.restarts if self._restarts and not others_are_done else None
+            if restarts and self._may_restart(number) and restarts.take(death, RESTARTED):
                 self._children.replace(number)
                 self._starting[number] = WaitClock()
             elif self._losses is not None and self._losses.take(number, death):

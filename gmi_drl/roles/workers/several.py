@@ -131,8 +131,9 @@ def play_several(
     spec, first = tasks[0].spec, tasks[0]
     agents = agents_of(config.policies, spec.agent_names, spec.name)
     clock, parts, learning = PhaseClock(mgr.device), list[Part](), list[Learning]()
+    staggering = _generator(seed("agent"))
     for task in tasks:
-        stagger(task, _generator(seed("agent")))
+        stagger(task, staggering)
     with ExitStack() as opened:
         found = list[tuple[str, GMI_manager]]()
         for name, section in config.policies.items():

@@ -19,7 +19,7 @@ from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts,
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.roles.launcher.connection import encode, socket_pair
-from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
+from gmi_drl.roles.launcher.protocol import Attached, Closed, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
 
@@ -261,11 +261,45 @@ def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
     assert open_descriptors() == before
 
 
-def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
-    kinds = [("trainer",), *[("simulator", "agent")] * 3]
+def with_actors(count, fewest):
+    """A trainer, and inline actors of which a run needs `fewest`."""
+    kinds = [("trainer",), *[("simulator", "agent")] * count]
     gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds))
-    streams, devices = Streams(fewest_actors=2), (Device(kind="cpu", gmis=gmis),)
-    layout, told = Layout(share_cores=True, devices=devices, channels=Channels(), streams=streams), []
+    devices, streams = (Device(kind="cpu", gmis=gmis),), Streams(fewest_actors=fewest)
+    return Layout(share_cores=True, devices=devices, channels=Channels(), streams=streams)
+
+
+def test_an_actor_that_dies_when_the_trainer_is_done_does_not_end_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    layout, started, told = with_actors(2, fewest=1), {}, []
+    folder, losses = RunFolder(tmp_path / "run"), Losses(layout, told.append)
+    folder.create()
+    instances = SimpleNamespace(
+        drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
+    )
+
+    def start(order, environment, log, resources):
+        return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
+
+    job, resources = Job(layout, tiny_config(), folder, {}, 64), dict.fromkeys(range(3), Resources())
+    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses) as processes:
+        run = Launched(processes, started.values(), told)
+        for actor in (1, 2):
+            started[actor].tell(Attached())
+        started[0].tell(Attached(), Report({"a": 1}), Done(result={}))
+        assert run.heard() == [{"a": 1}]
+        started[2].die()
+        assert run.heard() == [] and losses.lost == {2}
+        assert told[0].startswith("GMI 2") and told[0].endswith("going on with 1 actor")
+        started[1].tell(Done(result={}))
+        run.heard()
+        assert processes.results.keys() == {0, 1}
+        for number in (0, 1):
+            started[number].tell(Closed(""))
+
+
+def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
+    layout, told = with_actors(3, fewest=2), []
     losses = Losses(layout, told.append)
     assert not losses.allow(0) and losses.allow(3) and losses.take(3, GmiError("GMI 3 died\nits log"))
     assert losses.allow(3) and not losses.allow(1) and not losses.take(1, GmiError("GMI 1 died"))
@@ -274,14 +308,7 @@ def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
 
 def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "TICK_S", 0.02)
-    kinds = [("trainer",), ("simulator", "agent"), ("simulator", "agent")]
-    gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds))
-    layout = Layout(
-        share_cores=True,
-        devices=(Device(kind="cpu", gmis=gmis),),
-        channels=Channels(),
-        streams=Streams(fewest_actors=1),
-    )
+    layout = with_actors(2, fewest=1)
     folder, started, told, coming = RunFolder(tmp_path / "run"), {}, [], []
     folder.create()
     lost = [2]  # the first time its node is lost again before it starts
