@@ -1,7 +1,7 @@
 """The tables of `discrete_tasks.py tell`: returns, CPU seconds to the threshold, and steps per CPU second."""
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median, quantiles
 
 from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
@@ -22,14 +22,7 @@ RESAMPLES = 5_000
 def tell() -> None:
     """Print both tables."""
     tell_learnt(TASKS, SIDES, runs("learn"))
-    print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
-    for task in SPEED_TASKS:
-        speeds = {side: _speeds(task, side) for side in SIDES}
-        for side, of in speeds.items():
-            if of:
-                listed = list(of.values())
-                ratio = "" if side == OURS else _ratio_of_rounds(speeds[OURS], of)
-                print(f"{task:15} {side:17} {_listed(listed):36} {median(listed):7.0f}   {ratio}")
+    tell_speeds(SPEED_TASKS, SIDES, runs("speed"))
 
 
 def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
@@ -45,10 +38,18 @@ def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Se
                 print(f"{task:15} {side:17} {_learnt(settings.threshold, of, ours)}")
 
 
-def _speeds(task: str, side: str) -> dict[int, float]:
-    """Of each round, in order."""
-    of = {run["seed"]: speed_of(run) for run in runs("speed") if (run["task"], run["side"]) == (task, side)}
-    return dict(sorted(of.items()))
+def tell_speeds(tasks: Iterable[str], sides: Sequence[str], measured: Sequence[Run]) -> None:
+    """Print steps per CPU second of each round or seed, and megabytes of the replay of what has one."""
+    print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
+    for task in tasks:
+        by_side = {side: [run for run in measured if (run["task"], run["side"]) == (task, side)] for side in sides}
+        speeds = {side: {run["seed"]: speed_of(run) for run in of} for side, of in by_side.items()}
+        for side, of in by_side.items():
+            if of:
+                listed = [speeds[side][seed] for seed in sorted(speeds[side])]
+                ratio = "" if side == OURS else _ratio_of_rounds(speeds[OURS], speeds[side])
+                memory = f"   replay of {of[0]['replay_bytes'] / 1e6:.0f} MB" if "replay_bytes" in of[0] else ""
+                print(f"{task:15} {side:17} {_listed(listed):36} {median(listed):7.0f}   {ratio}{memory}".rstrip())
 
 
 def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
