@@ -39,7 +39,7 @@ COMMANDS = sorted(
 )
 
 GENERATED = {
-    *("claims.md", "same_speed.md", "same_numbers.md", "mutants.md", "gpu_day.md"),
+    *("claims.md", "same_speed.md", "same_numbers.md", "mutants.md", "mutants_replay.md", "gpu_day.md"),
     *("internals/ten_machines.md", "start/half_hour.md"),
 }
 """Pages of transcripts, and those that a script writes."""

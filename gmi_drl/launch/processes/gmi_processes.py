@@ -267,10 +267,9 @@ class GMIProcesses:
 
     def _restart(self, deaths: Mapping[int, GmiError], complaint: GmiError | None) -> GmiError | None:
         """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
-        first, *_ = deaths.values()
         others_are_done = any(not self._may_end(number) for number in self.results)
         if complaint or not self._has_reported or not all(map(self._may_end, deaths)):
-            return first
+            return next(iter(deaths.values()))
         for number, death in deaths.items():
             restarts = self._restarts.restarts if self._restarts and not others_are_done else None
             if restarts and self._may_restart(number) and restarts.take(death, RESTARTED):
