@@ -146,6 +146,8 @@ def test_the_command_of_a_claim_exists(command):
         assert words[2] in CASES
         return
     assert words[0] == "python"
+    if words[1] == "-m":
+        words[1:3] = [f"{words[2].replace('.', '/')}.py"]
     script = (folder / words[1]).read_text()
     if "from trainings import" in script:  # which has their commands
         script += (folder / words[1]).with_name("trainings.py").read_text()

@@ -39,7 +39,11 @@ def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Se
 
 
 def tell_speeds(tasks: Iterable[str], sides: Sequence[str], measured: Sequence[Run]) -> None:
-    """Print steps per CPU second of each round or seed, and megabytes of the replay of what has one."""
+    """Print steps per CPU second of each round or seed, and megabytes of the replay of what has one.
+
+    Runs that ended within the first updates have no speed.
+    """
+    measured = [run for run in measured if len(run["updates"]) > WARM_UP]
     print(f"\n{'speed':15} {'side':17} {'steps per CPU second of all rounds':36} {'median':>7}   ratio of ours, 95 %")
     for task in tasks:
         by_side = {side: [run for run in measured if (run["task"], run["side"]) == (task, side)] for side in sides}

@@ -201,7 +201,7 @@ def test_a_table_does_what_its_model_does(case):
 
 
 def main():
-    """Many more operations: `PYTHONPATH=. python tests/replay/test_table_model.py --operations 20000`."""
+    """Many more operations: `python -m tests.replay.test_table_model --operations 20000`."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--operations", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
