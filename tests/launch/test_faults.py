@@ -22,7 +22,11 @@ from tests.fork_server import SERVER
 TINY = ["--set", "learner.horizon=4", "--set", "learner.epochs=1"]
 USUAL = {"checkpoint_every": "1", "hang_s": "60"}
 """Settings of a run whose test sets no others."""
-COMMAND = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train", *TINY]
+TRAIN = [sys.executable, "-c", "from gmi_drl.cli import main; main()", "train"]
+COMMAND = [*TRAIN, *TINY]
+SMALL_REPLAY = ("learner.horizon=4", "learner.hidden=[8]", "learner.batch=16", "learner.replay.min_size=64")
+FROM_REPLAY = [*TRAIN, "--task", "ball_balance", "--algo", "sac", *(f"--set={setting}" for setting in SMALL_REPLAY)]
+TWO_GMIS = ["--num-env", "8", "--gmis-per-gpu", "2"]
 
 pytestmark = two_cores
 
@@ -36,11 +40,11 @@ def gmis_of(launcher):
 class Training:
     """`gmi-drl train` under way: its process, its GMIs and its folder."""
 
-    def __init__(self, path, *options):
+    def __init__(self, path, *options, command=COMMAND):
         self.folder = RunFolder(path)
-        layout = [] if "layout.yaml" in options else ["--num-env", "8", "--gmis-per-gpu", "2"]
+        layout = [] if "layout.yaml" in options else TWO_GMIS
         usual = [f"{key}={value}" for key, value in USUAL.items() if not any(one.startswith(key) for one in options)]
-        command = [*COMMAND, "--run-dir", str(path), "--iterations", "1000000", *layout, *options]
+        command = [*command, "--run-dir", str(path), "--iterations", "1000000", *layout, *options]
         command += [part for setting in usual for part in ("--set", setting)]
         self.process = SERVER.popen(
             command,
@@ -74,8 +78,8 @@ class Training:
 def training(tmp_path):
     started = []
 
-    def start(*options):
-        started.append(Training(tmp_path / "run", *options))
+    def start(*options, **more):
+        started.append(Training(tmp_path / "run", *options, **more))
         return started[-1]
 
     yield start
@@ -194,18 +198,38 @@ def test_a_run_whose_folder_vanishes_ends_and_leaves_nothing(training, tmp_path,
         pass
 
 
-def test_a_gloo_run_goes_on_after_it_was_killed(training, tmp_path):
-    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(2, reduction="MPR-gloo")))
-    run = training("layout.yaml")
+def killed_and_resumed(run):
+    """Kill all of a run, and let it go on for two iterations more. Returns how many it has then."""
     run.process.kill()
     run.process.communicate()
     psutil.wait_procs(run.gmis, timeout=60)
     (*_, newest) = list_checkpoints(run.folder.checkpoints)
-    more = str(int(newest.name) + 2)
-    command = [*COMMAND, "--resume", str(run.folder.path), "--iterations", more]
-    again = SERVER.run(command, capture_output=True, text=True, env=environment(), timeout=120)
-    assert again.returncode == 0, again.stderr
-    assert int(list_checkpoints(run.folder.checkpoints)[-1].name) == int(more)
+    more = int(newest.name) + 2
+    finish([*TRAIN, "--resume", str(run.folder.path), "--iterations", str(more)])
+    assert int(list_checkpoints(run.folder.checkpoints)[-1].name) == more
+    return more
+
+
+def finish(command):
+    ended = SERVER.run(command, capture_output=True, text=True, env=environment(), timeout=120)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_a_gloo_run_goes_on_after_it_was_killed(training, tmp_path):
+    (tmp_path / "layout.yaml").write_text(dump_yaml(tiny_layout(2, reduction="MPR-gloo")))
+    killed_and_resumed(training("layout.yaml"))
+
+
+def test_a_run_from_replay_that_was_killed_goes_on_bit_identically(training, tmp_path):
+    """Two GMIs, a ring each, and the learner of both; beside a run that nobody has killed."""
+    run, whole = training(command=FROM_REPLAY), RunFolder(tmp_path / "whole")
+    more = killed_and_resumed(run)
+    usual = [f"--set={key}={value}" for key, value in USUAL.items()]
+    finish([*FROM_REPLAY, "--run-dir", str(whole.path), "--iterations", str(more), *TWO_GMIS, *usual])
+    ends = [read_index(list_checkpoints(folder.checkpoints)[-1]) for folder in (run.folder, whole)]
+    assert (
+        ends[0]["parts"] == ends[1]["parts"] and len(ends[0]["parts"]) == 3
+    )  # the learner, and each GMI with its ring
 
 
 def test_a_full_disk_is_told_before_training(tmp_path):
