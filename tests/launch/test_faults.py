@@ -227,9 +227,7 @@ def test_a_run_from_replay_that_was_killed_goes_on_bit_identically(training, tmp
     usual = [f"--set={key}={value}" for key, value in USUAL.items()]
     finish([*FROM_REPLAY, "--run-dir", str(whole.path), "--iterations", str(more), *TWO_GMIS, *usual])
     ends = [read_index(list_checkpoints(folder.checkpoints)[-1]) for folder in (run.folder, whole)]
-    assert (
-        ends[0]["parts"] == ends[1]["parts"] and len(ends[0]["parts"]) == 3
-    )  # the learner, a ring each
+    assert ends[0]["parts"] == ends[1]["parts"] and len(ends[0]["parts"]) == 3  # the learner, a ring each
 
 
 def test_a_full_disk_is_told_before_training(tmp_path):
