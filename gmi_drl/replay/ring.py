@@ -100,8 +100,9 @@ class Ring:
         self.num_env, self.steps, self.n_step, self.gamma = num_env, steps, n_step, gamma
         self.observations, self.is_twice = observations, next_obs == "twice"
         self.signature = signature
-        of_stacks, padding = [field for field in signature.fields if field.name in (stacks or {})], stacks or {}
-        self.stacks = [Stack(field, padding[field.name], num_env, torch.device(device)) for field in of_stacks]
+        padding, place = stacks or {}, torch.device(device)
+        of_stacks = [field for field in signature.fields if field.name in padding]
+        self.stacks = [Stack(field, padding[field.name], num_env, place) for field in of_stacks]
         self.depth = max((stack.depth for stack in self.stacks), default=1)
         if n_step + self.depth > steps:
             raise UsageError(f"windows of {n_step} steps with {self.depth} pictures each do not fit into {steps} steps")
@@ -249,7 +250,8 @@ class Ring:
         Raises:
             UsageError: if one is negative or no finite number. On a GPU they are not looked at: that would wait for it.
         """
-        self._draws.updated(self, keys, priorities)
+        if len(keys):
+            self._draws.updated(self, keys, priorities)
 
     def info(self) -> dict[str, Any]:
         """Sizes and counts."""

@@ -206,8 +206,6 @@ class HostPrioritizedDraws(ByPriority):
         Raises:
             UsageError: if one is negative or no finite number.
         """
-        if not len(keys):
-            return
         places, wanted = keys.numpy(), priorities.to(torch.float64).numpy()
         highest = wanted.max()
         if not (wanted.min() >= 0 and highest < np.inf):  # neither if one is no number

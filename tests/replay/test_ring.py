@@ -262,12 +262,6 @@ def test_a_ring_of_stacks_alone_is_refused():
         Ring(kinds, N, STEPS, stacks={"obs": "first"})
 
 
-@pytest.mark.parametrize("sampler", [None, Prioritized(1.0)])
-def test_no_keys_have_no_priorities(sampler):
-    ring = made(1, sampler=sampler)
-    ring.update(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64))
-
-
 def test_a_ring_that_waits_for_copies_says_so():
     ring, history = made(1, placement="device", update_size=4 * N), History(2)
     add(ring, history)

@@ -93,3 +93,13 @@ def test_priorities_of_windows_that_were_written_over_are_ignored(as_on_gpu, req
     gone = torch.arange(ring.first * N)
     ring.update(gone, torch.full((len(gone),), 9.0))
     assert ring.sample(600).probabilities.unique().numel() == 1
+
+
+@pytest.mark.parametrize("as_on_gpu", [False, True])
+@pytest.mark.parametrize("sampler", [None, Prioritized(1.0)])
+def test_no_keys_change_no_priorities(sampler, as_on_gpu, request):
+    ring, history = (request.getfixturevalue("make_ring") if as_on_gpu else made)(1, sampler=sampler), History(6, 0, 0)
+    for _ in range(4):
+        add(ring, history)
+    ring.update(torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64))
+    assert ring.sample(300).probabilities.unique().numel() == 1

@@ -97,6 +97,18 @@ def test_it_goes_on_from_its_state():
     assert storage.blocks.free == storage.blocks.count
 
 
+def test_full_blocks_of_before_a_restore_are_not_given_back_again():
+    storage = make_storage(NUMBERED, 200)
+    stream, size = Stream(storage), storage.blocks.block_steps
+    stream.append(numbered_steps(3))
+    streams, blocks = stream.state_dict(), storage.blocks.state_dict()
+    stream.append(numbered_steps(size))  # the first block is full now, and held until the next call
+    storage.blocks.load_state_dict(blocks)
+    stream.load_state_dict(streams)
+    stream.append(numbered_steps(1, 3))
+    assert storage.blocks.free == storage.blocks.count - 1
+
+
 def test_steps_that_find_no_room_are_not_written_in_part():
     storage = make_storage(NUMBERED, 200, longest=4)
     size = storage.blocks.block_steps

@@ -41,7 +41,7 @@ class ConvStack(nn.Module):
 def pixels_of(image: Tensor) -> Tensor:
     """Images `[B, C, H, W]`, uint8, as float32 in [0, 1] and in the memory format NHWC.
 
-    On a CPU torch's own copy has the few channels in its inner loop, which takes twice as long as either way here.
+    On a CPU torch's own copy has the few channels in its inner loop, which takes up to twice as long.
     """
     if image.device.type != "cpu":
         return image.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
