@@ -45,7 +45,7 @@ def pixels_of(image: Tensor) -> Tensor:
     """
     if image.device.type != "cpu":
         return image.to(torch.float32, memory_format=torch.channels_last).mul_(1 / 255)
-    if image.numel() < SMALL:
+    if torch.compiler.is_compiling() or image.numel() < SMALL:  # an export is for any number of images
         return image.to(torch.float32).mul_(1 / 255).contiguous(memory_format=torch.channels_last)
     rows = torch.empty(image.shape, dtype=torch.uint8, memory_format=torch.channels_last)
     for channel in range(image.shape[1]):

@@ -44,13 +44,18 @@ class World:
         self.table = Table("numbers", SIGNATURE, max_size=MOST, **options)
         self.server = stack.enter_context(Server([self.table]))
         self.client = stack.enter_context(Client(self.server.address, shared=placement == "shared"))
-        self.items, self.inserts, self.number = deque(), 0, 0
+        self.items, self.inserts = deque(), 0
         self.writers = [self.new_writer(), self.new_writer()]
         self.stack = stack
 
     def new_writer(self):
-        self.number += 1
-        return self.number, self.client.writer("numbers", timeout_s=LATE_S)
+        """A writer with the server's number of its connection, which is the newest."""
+        writer = self.client.writer("numbers", timeout_s=LATE_S)
+        return max(self.connected()), writer
+
+    def connected(self):
+        """The numbers of the connections of the server; those of calls that were late end at some time."""
+        return {connection.number for connection in list(self.server._loop.connections.values())}
 
     def begin(self, writer, count, length):
         """Append steps and make an item of each that has room for it. Returns what the table will have."""
@@ -73,11 +78,10 @@ class World:
 
     def vanish(self, writer, count, length):
         """A writer whose connection ends before anything is acknowledged: the first items may be in."""
-        made, stream = self.begin(self.writers[writer], count, length), self.writers[writer][1]
-        known = len(self.server._loop.connections)
+        made, (number, stream) = self.begin(self.writers[writer], count, length), self.writers[writer]
         stream.send()
         stream._connection.close()
-        until(lambda: len(self.server._loop.connections) < known)
+        until(lambda: number not in self.connected())
         self.have(made[: self.table.limiter.counters.inserts - self.inserts])
         self.writers[writer] = self.new_writer()
 
