@@ -3,7 +3,6 @@
 import math
 import os
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from select import POLLIN, POLLOUT, poll
 
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
@@ -33,8 +32,8 @@ class Notifier:
         self._watched: set[int] = set()  # peers with a pidfd, and those whose process had already ended
         self._ended: set[int] = set()
         self._elsewhere: set[int] = set()
-        self._poll = poll()
-        self._poll.register(self._eventfds[own], POLLIN)
+        self._poll, self._eventfd = poll(), self._eventfds[own]
+        self._poll.register(self._eventfd, POLLIN)
         memory.set_pid(own, os.getpid())
         self.notify_here(self._eventfds)  # peers that wait for this GMI already can watch it now
 
@@ -176,13 +175,15 @@ class Notifier:
 
         Does not sleep if one of them has ended already.
         """
-        for peer in peers:
-            if peer not in self._watched:
+        if not self._watched.issuperset(peers):
+            for peer in set(peers) - self._watched:
                 self._watch(peer)
         for descriptor, _ in self._poll.poll(0 if self.seen_ended(peers) else math.ceil(1000 * seconds)):
-            if descriptor == self._eventfds[self.own]:
-                with suppress(BlockingIOError):
+            if descriptor == self._eventfd:
+                try:  # noqa: SIM105  `suppress` would take as long as the call
                     os.eventfd_read(descriptor)
+                except BlockingIOError:
+                    pass
             elif descriptor in self._pidfds:
                 self._poll.unregister(descriptor)
                 os.close(descriptor)

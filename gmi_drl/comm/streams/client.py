@@ -160,7 +160,7 @@ class StreamClient:
     def _await(self, place: int, number: int) -> None:
         """Wait for the answer, and count how long."""
         began, words = time.perf_counter(), self._words
-        if not self._look(place, number):
+        if not self._spin_s or not self._look(place, number):
             while words[place] != number:
                 self._sleep(lambda: words[place] == number or self._has_successor())
         self.wait_s += time.perf_counter() - began
@@ -185,7 +185,7 @@ class StreamClient:
     def _look(self, place: int, number: int) -> bool:
         """Look for the answer for `spin_s`. Returns whether it is there."""
         words, until = self._words, time.perf_counter() + self._spin_s
-        while self._spin_s and time.perf_counter() < until:
+        while time.perf_counter() < until:
             if words[place] == number:
                 return True
         return False

@@ -88,6 +88,9 @@ class StreamServer:
         self.requests: list[dict[str, Tensor]] = [memory.request(slot) for slot in slots]
         """The tensors of each slot's request. Slots of a server count from 0."""
         self.answers: list[dict[str, Tensor]] = [memory.answer(slot) for slot in slots]
+        firsts = self._lines[:: self.sizes.members]
+        self._states_at = [line + word for line in firsts for word in (HAS_LEFT, PROCESSES)]
+        self._states: list[int] = []  # those words as they were when clients were last looked at
         self._processes = [self._word(client, PROCESSES) for client in range(len(self._clients))]
         self._ended: set[int] = set()
         self._left = 0
@@ -172,7 +175,7 @@ class StreamServer:
         fence()
         for slot, number in self._taken.items():
             words[self._lines[slot] + ANSWERED] = number
-        for client in dict.fromkeys(self._owners[slot] for slot in self._taken):
+        for client in {self._owners[slot] for slot in self._taken}:
             self._tell(client)
 
     def close(self) -> None:
@@ -250,6 +253,11 @@ class StreamServer:
 
     def _has_news(self) -> bool:
         """Note which clients have left, ended or been succeeded. Returns whether those that may post have changed."""
+        words = self._words
+        states = [words[place] for place in self._states_at]
+        if states == self._states and self._far is None and not self._notifier.seen_ended(self._living):
+            return False
+        self._states = states
         left = {client for number, client in enumerate(self._clients) if self._word(number, HAS_LEFT)}
         self._ended.update(self._notifier.seen_ended([client for client in self._living if client not in left]))
         for number, client in enumerate(self._clients):

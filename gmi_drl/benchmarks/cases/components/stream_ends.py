@@ -48,7 +48,7 @@ class Pair:
         os.sched_setaffinity(0, [cores[0]])
         memory, notifier = join_stream(self._memory, self._mailboxes, _SERVER, self._sizes, HANG_S)
         self._server = StreamServer(memory, notifier, wait_s=0.0, spin_s=self._spin_s)
-        self._batch, self._action = torch.zeros(1, nbytes // 4), torch.ones(ANSWER_NUMBERS)
+        self._batch, self._action = list(torch.zeros(1, nbytes // 4)), torch.ones(ANSWER_NUMBERS)
 
     def measure(self, way: str, count: int) -> Sample:
         """Round trips per second by a way; details: percentiles of one, and its processor time in both processes."""
@@ -73,8 +73,8 @@ class Pair:
 
     def _serve_stream(self, count: int) -> None:
         for _ in range(count):
-            for row, slot in enumerate(self._server.next_batch()):
-                self._batch[row].copy_(self._server.requests[slot]["obs"])
+            for row, slot in zip(self._batch, self._server.next_batch(), strict=True):
+                row.copy_(self._server.requests[slot]["obs"])
                 self._server.answers[slot]["action"].copy_(self._action)
             self._server.answer(0)
 
