@@ -159,7 +159,7 @@ class FramedConnection:
                 return
             views = self._views(may_stop)
             try:
-                count, *_ = self._socket.recvmsg_into(views)
+                count = self._socket.recv_into(views[0]) if len(views) == 1 else self._socket.recvmsg_into(views)[0]
             except BlockingIOError:
                 return
             except OSError:
@@ -169,7 +169,8 @@ class FramedConnection:
             is_empty = count < sum(map(len, views))  # to be told so would take another call
             own = 0 if views[0] is self._ahead else min(count, len(views[0]))
             self._ahead_from, self._ahead_to = 0, count - own
-            yield from self._came(own)
+            if own:
+                yield from self._came(own)
 
     def close(self) -> None:
         """Close the socket."""
@@ -207,12 +208,30 @@ class FramedConnection:
             return [self._body[self._filled :]]
         return [self._ahead] if self._kind is None else [self._body[self._filled :], self._ahead]
 
-    def _take_ahead(self) -> list[Frame]:
+    def _take_ahead(self) -> Sequence[Frame]:
         """Copy what was read ahead to the header or body that it belongs to."""
+        if self._kind is None and not self._filled and self._take_data():
+            return ()
         count = min(len(self._body) - self._filled, self._ahead_to - self._ahead_from)
         start, self._ahead_from = self._ahead_from, self._ahead_from + count
         self._body[self._filled : self._filled + count] = self._ahead[start : start + count]
         return self._came(count)
+
+    def _take_data(self) -> bool:
+        """Copy a whole frame of data that was read ahead to where it is expected. Returns whether there was one.
+
+        That is how most data of a few kB arrives: this takes a third of what its header and its body alone take.
+        """
+        start = self._ahead_from + _HEADER.size
+        if not self._targets or start > self._ahead_to:
+            return False
+        kind, size = _HEADER.unpack_from(self._ahead, self._ahead_from)
+        if kind != DATA or size != len(self._targets[0]) or start + size > self._ahead_to:
+            return False
+        self._ahead_from = start + size
+        self._targets.popleft()[:] = self._ahead[start : self._ahead_from]
+        self.received += size
+        return True
 
     def _came(self, count: int) -> list[Frame]:
         """Count bytes of a header or body. Returns the message that is complete with them."""

@@ -38,7 +38,7 @@ class LivenessMonitor:
         self._member, self._connections, self._hang_s = member, connections, member.hang_s
         self._own = member.name(member.rank)
         self._by_fd = {connection.fileno(): peer for peer, connection in connections.items()}
-        self._poll = poll()
+        self._poll, self._sending = poll(), set[int]()  # the connections that are asked whether they can be written
         for connection in connections.values():
             self._poll.register(connection, POLLIN)
         self._awaited: Awaited = set
@@ -98,9 +98,11 @@ class LivenessMonitor:
         self._awaited = set
 
     def _pump(self, nap_ms: int) -> None:
-        for connection in self._connections.values():
-            if connection.is_open:
-                self._poll.modify(connection, POLLIN | POLLOUT * connection.is_sending)
+        for fd, peer in self._by_fd.items():
+            connection = self._connections[peer]
+            if connection.is_sending != (fd in self._sending) and connection.is_open:
+                self._poll.modify(fd, POLLIN | POLLOUT * connection.is_sending)
+                self._sending ^= {fd}
         for fd, _ in self._poll.poll(nap_ms):
             peer = self._by_fd[fd]
             connection = self._connections[peer]

@@ -25,6 +25,9 @@ from gmi_drl.comm.memory.collective_calls import mismatch
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import UsageError
 
+_NATIVE = frozenset((torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8))
+"""Types that Python knows, too: that takes a fifth of the time."""
+
 
 class SocketLink:
     """A `Link` that is also a barrier.
@@ -75,20 +78,17 @@ class SocketLink:
 
     def move_several(self, sends: Mapping[int, Sequence[Tensor]], receives: Mapping[int, Sequence[Tensor]]) -> None:
         """As `move`, several vectors to each and from each: of large ones nothing is copied here."""
-        sending, receiving = {}, {}
+        connections = self._connections
         for peer, vectors in receives.items():
-            if targets := [_bytes_of(vector) for vector in vectors if vector.numel()]:
-                receiving[peer] = self._connections[peer]
-                receiving[peer].receive_data(*targets)
+            connections[peer].receive_data(*[_bytes_of(vector) for vector in vectors if vector.numel()])
         for peer, vectors in sends.items():
             if frames := [(DATA, (_bytes_of(vector),)) for vector in vectors if vector.numel()]:
-                sending[peer] = self._connections[peer]
-                sending[peer].send_together(frames)
+                connections[peer].send_together(frames)
         self._wait(
-            lambda: (
-                {peer for peer, connection in receiving.items() if connection.is_receiving}
-                | {peer for peer, connection in sending.items() if connection.is_sending}
-            )
+            lambda: {
+                *[peer for peer in receives if connections[peer].is_receiving],
+                *[peer for peer in sends if connections[peer].is_sending],
+            }
         )
 
     def sync(self, call: int) -> None:
@@ -120,4 +120,7 @@ class SocketLink:
 
 
 def _bytes_of(vector: Tensor) -> memoryview:
+    """The memory of a vector of any dtype, contiguous."""
+    if vector.dtype in _NATIVE and not vector.requires_grad:
+        return vector.numpy().data.cast("B")
     return vector.detach().view(-1).view(torch.uint8).numpy().data

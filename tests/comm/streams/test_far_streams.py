@@ -64,6 +64,10 @@ class CountedSocket(socket.socket):
         super().__init__(fileno=one.detach())
         self.calls = Counter()
 
+    def recv_into(self, buffer):
+        self.calls["receive"] += 1
+        return super().recv_into(buffer)
+
     def recvmsg_into(self, buffers):
         self.calls["receive"] += 1
         return super().recvmsg_into(buffers)
