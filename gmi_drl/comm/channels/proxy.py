@@ -5,8 +5,9 @@ the end of a proxy is the agent's, and it ends as soon as the connection does; t
 """
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from select import POLLIN, POLLOUT, poll
 
@@ -30,7 +31,7 @@ from gmi_drl.comm.channels.remote_protocol import (
     TRAINERS_ALIVE,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FAILURE, FramedConnection
+from gmi_drl.comm.links.framing import FAILURE, FramedConnection, FrameError
 from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
@@ -148,9 +149,10 @@ class AgentProxy:
 
     def _read_all(self) -> None:
         self._connection.flush()
-        for kind, payload in self._connection.read():
-            self._finish_piece()
-            self._handle(kind, payload)
+        with naming(self._gmi_id):
+            for kind, payload in self._connection.read():
+                self._finish_piece()
+                self._handle(kind, payload)
         self._finish_piece()
         if not self._connection.is_open and not self._is_disconnected:
             self._is_ended = self._is_disconnected = True
@@ -219,6 +221,15 @@ class AgentProxy:
         self._version, copy = self._host.newest(end.parameters, end.sizes.parameter_bytes)
         self._connection.send_frame(GRANTED, GRANT.pack(*lease, self._version, True))
         self._connection.send_data(copy.numpy().data)
+
+
+@contextmanager
+def naming(gmi_id: int) -> Iterator[None]:
+    """Raise errors of what a GMI has sent with its name."""
+    try:
+        yield
+    except (FrameError, struct.error, UnicodeDecodeError) as error:
+        raise GmiError(f"GMI {gmi_id} sent what no proxy understands: {error}") from error
 
 
 def give_up(connection: FramedConnection, error: GmiError) -> None:

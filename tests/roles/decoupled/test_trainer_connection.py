@@ -7,30 +7,22 @@ from types import SimpleNamespace
 import pytest
 
 from gmi_drl.comm.channels import create_memory, join_as_trainer
-from gmi_drl.comm.host_links import AGENT, proxy_group_name
+from gmi_drl.comm.host_links import AGENT
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
-from gmi_drl.comm.rendezvous import Rendezvous
-from gmi_drl.layout.channels import Channels
-from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.layout.waits import waits_of
 from gmi_drl.roles.decoupled.trainer_connection import connect_to_trainers
 from tests.comm.channels.proxy_pair import ProxyPair
 from tests.comm.channels.traced_rollouts import parameters, sizes_of
+from tests.roles.decoupled.two_nodes import ACTOR, TRAINER, layout_of, resources_of
 
-TRAINER, ACTOR, HANG_S = 0, 1, 60.0
+HANG_S = 60.0
 
 
-def manager(roles, pair, addresses):
+def manager(roles, resources):
     """What the connection asks of a manager."""
-    actor = GMI(id=ACTOR, roles=roles, num_env=1, cores=(0,))
-    trainer = GMI(id=TRAINER, roles=("trainer",), num_env=0, cores=(0,))
-    devices = [Device(node=node, kind="cpu", gmis=(gmi,)) for node, gmi in (("a", trainer), ("b", actor))]
-    layout = Layout(task="ball_balance", template="workers", devices=tuple(devices), channels=Channels())
-    meeting = Rendezvous(listener=pair.listeners[AGENT].fileno(), addresses=addresses)
-    resources = SimpleNamespace(rendezvous={proxy_group_name(ACTOR): meeting})
-    return SimpleNamespace(
-        layout=layout, gmi=actor, hang_s=HANG_S, waits=waits_of(layout), device="cpu", resources=resources
-    )
+    layout = layout_of(roles)
+    actor, waits = layout.with_role("simulator")[0], waits_of(layout)
+    return SimpleNamespace(layout=layout, gmi=actor, hang_s=HANG_S, waits=waits, device="cpu", resources=resources)
 
 
 @pytest.mark.parametrize(("roles", "acts"), [(("simulator",), False), (("simulator", "agent"), True)])
@@ -40,7 +32,8 @@ def test_parameters_go_only_to_an_actor_that_has_an_agent(roles, acts):
     thread = pair.serving(memory, mailboxes, HANG_S)
     with closing(join_as_trainer(memory, mailboxes, TRAINER, sizes, HANG_S)) as trainer:
         trainer.parameters.publish(0, parameters())
-        with closing(connect_to_trainers(manager(roles, pair, addresses)).open(sizes)) as end:
+        trainers = connect_to_trainers(manager(roles, resources_of(pair, AGENT, addresses)))
+        with closing(trainers.open(sizes)) as end:
             assert end.lease() is not None and end.parameters.newest_version() == 0
             assert end._sender._connection.received == sizes.parameter_bytes * acts
         thread.join()
