@@ -31,7 +31,7 @@ class Streams(FileModel):
     """The streams that carry observations from actors to policy workers, and actions back (SRL, section 2.2.3)."""
 
     wait_ms: Annotated[float, Field(ge=0)] = 1.0
-    """The most milliseconds that a request waits for others of its batch; whole ones count, or none."""
+    """The most milliseconds that a request waits for others of its batch; beyond one, rounded up to whole ones."""
 
     most_rows: Annotated[int, Field(ge=1)] | None = None
     """The most observations of a batch; None: those of all requests that wait."""

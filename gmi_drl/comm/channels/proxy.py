@@ -5,8 +5,9 @@ the end of a proxy is the agent's, and it ends as soon as the connection does; t
 """
 
 import math
-from collections.abc import Callable
-from contextlib import suppress
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from select import POLLIN, POLLOUT, poll
 
@@ -26,10 +27,11 @@ from gmi_drl.comm.channels.remote_protocol import (
     PIECE_HEAD,
     READY,
     RECIPIENT,
+    TAKES_PARAMETERS,
     TRAINERS_ALIVE,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FAILURE, FramedConnection
+from gmi_drl.comm.links.framing import FAILURE, FramedConnection, FrameError
 from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
@@ -69,6 +71,7 @@ class AgentProxy:
         self._notifier.watch_descriptor(connection.fileno())
         self._sizes: ChannelSizes | None = None
         self._end: LocalAgentEnd | None = None
+        self._takes_parameters = False
         self._version: int | None = None  # the version that the agent has
         self._is_lease_requested = self._is_ended = self._is_disconnected = False
         self._unfinished: dict[tuple[Lease, int], list[int]] = {}  # arrived steps of each kind, by place and rollout
@@ -146,9 +149,10 @@ class AgentProxy:
 
     def _read_all(self) -> None:
         self._connection.flush()
-        for kind, payload in self._connection.read():
-            self._finish_piece()
-            self._handle(kind, payload)
+        with naming(self._gmi_id):
+            for kind, payload in self._connection.read():
+                self._finish_piece()
+                self._handle(kind, payload)
         self._finish_piece()
         if not self._connection.is_open and not self._is_disconnected:
             self._is_ended = self._is_disconnected = True
@@ -164,7 +168,8 @@ class AgentProxy:
         elif kind == FORWARD:
             self._forward(payload[RECIPIENT.size :].decode(), *RECIPIENT.unpack_from(payload))
         elif kind == OPEN:
-            self._sizes = ChannelSizes.from_text(payload.decode())
+            (self._takes_parameters,) = TAKES_PARAMETERS.unpack_from(payload)
+            self._sizes = ChannelSizes.from_text(payload[TAKES_PARAMETERS.size :].decode())
         else:
             raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
 
@@ -196,9 +201,9 @@ class AgentProxy:
             self._piece = None
 
     def _grant(self, end: LocalAgentEnd) -> None:
-        """Lease a place for the agent, if one is free, and send it with the newest parameters.
+        """Lease a place for the agent, if one is free, and send it with the newest version: its parameters if taken.
 
-        These are read after the lease, which bounds the lag.
+        That is read after the lease, which bounds the lag.
         """
         lease = end.lease_now()
         if lease is None:
@@ -208,13 +213,23 @@ class AgentProxy:
             return
         self._is_lease_requested = False
         self._unfinished[lease, end.rollouts - 1] = [0] * len(end.sizes.form.kinds)
+        end.parameters.await_first()
         version = end.parameters.newest_version()
-        if version is not None and version == self._version:
+        if not self._takes_parameters or version == self._version:
             self._connection.send_frame(GRANTED, GRANT.pack(*lease, version, False))
             return
         self._version, copy = self._host.newest(end.parameters, end.sizes.parameter_bytes)
         self._connection.send_frame(GRANTED, GRANT.pack(*lease, self._version, True))
         self._connection.send_data(copy.numpy().data)
+
+
+@contextmanager
+def naming(gmi_id: int) -> Iterator[None]:
+    """Raise errors of what a GMI has sent with its name."""
+    try:
+        yield
+    except (FrameError, struct.error, UnicodeDecodeError) as error:
+        raise GmiError(f"GMI {gmi_id} sent what no proxy understands: {error}") from error
 
 
 def give_up(connection: FramedConnection, error: GmiError) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import kind_views
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.comm.channels.remote_protocol import BYE, LEASE, OPEN, PIECE_HEAD
+from gmi_drl.comm.channels.remote_protocol import BYE, LEASE, OPEN, PIECE_HEAD, TAKES_PARAMETERS
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.memory.leases import Lease
@@ -22,7 +22,7 @@ _BUFFERS = 2
 
 
 class ReceivedParameters:
-    """The parameters that came with the last place. See `Parameters`."""
+    """The parameters, or the version alone, that came with the last place. See `Parameters`."""
 
     def __init__(self, sender: RemoteSender) -> None:
         self._sender = sender
@@ -39,7 +39,7 @@ class ReceivedParameters:
         """Copy them. Returns their version. A place must have been leased before.
 
         Raises:
-            UsageError: If the tensors do not fit them exactly, or none has arrived.
+            UsageError: If the tensors do not fit them exactly, none has arrived, or this agent takes none.
         """
         if self.version is None:
             raise UsageError("parameters come with the first place: lease it first")
@@ -49,7 +49,7 @@ class ReceivedParameters:
 
 
 class RemoteAgentEnd(AgentEnd):
-    """See `AgentEnd`: the agent writes places here, and they are sent. New parameters come with a place.
+    """See `AgentEnd`: the agent writes places here, and they are sent. New versions come with a place.
 
     Args:
         sender: To the proxy; this object owns it from now on.
@@ -59,6 +59,7 @@ class RemoteAgentEnd(AgentEnd):
         loading_s: Seconds to wait for the memory of the channels, which the first trainer makes when it knows the
             environments.
         device: From which places are copied here: from a GPU by DMA.
+        takes_parameters: Whether this agent acts by them; else only the number of each version comes.
 
     Raises:
         UsageError: If the memory was made for other sizes.
@@ -76,17 +77,19 @@ class RemoteAgentEnd(AgentEnd):
         patience: int,
         loading_s: float,
         device: torch.device | str = "cpu",
+        *,
+        takes_parameters: bool = True,
     ) -> None:
         super().__init__(sizes)
         self.parameters = ReceivedParameters(sender)
         self._sender, self._hang_s, self._patience = sender, hang_s, patience
         self._one = one = replace(sizes, rollouts=1)
-        sender.parameters = torch.empty(sizes.parameter_bytes, dtype=torch.uint8)
+        sender.parameters = torch.empty(sizes.parameter_bytes if takes_parameters else 0, dtype=torch.uint8)
         is_pinned = torch.device(device).type == "cuda"
         memories = [torch.zeros(one.batch_bytes, dtype=torch.uint8, pin_memory=is_pinned) for _ in range(_BUFFERS)]
         self._views = [{name: view[0] for name, view in kind_views(one, memory).items()} for memory in memories]
         self._bytes = [memory.numpy().data.cast("B") for memory in memories]
-        sender.send(OPEN, sizes.text.encode())
+        sender.send(OPEN, TAKES_PARAMETERS.pack(takes_parameters) + sizes.text.encode())
         try:
             sender.wait_for(lambda: sender.is_ready, "made room for experience", max(hang_s, loading_s))
         except BaseException:

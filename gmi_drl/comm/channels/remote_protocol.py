@@ -1,8 +1,8 @@
 """What an agent and its proxy on another host send each other, over a `FramedConnection`.
 
 The agent sends FORWARD and OPEN, receives READY, and then requests each place by LEASE. The reply is GRANTED or
-NO_MORE. Experience comes as a PIECE with data behind it; parameters follow a grant if the agent has not got that
-version. Either end may send FAILURE with an error, and end.
+NO_MORE. Experience comes as a PIECE with data behind it; parameters follow a grant if the agent takes them and has not
+got that version. Either end may send FAILURE with an error, and end.
 """
 
 import struct
@@ -14,13 +14,19 @@ FORWARD, OPEN, READY, LEASE, GRANTED, NO_MORE, PIECE, BYE, TRAINERS_ALIVE = rang
 )
 """Kinds of frames.
 
-FORWARD: a message for a trainer. OPEN: the sizes of the channels. READY: their memory is made. LEASE: the agent needs a
-place. GRANTED: it gets one. NO_MORE: no more experience is needed. PIECE: steps of a kind. BYE: the agent has sent
-everything. TRAINERS_ALIVE: a trainer that is waited for has shown that it is alive.
+FORWARD: a message for a trainer. OPEN: what the agent takes, and the sizes of the channels. READY: their memory is
+made. LEASE: the agent needs a place. GRANTED: it gets one. NO_MORE: no more experience is needed. PIECE: steps of a
+kind. BYE: the agent has sent everything. TRAINERS_ALIVE: a trainer that is waited for has shown that it is alive.
 """
+
+MESSAGE_BYTES = 2**20
+"""The most bytes of a message to a proxy, more than the sizes of channels with 100,000 agents."""
 
 RECIPIENT = struct.Struct("<q")
 """Before the text of FORWARD: the id of the trainer's GMI."""
+
+TAKES_PARAMETERS = struct.Struct("<?")
+"""Before the text of OPEN: whether the agent takes parameters, else only the numbers of their versions."""
 
 GRANT = struct.Struct("<4q")
 """The trainer, by rank; the place; the newest version of the parameters; and whether these follow."""

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+from gmi_drl.comm.links.send_buffer import ask_for_room
 from gmi_drl.errors import GmiError
 
 CALL, PING, PONG, FAILURE, DATA, KEEPALIVE = range(6)
@@ -81,6 +82,10 @@ class FramedConnection:
     def is_sending(self) -> bool:
         """Whether the socket has not taken everything yet."""
         return bool(self._unsent)
+
+    def ask_for_room(self, nbytes: int) -> None:
+        """Ask for a socket that takes so many bytes at once; see `send_buffer`."""
+        ask_for_room(self._socket, nbytes)
 
     def send_call(self, call: int) -> None:
         """Send the code of this rank's collective call."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from select import POLLIN, POLLOUT, poll
 
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, MailboxMemory
+from gmi_drl.comm.memory.short_sleep import sleep_until_readable
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 
@@ -32,6 +33,7 @@ class Notifier:
         self._watched: set[int] = set()  # peers with a pidfd, and those whose process had already ended
         self._ended: set[int] = set()
         self._elsewhere: set[int] = set()
+        self._descriptors: set[int] = set()  # of `watch_descriptor`
         self._poll, self._eventfd = poll(), self._eventfds[own]
         self._poll.register(self._eventfd, POLLIN)
         memory.set_pid(own, os.getpid())
@@ -102,10 +104,12 @@ class Notifier:
             descriptor: It may have been given before.
             is_sending: Whether to wake up, too, while it can be written.
         """
+        self._descriptors.add(descriptor)
         self._poll.register(descriptor, POLLIN | POLLOUT * is_sending)
 
     def unwatch_descriptor(self, descriptor: int) -> None:
         """Undo `watch_descriptor`."""
+        self._descriptors.discard(descriptor)
         self._poll.unregister(descriptor)
 
     def watch_elsewhere(self, peer: int) -> None:
@@ -140,6 +144,14 @@ class Notifier:
         while not (done := is_done()) and waiting.look() < most_s:
             self._sleep((), min(most_s - waiting.seconds, _NAP_S))
         return done
+
+    def nap(self, seconds: float) -> None:
+        """Sleep until a notification, or until a descriptor can be read, for `seconds` at most: also for microseconds.
+
+        Other waits sleep whole milliseconds. The end of a process does not end this one.
+        """
+        sleep_until_readable((self._eventfd, *self._descriptors), seconds)
+        self._sleep((), 0.0)  # so that the same notification does not end the next one
 
     def watch_successor(self, peer: int) -> None:
         """Watch the process that has taken the place of a peer whose process has ended."""

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable
 
 from gmi_drl.comm.channels import ParameterReader
-from gmi_drl.comm.channels.proxy import give_up, sleep_until_ready
+from gmi_drl.comm.channels.proxy import give_up, naming, sleep_until_ready
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
@@ -101,16 +101,20 @@ class ParameterProxy:
 
     def _read(self) -> None:
         self._connection.flush()
-        for kind, payload in self._connection.read():
-            if kind == SIZES:
-                self._sizes = ChannelSizes.from_text(payload.decode())
-            elif kind == NEWER:
-                (self._asked,) = NUMBER.unpack(payload)
-            elif kind == NEWEST:
-                newest = self._reader.parameters.newest_version() if self._reader is not None else None
-                self._connection.send_frame(NEWEST, NUMBER.pack(-1 if newest is None else newest))
-            elif kind == LEAVE:
-                self._is_over = True
-            else:
-                raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
+        with naming(self._gmi_id):
+            for kind, payload in self._connection.read():
+                self._handle(kind, payload)
         self._is_over |= not self._connection.is_open
+
+    def _handle(self, kind: int, payload: bytes) -> None:
+        if kind == SIZES:
+            self._sizes = ChannelSizes.from_text(payload.decode())
+        elif kind == NEWER:
+            (self._asked,) = NUMBER.unpack(payload)
+        elif kind == NEWEST:
+            newest = self._reader.parameters.newest_version() if self._reader is not None else None
+            self._connection.send_frame(NEWEST, NUMBER.pack(-1 if newest is None else newest))
+        elif kind == LEAVE:
+            self._is_over = True
+        else:
+            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")

@@ -19,6 +19,9 @@ _NAP_S = 0.5
 class ServerLink:
     """Stands for the notifier of the client: what it would wake its server for is sent. One thread uses it.
 
+    The system sends a request while the client does other things, if the socket takes the whole of it
+    (`links.send_buffer`). If it takes a part, the rest goes on when the client posts, waits for an answer or leaves.
+
     Args:
         link: To the server.
         own: The id of this GMI.

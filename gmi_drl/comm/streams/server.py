@@ -43,7 +43,8 @@ class StreamServer:
     Args:
         memory: Of the stream.
         notifier: Of this GMI.
-        wait_s: The most that a request waits for others of its batch. Below a millisecond this process does not sleep.
+        wait_s: The most that a request waits for others of its batch. In the
+            last millisecond this process looks without sleeping if it has a `spin_s`.
         most_rows: The most rows of a batch; None: no limit.
         spin_s: Seconds of looking for requests before it sleeps; 0 unless clients and server have cores of their own.
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
@@ -214,6 +215,8 @@ class StreamServer:
             left_s = self._wait_s - waited_s
             if left_s >= _LEAST_SLEEP_S:
                 self._notifier.wait_at_most(partial(self._has_more, len(waiting)), left_s)
+            elif not self._spin_s:  # a client may need the core
+                self._notifier.nap(left_s)
             waiting, waited_s = self._waiting(), time.perf_counter() - began
         return due
 

@@ -40,7 +40,7 @@ class Half:
 
 
 class SlotLink:
-    """One end of it.
+    """One end of it. Its socket is asked to take at once what all slots may have, so that who writes them can go on.
 
     Args:
         connection: To the other end.
@@ -63,6 +63,7 @@ class SlotLink:
         word = (POSTED if is_client else ANSWERED) % LINE_WORDS
         self._counter = slice(word * _WORD_BYTES, (word + 1) * _WORD_BYTES)
         self._sent = [bytes(LINE_BYTES) for _ in slots]
+        connection.ask_for_room(sum(_HEAD.size + LINE_BYTES + len(half.numbers) for half in self._own))
         self._arriving: tuple[int, bytes] | None = None  # a member's line, whose numbers are on their way
 
     def send(self) -> None:

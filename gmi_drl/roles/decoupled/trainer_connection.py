@@ -72,9 +72,12 @@ class RemoteConnection:
             self._sender.send(FORWARD, RECIPIENT.pack(trainer) + text.encode())
 
     def open(self, sizes: ChannelSizes) -> RemoteAgentEnd:
-        """See `TrainerConnection`. The proxy announces the memory."""
+        """See `TrainerConnection`. The proxy announces the memory, and sends parameters only to a GMI that acts."""
         mgr = self._mgr
-        return RemoteAgentEnd(self._sender, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device)
+        acts = "agent" in mgr.gmi.roles
+        return RemoteAgentEnd(
+            self._sender, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device, takes_parameters=acts
+        )
 
 
 def connect_to_trainers(mgr: GMI_manager) -> TrainerConnection:

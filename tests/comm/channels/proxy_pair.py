@@ -7,6 +7,7 @@ from contextlib import closing, suppress
 from gmi_drl.comm.channels.proxy import AgentProxy
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
+from gmi_drl.comm.channels.remote_protocol import MESSAGE_BYTES, TAKES_PARAMETERS
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.host_links import AGENT, PROXY, proxy_membership
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
@@ -16,6 +17,11 @@ from gmi_drl.layout.waits import waits_by_channels
 from tests.comm.ranks import FORK
 
 MEET_S = 60.0
+
+
+def opening(sizes):
+    """What an agent that acts sends first."""
+    return TAKES_PARAMETERS.pack(True) + sizes.text.encode()
 
 
 class ProxyPair:
@@ -28,7 +34,8 @@ class ProxyPair:
         self.addresses = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
 
     def _connection(self, rank):
-        (connection,) = connect_ranks(self.member(rank), self.addresses, self.listeners[rank].fileno()).values()
+        limit, listener = MESSAGE_BYTES if rank == PROXY else None, self.listeners[rank].fileno()
+        (connection,) = connect_ranks(self.member(rank), self.addresses, listener, limit).values()
         if rank == AGENT:
             self.has_met.set()
         return connection
@@ -50,10 +57,10 @@ class ProxyPair:
         member = self.member(AGENT)
         return RemoteSender(self._connection(AGENT), member.name(PROXY), member.name(AGENT))
 
-    def agent_end(self, sizes, hang_s):
+    def agent_end(self, sizes, hang_s, **more):
         """The agent's end, once its proxy has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
-        return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s)
+        return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s, **more)
 
     def serving(self, memory, mailboxes, hang_s, tell=None, host=None):
         """A thread of this process that runs the proxy; those that share a host are of one process."""

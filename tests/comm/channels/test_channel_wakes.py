@@ -14,7 +14,7 @@ from gmi_drl.comm.channels import create_memory, join_as_agent, join_as_trainer,
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import PeerDiedError
-from tests.comm.channels.proxy_pair import AGENT, ProxyPair
+from tests.comm.channels.proxy_pair import AGENT, ProxyPair, opening
 from tests.comm.channels.traced_rollouts import parameters, send, sizes_of
 
 NAP_S = 600.0  # longer than anything here takes
@@ -201,7 +201,7 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     thread = proxy_pair.serving(memory, mailboxes, NAP_S)
     connection, came = proxy_pair._connection(AGENT), torch.empty_like(numbers)
     with closing(trainer), closing(connection):
-        for kind, text in ((OPEN, sizes.text.encode()), (LEASE, b"")):
+        for kind, text in ((OPEN, opening(sizes)), (LEASE, b"")):
             connection.send_frame(kind, text)
         until(lambda: GRANTED in [kind for kind, _ in connection.read()])
         connection.send_frame(LEASE)  # there is no other place

@@ -18,7 +18,7 @@ from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.launch.shared_resources import EACH_PROXY_BYTES
-from tests.comm.channels.proxy_pair import ProxyPair
+from tests.comm.channels.proxy_pair import ProxyPair, opening
 from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, write
 from tests.comm.ranks import FORK
 
@@ -153,7 +153,7 @@ def test_a_process_grows_by_little_with_each_proxy():
     for gmi, (here, there) in pairs.items():
         there.close()
         connections[gmi] = connection = FramedConnection(here, 0)
-        connection.send_frame(OPEN, sizes.text.encode())
+        connection.send_frame(OPEN, opening(sizes))
         await_frame(connection, READY)
         connection.send_frame(LEASE)
         await_frame(connection, GRANTED)

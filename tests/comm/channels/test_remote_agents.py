@@ -12,7 +12,7 @@ from gmi_drl.comm.channels.remote_protocol import FORWARD, LEASE, OPEN, PIECE, P
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
 from gmi_drl.comm.memory.mailbox_memory import MailboxMemory, create_mailboxes
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from tests.comm.channels.proxy_pair import PROXY, ProxyPair
+from tests.comm.channels.proxy_pair import PROXY, ProxyPair, opening
 from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, versions_in, write
 
 HANG_S = 60.0
@@ -21,8 +21,8 @@ HANG_S = 60.0
 class Run:
     """Trainers, and agents that are near or far, in this process."""
 
-    def __init__(self, sizes, is_far, hang_s=HANG_S):
-        self.sizes, self.is_far, self.hang_s = sizes, is_far, hang_s
+    def __init__(self, sizes, is_far, hang_s=HANG_S, **more):
+        self.sizes, self.is_far, self.hang_s, self.more = sizes, is_far, hang_s, more
         self.mailboxes, self.memory = create_mailboxes(range(1 + max(sizes.agents + sizes.trainers))), create_memory()
         self.trainers = [join_as_trainer(self.memory, self.mailboxes, gmi, sizes, hang_s) for gmi in sizes.trainers]
         self.trainer, self.threads, self.proxy_pairs, self.told = self.trainers[0], [], [], []
@@ -32,7 +32,7 @@ class Run:
     def open(self, gmi, sizes):
         if not self.is_far:
             return join_as_agent(self.memory, self.mailboxes, gmi, sizes, self.hang_s)
-        return self.proxy_pair(gmi).agent_end(sizes, self.hang_s)
+        return self.proxy_pair(gmi).agent_end(sizes, self.hang_s, **self.more)
 
     def proxy_pair(self, gmi):
         """With somebody who stands in."""
@@ -88,8 +88,8 @@ def run(request):
 def far_run():
     runs = []
 
-    def start(hang_s=HANG_S, **sizes):
-        runs.append(Run(sizes_of(**sizes), True, hang_s))
+    def start(hang_s=HANG_S, *, takes_parameters=True, **sizes):
+        runs.append(Run(sizes_of(**sizes), True, hang_s, takes_parameters=takes_parameters))
         return runs[-1]
 
     yield start
@@ -215,6 +215,18 @@ def test_parameters_travel_only_where_they_are_newer(far_run):
     assert received == [run.sizes.parameter_bytes] * 3 + [2 * run.sizes.parameter_bytes]
 
 
+def test_an_agent_that_takes_no_parameters_is_told_their_versions_alone(far_run):
+    run = far_run(max_lag=0, takes_parameters=False)
+    for version in range(3):
+        place = run.agents[1].lease()
+        assert run.agents[1].parameters.newest_version() == version
+        send(place, 1, version)
+        assert run.update(version + 1) == ([(1, version)], [version])
+    assert run.agents[1]._sender._connection.received == 0
+    with pytest.raises(UsageError, match="their buffers have 0"):
+        run.agents[1].parameters.read_into(parameters())
+
+
 def test_parameters_of_another_form_and_before_the_first_place_are_refused(far_run):
     agent = far_run().agents[1]
     assert agent.parameters.newest_version() is None
@@ -262,7 +274,7 @@ def test_a_piece_that_does_not_follow_goes_nowhere(far_run, piece, why):
     run.agents.pop(1).close()
     sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    sender.send(OPEN, run.sizes.text.encode())
+    sender.send(OPEN, opening(run.sizes))
     sender.send(LEASE)
     sender.wait_for(sender.has_reply, "leased", HANG_S)
     sender.send(PIECE, PIECE_HEAD.pack(*piece))
@@ -276,6 +288,8 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     for spoil, why in (
         (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
         (lambda c: c.send(OPEN, b"{}"), "no channel sizes"),
+        (lambda c: c.send(OPEN, b"\x01\xff"), "GMI 1 sent what no proxy understands: 'utf-8' codec"),
+        (lambda c: c.send(PIECE, b"x"), "GMI 1 sent what no proxy understands: "),
     ):
         sender = run.proxy_pair(1).sender()
         spoil(sender)
@@ -283,11 +297,11 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
         sender.close()
     sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    sender.send(OPEN, run.sizes.text.encode())
+    sender.send(OPEN, opening(run.sizes))
     sender.send(LEASE)
     sender.wait_for(sender.has_reply, "leased", HANG_S)
     sender.send_piece(0, PIECE_HEAD.pack(0, sender.take_grant().lease.place, 0, 0, 0, 1), memoryview(bytes(8)))
-    assert "8 bytes have arrived where 40 were expected" in heard(sender)
+    assert "GMI 1 sent what no proxy understands: 8 bytes of data came where 40 were expected" in heard(sender)
     sender.close()
 
 
@@ -326,7 +340,7 @@ def test_the_next_place_is_granted_while_the_last_rollout_is_under_way(far_run):
     run.agents.pop(1).close()
     sender = run.proxy_pair(1).sender()
     sender.parameters = torch.empty(run.sizes.parameter_bytes, dtype=torch.uint8)
-    sender.send(OPEN, run.sizes.text.encode())
+    sender.send(OPEN, opening(run.sizes))
     places = []
     for _ in range(2):
         sender.send(LEASE)

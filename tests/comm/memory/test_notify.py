@@ -154,6 +154,27 @@ def test_who_dozes_wakes_when_it_is_done_whoever_has_ended_and_else_after_its_ti
     notifier.close()
 
 
+def test_a_nap_is_ended_by_a_notification_once_and_by_a_descriptor_as_long_as_it_can_be_read(mailboxes, memory):
+    notifier, eventfd = Notifier(mailboxes, memory, 0, hang_s=60), os.eventfd(0)
+    notifier.watch_descriptor(eventfd)
+    started = time.monotonic()
+    notifier.notify(0)
+    notifier.nap(NAP_S)
+    assert time.monotonic() - started < NAP_S
+    for seconds in (0.0, 0.0003, 1.002):
+        before = time.monotonic()
+        notifier.nap(seconds)
+        assert time.monotonic() - before >= seconds
+    os.eventfd_write(eventfd, 1)
+    notifier.nap(NAP_S)
+    notifier.nap(NAP_S)
+    assert time.monotonic() - started < NAP_S
+    notifier.unwatch_descriptor(eventfd)
+    os.close(eventfd)
+    notifier.nap(0.001)
+    notifier.close()
+
+
 def test_another_process_of_a_peer_is_watched_in_the_place_of_one_that_ended(mailboxes, memory, ended):
     notifier = Notifier(mailboxes, memory, 0, hang_s=60)
     assert notifier.poll_ended([1]) == [1]

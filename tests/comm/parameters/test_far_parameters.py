@@ -12,11 +12,12 @@ import torch
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer, packed_bytes
 from gmi_drl.comm.channels.proxy_host import ProxyHost
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.channels.remote_protocol import MESSAGE_BYTES
+from gmi_drl.comm.links.framing import CALL, FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
-from gmi_drl.comm.parameters.proxy import ParameterProxy
+from gmi_drl.comm.parameters.proxy import NEWER, SIZES, ParameterProxy
 from gmi_drl.comm.parameters.receiver import ParameterReceiver
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.channels import Channels
@@ -45,7 +46,8 @@ class Hosts:
         self.sizes, self.memory, self.hang_s = channel_sizes(), create_memory(), hang_s
         self.mailboxes = create_mailboxes([TRAINER, AGENT, RECEIVER])
         self.trainer = join_as_trainer(self.memory, self.mailboxes, TRAINER, self.sizes, hang_s)
-        here, self.there = (FramedConnection(one, 1) for one in socket.socketpair())
+        here, there = socket.socketpair()
+        here, self.there = FramedConnection(here, 1, MESSAGE_BYTES), FramedConnection(there, 1)
         self.proxy = ParameterProxy(here, ProxyHost(self.memory, self.mailboxes, hang_s), RECEIVER, lambda: "task")
         self.error, self.has_left = None, False
         self.thread = threading.Thread(target=self._serve)
@@ -203,6 +205,25 @@ def test_an_error_of_the_proxy_reaches_whom_waits_for_a_version():
         with pytest.raises(GmiError, match="GMI 5 sent a frame of unknown kind"):
             made.receiver.parameters.await_version(3)
         assert "unknown kind" in str(made.leave())
+
+
+@pytest.mark.parametrize(
+    ("kind", "size", "body", "why"),
+    [
+        (NEWER, 3, b"xyz", "unpack requires a buffer of 8 bytes"),
+        (SIZES, 1, b"\xff", "'utf-8' codec can't decode"),
+        (SIZES, 2**40, b"", "a message of 1099511627776 bytes came"),
+        (CALL, 7, b"", "a frame of kind 0 came"),
+    ],
+)
+def test_what_no_policy_worker_sends_is_refused_by_the_name_of_who_has_sent_it(kind, size, body, why):
+    with hosts() as made:
+        made.start()
+        made.there._socket.sendall(struct.pack("<QQ", kind, size) + body)  # see above
+        refused = f"GMI 5 sent what no proxy understands: {why}"
+        with pytest.raises(GmiError, match=refused):
+            made.receiver.parameters.await_version(3)
+        assert refused in str(made.leave())
 
 
 def test_a_receiver_that_publishes_nothing_is_named():

@@ -95,6 +95,24 @@ def test_a_request_of_64_kb_takes_two_receives_and_an_answer_one():
         server.close()
 
 
+def test_large_requests_of_all_members_are_sent_while_the_client_does_other_things():
+    sizes = StreamSizes((Kind("obs", (2, 8192)),), ANSWER, 2, (0,), ((FAR,),), 2)
+    with ends(sizes) as made:
+        here, there = socket.socketpair()
+        there.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: FramedConnection(here, 1, MESSAGE_BYTES)})
+        client = far_client(FramedConnection(there, 1), FAR, sizes, 5.0, 5.0)
+        for member in range(2):
+            post(client, 1.0 + member, member)
+        assert not client._notifier._link.connection.is_sending
+        answered = serve(server)
+        while len(answered) < 2:
+            answered += serve(server)
+        assert [value_of(client.take(member)) for member in range(2)] == [2.0, 4.0]
+        client.close()
+        server.close()
+
+
 def test_near_and_far_requests_of_all_members_make_one_batch():
     with far_ends(near=(1,), members=2) as (made, server, far):
         near = made.client(1)

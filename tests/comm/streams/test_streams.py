@@ -57,6 +57,19 @@ def test_a_batch_goes_after_its_wait_though_a_client_has_not_posted():
         assert serve(server) == [0]
 
 
+def test_a_server_that_shares_its_core_sleeps_also_for_less_than_a_millisecond(monkeypatch):
+    with ends() as made:
+        server, client, _ = made.server(wait_s=0.0009), made.client(1), made.client(2)
+        looks, look = [], server._waiting
+        monkeypatch.setattr(server, "_waiting", lambda: looks.append(0) or look())
+        for _ in range(2):  # until what told of the clients was heard
+            looks.clear()
+            post(client, 1.0)
+            assert serve(server) == [0]
+            client.take(0)
+        assert len(looks) <= 4, "before and after the sleep, and after a signal"
+
+
 def test_a_full_batch_leaves_the_rest_for_the_next_which_begins_with_them():
     with ends(sizes_of(clients=((1, 2, 3),))) as made:
         server, clients = made.server(wait_s=1.0, most_rows=4), [made.client(gmi) for gmi in (1, 2, 3)]
