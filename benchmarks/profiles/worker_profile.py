@@ -57,7 +57,7 @@ Costs = list[tuple[str, float]]
 def actor() -> Costs:
     """A rollout of an actor that acts for itself."""
     tasks = [make(TASK, num_env=NUM_ENV // RING, device="cpu", seed=n, threads=1) for n in range(RING)]
-    spec, forward = tasks[0].spec, Forward(CPU)
+    spec, forward = tasks[0].spec, Forward()
     agent, _ = new_actor_critic(spec, CONFIG, CPU)
     form = CONFIG.learner.rollout_form(spec, NUM_ENV)
 
@@ -83,7 +83,7 @@ def policy_worker() -> Costs:
     versions: Any = SimpleNamespace(at_least=lambda version: (agent, version), wait_s=0.0)
     with asking(sizes) as server:
         profile = cProfile.Profile()
-        profile.runcall(serve, server, versions, Forward(CPU))
+        profile.runcall(serve, server, versions, Forward())
     return costs(profile, REQUESTS)
 
 

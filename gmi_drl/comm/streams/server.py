@@ -88,6 +88,8 @@ class StreamServer:
         self._turn = 0
         self.requests: list[dict[str, Tensor]] = [memory.request(slot) for slot in slots]
         """The tensors of each slot's request. Slots of a server count from 0."""
+        self.slots = memory.slots[slots[0] * self.sizes.slot_bytes : (slots[-1] + 1) * self.sizes.slot_bytes]
+        """Their memory, uint8: whole pages, which CUDA can register."""
         self.answers: list[dict[str, Tensor]] = [memory.answer(slot) for slot in slots]
         firsts = self._lines[:: self.sizes.members]
         self._states_at = [line + word for line in firsts for word in (HAS_LEFT, PROCESSES)]

@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 
-import torch
-
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.channels import AgentEnd
 from gmi_drl.comm.links.framing import FramedConnection
@@ -101,7 +99,7 @@ def inline_stream(
         gmi: The actor, as the policy sees it.
         version: Of the agent.
     """
-    forward = Forward(torch.device("cpu"))  # actors are on cores
+    forward = Forward()  # actors are on cores
     request, answer = kinds_of(spec, config.learner.rollout_form(spec, gmi.num_env), gmi.ring)
 
     def respond(what: int, requests: Sequence[Tensors], answers: Sequence[Tensors]) -> int:

@@ -1,6 +1,7 @@
 """The forward pass over requests of actors: actions, densities and values (SRL, section 2.2.1)."""
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -43,19 +44,19 @@ def kinds_of(spec: TaskSpec, form: RolloutForm, members: int) -> tuple[tuple[Kin
     return request_kinds(spec, num_env, form.state_size), answer_kinds(spec, num_env, form.state_size)
 
 
+class Answering(Protocol):
+    """Answers requests together."""
+
+    def __call__(self, agent: Agent, what: int, requests: Sequence[Tensors], answers: Sequence[Tensors]) -> None:
+        """Write the answers to requests that ask the same. It waits for a GPU: then the answers are whole."""
+
+
 class Forward:
-    """Answers requests together, as one batch.
-
-    Args:
-        device: Of the agents.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
+    """Answers requests together, as one batch of their size, on cores. `gpu_forward` is for GPUs."""
 
     @torch.no_grad()
     def __call__(self, agent: Agent, what: int, requests: Sequence[Tensors], answers: Sequence[Tensors]) -> None:
-        """Write the answers to requests that ask the same. It waits for a GPU: then the answers are whole."""
+        """See `Answering`."""
         obs, state = self._joined(requests, "obs"), None
         if "state" in requests[0]:
             state = self._joined(requests, "state").clone()  # of one request it is the request's own
@@ -68,13 +69,12 @@ class Forward:
     def _joined(self, requests: Sequence[Tensors], name: str) -> Tensor:
         """A tensor of all requests, row by row; that of a single one is not copied."""
         parts = [request[name] for request in requests]
-        return (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self._device)
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
 def _deal(answers: Sequence[Tensors], **results: Tensor | None) -> None:
     """Write each answer its rows of the results."""
     for name, result in results.items():
         if result is not None:
-            whole = result.cpu()
-            for answer, rows in zip(answers, whole.chunk(len(answers)), strict=True):
+            for answer, rows in zip(answers, result.chunk(len(answers)), strict=True):
                 answer[name].copy_(rows)

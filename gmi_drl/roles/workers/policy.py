@@ -7,7 +7,8 @@ from typing import Any, Protocol
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.streams import StreamServer
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.workers.forward import Forward
+from gmi_drl.roles.workers.forward import Answering
+from gmi_drl.roles.workers.gpu_forward import answering
 from gmi_drl.roles.workers.newest_policy import NewestPolicy, PolicyCopy
 from gmi_drl.roles.workers.parameter_source import parameter_source
 from gmi_drl.roles.workers.stream_setup import connect_clients, open_server, stream_sizes
@@ -32,9 +33,10 @@ class PolicyWorker(DRL_role):
             closing(
                 open_server(mgr, stream_sizes(mgr, config, spec), lambda: reader.keepalives, far=far, changes=changes)
             ) as server,
+            answering([copy.agent for copy in copies], server, device, cuda_graphs=config.cuda_graphs) as forward,
             closing(NewestPolicy(copies, reader)) as policy,
         ):
-            counted = serve(server, policy, Forward(device))
+            counted = serve(server, policy, forward)
             reader.finish()  # not after an error, which would be told late
             return counted
 
@@ -50,7 +52,7 @@ class Versions(Protocol):
         """See `NewestPolicy.at_least`."""
 
 
-def serve(server: StreamServer, policy: Versions, forward: Forward) -> dict[str, Any]:
+def serve(server: StreamServer, policy: Versions, forward: Answering) -> dict[str, Any]:
     """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
     requests = batches = 0
     while batch := server.next_batch():

@@ -21,7 +21,7 @@ from gmi_drl.roles.serving.episode_sums import totals
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.server import Server
 from gmi_drl.roles.workers.ends import inline_stream
-from gmi_drl.roles.workers.forward import Forward
+from gmi_drl.roles.workers.gpu_forward import answering
 from gmi_drl.roles.workers.policy import serve
 from gmi_drl.roles.workers.requester import Inference
 from gmi_drl.roles.workers.served_policies import parts_of_policies
@@ -88,8 +88,11 @@ class ServingPolicyWorker(DRL_role):
         mgr, config = self.mgr, self.mgr.configure()
         spec = _receive_task(mgr)
         agent = _load(mgr, config, spec)
-        with closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: 0, LOADING_S)) as server:
-            return serve(server, FixedPolicy(agent), Forward(mgr.device))
+        with (
+            closing(open_server(mgr, stream_sizes(mgr, config, spec), lambda: 0, LOADING_S)) as server,
+            answering([agent], server, mgr.device, cuda_graphs=config.cuda_graphs) as forward,
+        ):
+            return serve(server, FixedPolicy(agent), forward)
 
 
 @dataclass(frozen=True)

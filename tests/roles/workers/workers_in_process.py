@@ -79,7 +79,7 @@ class Workers:
 
     def respond(self, what, requests, answers):
         self.asked[what] += 1
-        Forward(CPU)(self.learner.agent, what, requests, answers)
+        Forward()(self.learner.agent, what, requests, answers)
         return 0
 
     def iterate(self):
@@ -111,7 +111,7 @@ class Served:
         made = self._ends.__enter__()
         server = made.server()
         self.client = made.client(1)
-        self._thread = threading.Thread(target=serve, args=(server, self, Forward(CPU)))
+        self._thread = threading.Thread(target=serve, args=(server, self, Forward()))
         self._thread.start()
         return self.client
 
