@@ -313,3 +313,82 @@ def test_what_was_left_to_be_sent_to_a_lost_client_is_not_of_the_next_with_its_d
         far.receive()
         assert far._sending == set()
         late._notifier._link.connection.close()
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_a_client_that_was_started_again_is_answered_as_one_that_is_new(is_told):
+    """Its predecessor has left a request open, and may not be seen to have ended yet."""
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        near, late = made.client(1), late_client(made, server, changes, FAR)
+        for number in range(3):
+            post(late, 1.0 + number)
+            assert serve(server) == [1] and value_of(late.take(0)) == 2.0 + 2 * number
+        post(late, 9.0)
+        server._far.receive()
+        assert server._waiting() == [1]
+        if is_told:
+            changes.tell(FAR, None)
+            server._far.receive()
+            server._has_news()
+            assert server._living == [1]
+        again = late_client(made, server, changes, FAR)
+        server._has_news()
+        assert server._living == [1, FAR] and server._waiting() == []
+        with pytest.raises(PeerDiedError, match="GMI 0 on another host ended"):
+            late.take(0)
+        post(again, 5.0)
+        post(near, 6.0)
+        answered = serve(server)
+        while len(answered) < 2:
+            answered += serve(server)
+        assert sorted(answered) == [0, 1] and value_of(again.take(0)) == 10.0 and value_of(near.take(0)) == 12.0
+        again.close()
+        near.close()
+        assert serve(server) == []
+
+
+def test_one_that_failed_after_it_had_left_may_come_again():
+    with served((1, FAR), [FAR]) as (made, server, changes):
+        late = late_client(made, server, changes, FAR)
+        late.close()
+        server._far.receive()
+        assert server._has_news() and server._left == 1
+        again = late_client(made, server, changes, FAR)
+        assert server._has_news() and server._left == 0 and server._living == [1, FAR]
+        again.close()
+
+
+def test_a_client_that_was_lost_before_it_came_is_not_waited_for_until_it_comes():
+    with served((FAR,), [FAR]) as (made, server, changes):
+        changes.tell(FAR, None)
+        server._far.receive()
+        server._has_news()
+        assert server._far.absent == set() and server._living == []
+        with pytest.raises(PeerDiedError, match=r"all actors of GMI 0 have left or ended \(GMI 2\)"):
+            serve(server)
+        late = late_client(made, server, changes, FAR)
+        post(late, 2.0)
+        assert serve(server) == [0] and value_of(late.take(0)) == 4.0
+        late.close()
+
+
+def test_a_server_whose_last_client_is_started_again_waits_for_it():
+    with ends(sizes_of(clients=((FAR,),))) as made:
+        changes = Changes()
+        server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: None}, changes=changes, awaits_successors=True)
+        late_client(made, server, changes, FAR)._notifier._link.connection.close()
+        came = []
+
+        def come():
+            here, there = (FramedConnection(one, 1) for one in socket.socketpair())
+            changes.tell(FAR, here)
+            came.append(far_client(there, FAR, made.sizes, 5.0, 5.0))
+            post(came[0], 3.0)
+
+        coming = threading.Timer(0.05, come)
+        coming.start()
+        assert serve(server) == [0]
+        coming.join()
+        assert value_of(came[0].take(0)) == 6.0
+        came[0].close()
+        server.close()
