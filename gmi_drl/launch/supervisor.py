@@ -17,8 +17,9 @@ from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.leaders import Leaders
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.policy_rows import PolicyRows
+from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
@@ -159,7 +160,7 @@ class Supervisor:
             life.callback(self.request.only_store)  # signals must not interrupt the end of the processes
             ids, begun = template.leaders(layout), int(resume.name) if resume else 0
             leaders = Leaders(ids, processes.send, begun, job.config.checkpoint_every_s)
-            by_signal = self._supervise(processes, leaders, merger, writers, rows)
+            by_signal = self._supervise(processes, leaders, merger, writers, rows, losses)
             result = processes.results[ids[0]]
             outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
             self.request.settle()
@@ -181,6 +182,7 @@ class Supervisor:
         merger: RowMerger | PolicyRows,
         writers: Writers,
         rows: Presence,
+        losses: Losses,
     ) -> bool:
         """Pass rows on until all GMIs are done. Stops the GMIs at a signal or at the time limit.
 
@@ -198,7 +200,7 @@ class Supervisor:
             if isinstance(event, GMIMessage) and isinstance(event.message, Report):
                 leaders.note(event.message.row)
                 for row in merger.add(event.gmi_id, event.message.row):
-                    self._write(row, writers)
+                    self._write(row | losses.facts, writers)
         return by_signal
 
     def _write(self, row: Row, writers: Writers) -> None:

@@ -106,6 +106,11 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Acts:
+    """The actor worker has its simulators and all ends: it acts from now on."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Numbers of an iteration, or of what the launcher asked for."""
 
@@ -159,7 +164,19 @@ class Closed:
 
 MessageToGMI = Proved | Stored | Start | Stop | Save | Lost | Measure | Reduce
 MessageToLauncher = (
-    Attached | OnDevice | StoreFile | StoreCommand | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
+    Attached
+    | OnDevice
+    | StoreFile
+    | StoreCommand
+    | Ready
+    | Acts
+    | Report
+    | Waits
+    | Wrote
+    | Warned
+    | Done
+    | Failed
+    | Closed
 )
 _TO_GMI = {kind.__name__: kind for kind in get_args(MessageToGMI)}
 _TO_LAUNCHER = {kind.__name__: kind for kind in get_args(MessageToLauncher)}
