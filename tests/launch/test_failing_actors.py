@@ -69,4 +69,5 @@ def test_the_run_goes_on_without_an_actor_that_fails_and_names_its_exception(tmp
     outcome = train(resolve(layout, config, folder), restarts=3, on_row=on_row, on_restart=told.append)
     assert outcome.state == "stopped" and len(alone) >= 20 and read_metrics(folder.metrics_file)[0]["actors"] == 2
     (line,) = told
-    assert re.match(r"GMI [01]: .*ValueError: a fault of the user's .*failing_env.py.*going on with 1 actor$", line), line
+    said = r"GMI [01]: .*ValueError: a fault of the user's .*failing_env.py.*going on with 1 actor$"
+    assert re.match(said, line), line
