@@ -16,9 +16,11 @@ from gmi_drl.config.policies import PolicySection
 from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_section import TaskSettings
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch import frozen_policies as module
 from gmi_drl.launch.drop_lost_nodes import without_node
+from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import sizes_of
@@ -187,6 +189,31 @@ def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):
     good.write_setup(layout_of(), RunConfig(learner=RslRlConfig(runner=runner_config(PPOConfig()))))
     with pytest.raises(UsageError, match="was trained by rsl_rl, whose policies do not act beside others"):
         resolved(good)
+
+
+def test_a_run_goes_on_by_its_copy_of_a_frozen_policy_whose_run_is_gone(tmp_path):
+    source, folder = untrained(tmp_path / "source"), RunFolder(tmp_path / "run")
+    frozen = PolicySection(agents=("agent_0",), checkpoint=str(source.path))
+    config, layout = config_of({"chasers": CHASERS, "runners": frozen}), layout_of("chasers", served=False)
+    resolve(layout, config, folder).write_policies()
+    size = frozen_policies(config.policies, folder)[0].size()
+    expected = read_part(folder.frozen("runners").newest_checkpoint(), "learner")
+    source.path.rename(tmp_path / "elsewhere")
+    (again,) = resolve(layout, config, folder).frozen
+    again.copy()
+    assert again.source == folder.frozen("runners") and again.size() == size
+    copied = read_part(folder.frozen("runners").newest_checkpoint(), "learner")
+    assert all(torch.equal(copied[name], expected[name]) for name in expected)
+    with pytest.raises(UsageError, match="source is no run folder"):
+        resolve(layout, config, RunFolder(tmp_path / "another run"))
+
+
+def test_a_run_that_removes_each_checkpoint_before_it_is_copied_is_named(tmp_path, monkeypatch):
+    source = untrained(tmp_path / "source")
+    monkeypatch.setattr(module, "COPY_S", 0.01)
+    monkeypatch.setattr(RunFolder, "newest_checkpoint", lambda folder: folder.checkpoints / "9")
+    with pytest.raises(MachineError, match=r"^policies\.a\.checkpoint: .*source removes each checkpoint before"):
+        FrozenPolicy("a", source, RunFolder(tmp_path / "run" / "frozen" / "a")).copy()
 
 
 def test_a_policy_is_exported_as_its_run_sees_the_task(tmp_path, command_line):
