@@ -1,7 +1,10 @@
 """Trainings of several policies, each with trainers and policy workers of its own."""
 
 import json
+import os
 import re
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -140,6 +143,22 @@ def test_what_several_policies_learn_is_the_same_where_their_actor_is_on_another
     for policy in ("chasers", "runners"):
         first, second = (learner_of(folder, policy, 2) for folder in folders)
         assert torch.equal(first, second), policy
+
+
+@two_cores
+def test_policies_stop_in_the_same_iteration_though_the_launcher_has_not_read_their_newest_rows(tmp_path):
+    folder, config = RunFolder(tmp_path / "run"), config_of({"chasers": CHASERS, "runners": RUNNERS}, iterations=10**6)
+    folder.create()
+
+    def on_row(row):
+        if row["iteration"] == 2:
+            time.sleep(2)  # while they go on
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    config = config.model_copy(update={"checkpoint_every": 10**6})
+    outcome = train(resolve(layout_of("chasers", "runners", served=False), config, folder), on_row=on_row)
+    saved = {name: int(folder.policy(name).newest_checkpoint().name) for name in ("chasers", "runners")}
+    assert outcome.state == "stopped" and set(saved.values()) == {outcome.iteration} and outcome.iteration > 4
 
 
 def test_each_policy_sees_the_layout_that_is_left_of_nodes(tmp_path):

@@ -188,7 +188,7 @@ def test_a_signal_is_passed_on_once(monkeypatch, sent, said):
     run, processes, nobody = Scripted(monkeypatch), Ticking(), SimpleNamespace(check=lambda: None)
     run.run()
     run.supervisor.presence, run.request.signal = nobody, sent
-    leaders = Leaders((0,), processes.send, begun=0, every_s=None)
+    leaders = Leaders((0,), processes.send, is_done=lambda _: False, max_lag=0, every_s=None)
     assert run.supervisor._supervise(processes, leaders, None, None, nobody, Losses(tiny_layout(1), str)) is (
         sent is not None
     )

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
-from gmi_drl.roles.launcher.protocol import Ready, Report, Wrote
+from gmi_drl.roles.launcher.protocol import Holds, Ready, Report, Wrote
 
 
 @dataclass(frozen=True)
 class GMIMessage:
-    """A message for the caller: the GMI is ready, reports a row, or has written a shard. Others are handled here."""
+    """A message for the caller: the GMI is ready, reports a row, holds, or has written a shard."""
 
     gmi_id: int
-    message: Ready | Report | Wrote
+    message: Ready | Report | Holds | Wrote
 
 
 @dataclass(frozen=True)

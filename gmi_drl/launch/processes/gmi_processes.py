@@ -27,6 +27,7 @@ from gmi_drl.roles.launcher.protocol import (
     Closed,
     Done,
     Failed,
+    Holds,
     Lost,
     MessageToGMI,
     MessageToLauncher,
@@ -145,7 +146,7 @@ class GMIProcesses:
             words, error = self._receive(TICK_S)
             for number, word in words:
                 silence = WaitClock()
-                if isinstance(word, Ready | Report | Wrote):
+                if isinstance(word, Ready | Report | Holds | Wrote):
                     self._has_reported = True
                     yield GMIMessage(number, word)
                     silence = WaitClock()  # without the caller's time

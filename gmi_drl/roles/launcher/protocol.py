@@ -41,6 +41,11 @@ class Save:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Send `Holds`, and wait for `Stop` or `Save`: meanwhile other policies cannot go far."""
+
+
+@dataclass(frozen=True)
 class Lost:
     """To policy workers: these actors are lost, perhaps with their node, and the run goes on without them."""
 
@@ -118,6 +123,13 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Holds:
+    """Answers `Hold`, in the midst of an iteration."""
+
+    iteration: int
+
+
+@dataclass(frozen=True)
 class Waits:
     """The role waits for another GMI, which is slow and does not hang."""
 
@@ -162,7 +174,7 @@ class Closed:
     complaint: str = ""
 
 
-MessageToGMI = Proved | Stored | Start | Stop | Save | Lost | Measure | Reduce
+MessageToGMI = Proved | Stored | Start | Stop | Save | Hold | Lost | Measure | Reduce
 MessageToLauncher = (
     Attached
     | OnDevice
@@ -171,6 +183,7 @@ MessageToLauncher = (
     | Ready
     | Acts
     | Report
+    | Holds
     | Waits
     | Wrote
     | Warned
