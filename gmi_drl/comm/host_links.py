@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from gmi_drl.comm.links.framing import FramedConnection
-from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
+from gmi_drl.comm.links.handshake import PeerListener, RankAddresses, connect_ranks, listen
 from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
@@ -110,6 +110,12 @@ def connect(member: Membership, rendezvous: Rendezvous, message_bytes: int | Non
         member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, message_bytes
     ).values()
     return connection
+
+
+def listen_again(member: Membership, rendezvous: Rendezvous, message_bytes: int | None = None) -> PeerListener:
+    """Accept the other end of a link as often as it connects; this one has the lower rank."""
+    assert rendezvous.addresses is not None and rendezvous.listener is not None
+    return PeerListener(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, message_bytes)
 
 
 class HostLinks:

@@ -39,14 +39,20 @@ class Closing:
         """A GMI has closed all."""
         self._end(number, word.complaint)
 
-    def wait(self, closing: Mapping[int, GMIHandle]) -> None:
-        """Wait at most `CLOSE_S` until all of these GMIs, given by their numbers, have closed their environments."""
-        deadline = time.monotonic() + CLOSE_S
+    def wait(self, closing: Mapping[int, GMIHandle], most_s: float | None = None) -> None:
+        """Wait until all of these GMIs, given by their numbers, have closed their environments.
+
+        Args:
+            closing: The GMIs.
+            most_s: The most seconds of waiting; None: `CLOSE_S`.
+        """
+        most_s = CLOSE_S if most_s is None else most_s
+        deadline = time.monotonic() + most_s
         for number, gmi in closing.items():
             if number not in self._closed:
-                self._end(number, self._complaint(number, gmi, deadline))
+                self._end(number, self._complaint(number, gmi, deadline, most_s))
 
-    def _complaint(self, number: int, gmi: GMIHandle, deadline: float) -> str:
+    def _complaint(self, number: int, gmi: GMIHandle, deadline: float, most_s: float) -> str:
         """Wait for a GMI. Returns what went wrong, empty if nothing did. Passes the GMI's warnings on."""
         event = poll()
         event.register(gmi.connection_fd, POLLIN)
@@ -60,7 +66,7 @@ class Closing:
                 return f"its process {how_it_ended(code)} while it closed {self._task}" if was_killed else ""
             if data is not None and (complaint := self._handled(number, data)) is not None:
                 return complaint
-        return f"it has not closed {self._task} within {CLOSE_S:g} s: its process is killed"
+        return f"it has not closed {self._task} within {most_s:g} s: its process is killed"
 
     def _handled(self, number: int, data: bytes) -> str | None:
         """The complaint of a GMI that has closed all; None if it is still closing. Other messages are ignored."""

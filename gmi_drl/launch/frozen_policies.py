@@ -4,6 +4,7 @@ So all actors of a run act by the same ones, also on nodes that do not see the o
 """
 
 import shutil
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,11 @@ from pathlib import Path
 from gmi_drl.config.policies import PolicySection
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.run import checkpoint
+from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
+
+COPY_S = 60.0
+"""Deadline for a copy, of a run that trains and removes the checkpoint that is read, again and again."""
 
 LEARNER_FILE = f"{checkpoint.LEARNER_PART}.safetensors"
 
@@ -22,7 +27,7 @@ class FrozenPolicy:
 
     Args:
         name: Of the policy.
-        source: The run whose newest policy it is.
+        source: The run whose newest policy it is; see `source_of`.
         folder: Its copy in the folder of the run in which it acts.
     """
 
@@ -39,7 +44,7 @@ class FrozenPolicy:
 
         Raises:
             UsageError: if the newest checkpoint is broken.
-            MachineError: if it cannot be copied.
+            MachineError: if it cannot be copied, or not within `COPY_S`.
         """
         draft = RunFolder(self.folder.path.with_name(f".{self.name}.draft"))
         try:
@@ -47,8 +52,7 @@ class FrozenPolicy:
             draft.checkpoints.mkdir(parents=True)
             shutil.copyfile(self.source.layout_file, draft.layout_file)
             shutil.copyfile(self.source.config_file, draft.config_file)
-            while not _copy_learner(self.source.newest_checkpoint(), draft.checkpoints):
-                pass
+            self._copy_newest(draft.checkpoints)
             shutil.rmtree(self.folder.path, ignore_errors=True)
             draft.path.rename(self.folder.path)
         except OSError as error:
@@ -56,6 +60,13 @@ class FrozenPolicy:
                 f"policies.{self.name}.checkpoint: {self.source.path} cannot be copied to {self.folder.path}: "
                 f"{error.strerror}"
             ) from None
+
+    def _copy_newest(self, checkpoints: Path) -> None:
+        deadline = time.monotonic() + COPY_S
+        while not _copy_learner(self.source.newest_checkpoint(), checkpoints):
+            if time.monotonic() > deadline:
+                why = f"{self.source.path} removes each checkpoint before it is copied, for {COPY_S:g} s"
+                raise MachineError(f"policies.{self.name}.checkpoint: {why}: let it save less often, or keep more")
 
 
 def _copy_learner(saved: Path, checkpoints: Path) -> bool:
@@ -73,10 +84,17 @@ def _copy_learner(saved: Path, checkpoints: Path) -> bool:
     return True
 
 
+def source_of(checkpoint: str, copy: RunFolder) -> RunFolder:
+    """The run that a frozen policy is of; the copy of a run that goes on and has one, if that run is gone."""
+    run = RunFolder(Path(checkpoint))
+    is_there = run.layout_file.exists() and list_checkpoints(run.checkpoints)
+    return copy if not is_there and list_checkpoints(copy.checkpoints) else run
+
+
 def frozen_policies(policies: Mapping[str, PolicySection], folder: RunFolder) -> tuple[FrozenPolicy, ...]:
     """The policies of a configuration that learn nothing, for a run in this folder."""
     return tuple(
-        FrozenPolicy(name, RunFolder(Path(section.checkpoint)), folder.frozen(name))
+        FrozenPolicy(name, source_of(section.checkpoint, folder.frozen(name)), folder.frozen(name))
         for name, section in policies.items()
         if section.checkpoint is not None
     )

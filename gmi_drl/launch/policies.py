@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.policies import agents_of
 from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.errors import UsageError
+from gmi_drl.launch.frozen_policies import source_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import layout_of, policy_names
 from gmi_drl.layout.servers import actors_without_agent
@@ -110,7 +110,7 @@ def _seen_by_each(layout: Layout, config: RunConfig, folder: RunFolder, task: Ta
     agents = agents_of(config.policies, task.agent_names, task.name)
     for name, section in config.policies.items():
         if section.checkpoint is not None:
-            _require_frozen(name, Path(section.checkpoint), task)
+            _require_frozen(name, source_of(section.checkpoint, folder.frozen(name)), task)
     return tuple(
         LearningPolicy(
             name,
@@ -131,14 +131,14 @@ def _require_alike(policies: Sequence[LearningPolicy]) -> None:
             raise UsageError(f"policies need the same learner.{what}, these have {values}")
 
 
-def _require_frozen(name: str, run: Path, task: TaskSpec) -> None:
+def _require_frozen(name: str, folder: RunFolder, task: TaskSpec) -> None:
     """Refuse a run that has no policy to act with for the task's spaces."""
-    key, folder = f"policies.{name}.checkpoint", RunFolder(run)
+    key = f"policies.{name}.checkpoint"
     if not folder.layout_file.exists():
-        raise UsageError(f"{key}: {run} is no run folder")
+        raise UsageError(f"{key}: {folder.path} is no run folder")
     kind = folder.read_setup()[1].learner.kind
     if LEARNERS.find(kind).agent is None:
-        raise UsageError(f"{key}: {run} was trained by {kind}, whose policies do not act beside others")
+        raise UsageError(f"{key}: {folder.path} was trained by {kind}, whose policies do not act beside others")
     try:
         folder.require_task(task)
         folder.newest_checkpoint()

@@ -18,7 +18,8 @@ from gmi_drl.launch.job import Job, require_whole_worlds
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.policies import LearningPolicy, served_policies
-from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.events import GMIMessage
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout

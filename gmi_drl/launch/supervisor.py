@@ -17,14 +17,15 @@ from gmi_drl.launch.job import TrainingJob
 from gmi_drl.launch.leaders import Leaders
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.policy_rows import PolicyRows
+from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts
 from gmi_drl.launch.row_merger import RowMerger
 from gmi_drl.launch.signals import Stage, StopRequest
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.waits import waits_of
-from gmi_drl.roles.launcher.protocol import Report
+from gmi_drl.roles.launcher.protocol import Holds, Report
 from gmi_drl.run.checkpoint import drop_drafts, drop_later, list_checkpoints
 from gmi_drl.run.file_presence import Presence
 from gmi_drl.run.folder import RunFolder
@@ -157,9 +158,10 @@ class Supervisor:
             writers.start()
             rows = life.enter_context(closing(Presence(self.folder.metrics_file)))
             life.callback(self.request.only_store)  # signals must not interrupt the end of the processes
-            ids, begun = template.leaders(layout), int(resume.name) if resume else 0
-            leaders = Leaders(ids, processes.send, begun, job.config.checkpoint_every_s)
-            by_signal = self._supervise(processes, leaders, merger, writers, rows)
+            ids, lag = template.leaders(layout), layout.channels.max_lag if layout.channels else 0
+            every_s = job.config.checkpoint_every_s
+            leaders = Leaders(ids, processes.send, lambda gmi: gmi in processes.results, lag, every_s)
+            by_signal = self._supervise(processes, leaders, merger, writers, rows, losses)
             result = processes.results[ids[0]]
             outcome = self._outcome(result["iteration"], is_stopped=result["stopped"] and by_signal)
             self.request.settle()
@@ -181,6 +183,7 @@ class Supervisor:
         merger: RowMerger | PolicyRows,
         writers: Writers,
         rows: Presence,
+        losses: Losses,
     ) -> bool:
         """Pass rows on until all GMIs are done. Stops the GMIs at a signal or at the time limit.
 
@@ -194,11 +197,12 @@ class Supervisor:
             if not is_stopping and (self.request.signal is not None or self._is_late()):
                 is_stopping, by_signal = True, not self._is_late()
                 leaders.stop()
-            leaders.save_if_late()
+            leaders.look()
+            if isinstance(event, GMIMessage) and isinstance(event.message, Holds):
+                leaders.tell(event.message)
             if isinstance(event, GMIMessage) and isinstance(event.message, Report):
-                leaders.note(event.message.row)
                 for row in merger.add(event.gmi_id, event.message.row):
-                    self._write(row, writers)
+                    self._write(row | losses.facts, writers)
         return by_signal
 
     def _write(self, row: Row, writers: Writers) -> None:

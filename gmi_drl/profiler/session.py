@@ -19,7 +19,8 @@ from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
-from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, GMIMessage
+from gmi_drl.launch.processes.events import GMIMessage
+from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop

@@ -174,31 +174,34 @@ class Workers(Template):
 
     def _stream_mistakes(self, layout: Layout) -> list[str]:
         askers, agents = actors_without_agent(layout), [gmi for gmi in layout.gmis if gmi.roles == ("agent",)]
-        settings = layout.streams
         if not layout.with_role("simulator"):
             return []  # which is told
-        if settings is None and (askers or agents):
+        mistakes = self._setting_mistakes(layout) if layout.streams else []
+        if layout.streams is None and (askers or agents):
             concerned = sorted(_ids([*askers, *agents]))
-            return [f"actors without an agent and policy workers need `streams: {{}}`: see GMIs {concerned}"]
-        if settings is None:
-            return []
-        servers = policy_workers(layout)
-        fewest, actors = settings.fewest_actors, layout.with_role("simulator")
-        if fewest is not None and fewest > len(actors):
-            return [f"streams.fewest_actors is {fewest}, and there are {counted(len(actors), 'actor')}"]
-        if not askers and not servers:
-            if fewest is not None:
-                return []
-            return ["streams join actors without an agent to policy workers, this layout has neither: leave them out"]
-        if not servers:
-            return [f"actors {_ids(askers)} have no agent, and no policy worker (`roles: [agent]`) to ask"]
-        mistakes = []
-        if len(askers) < len(servers):
-            count = f"{counted(len(askers), 'actor')} without an agent for {counted(len(servers), 'policy worker')}"
+            mistakes.append(f"actors without an agent and policy workers need `streams: {{}}`: see GMIs {concerned}")
+        if askers and not agents:
+            remedy = "add one, or give them an agent (`roles: [simulator, agent]`)"
+            mistakes.append(f"actors {_ids(askers)} have no agent, and no policy worker (`roles: [agent]`): {remedy}")
+        elif len(askers) < len(agents):
+            count = f"{counted(len(askers), 'actor')} without an agent for {counted(len(agents), 'policy worker')}"
             mistakes.append(f"each policy worker needs an actor without an agent, there are {count}: use fewer")
         elif idle := [one for service in services_of(layout) for one in service.servers if not service.clients_of(one)]:
             remedy = "put an actor without an agent on its node, or leave it out"
             mistakes.append(f"actors ask the policy workers of their node, so GMIs {idle} have none: {remedy}")
+        return mistakes
+
+    def _setting_mistakes(self, layout: Layout) -> list[str]:
+        """The mistakes in the section `streams` of a layout that has actors."""
+        settings, actors, askers = layout.streams, layout.with_role("simulator"), actors_without_agent(layout)
+        assert settings is not None
+        fewest, mistakes = settings.fewest_actors, list[str]()
+        if fewest is not None and fewest > len(actors):
+            there = f"the layout has {counted(len(actors), 'actor')}"
+            mistakes.append(f"streams.fewest_actors is {fewest}, and {there}: lower it, or add actors")
+        if fewest is None and not askers and not policy_workers(layout):
+            none = "streams join actors without an agent to policy workers, this layout has neither"
+            mistakes.append(f"{none}: leave them out")
         rows = max((gmi.num_env // gmi.ring for gmi in askers), default=0)
         if settings.most_rows is not None and settings.most_rows < rows:
             mistakes.append(f"streams.most_rows is {settings.most_rows}, and one request has {rows}: raise it, or ring")

@@ -1,7 +1,10 @@
 """Trainings of several policies, each with trainers and policy workers of its own."""
 
 import json
+import os
 import re
+import signal
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +19,11 @@ from gmi_drl.config.policies import PolicySection
 from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_section import TaskSettings
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import load_yaml
+from gmi_drl.launch import frozen_policies as module
 from gmi_drl.launch.drop_lost_nodes import without_node
+from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 from gmi_drl.launch.task_info import sizes_of
@@ -140,6 +145,22 @@ def test_what_several_policies_learn_is_the_same_where_their_actor_is_on_another
         assert torch.equal(first, second), policy
 
 
+@two_cores
+def test_policies_stop_in_the_same_iteration_though_the_launcher_has_not_read_their_newest_rows(tmp_path):
+    folder, config = RunFolder(tmp_path / "run"), config_of({"chasers": CHASERS, "runners": RUNNERS}, iterations=10**6)
+    folder.create()
+
+    def on_row(row):
+        if row["iteration"] == 2:
+            time.sleep(2)  # while they go on
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    config = config.model_copy(update={"checkpoint_every": 10**6})
+    outcome = train(resolve(layout_of("chasers", "runners", served=False), config, folder), on_row=on_row)
+    saved = {name: int(folder.policy(name).newest_checkpoint().name) for name in ("chasers", "runners")}
+    assert outcome.state == "stopped" and set(saved.values()) == {outcome.iteration} and outcome.iteration > 4
+
+
 def test_each_policy_sees_the_layout_that_is_left_of_nodes(tmp_path):
     here = layout_of("chasers", "runners")
     actor, *others = here.gmis
@@ -187,6 +208,31 @@ def test_runs_that_cannot_act_are_refused_before_anything_starts(tmp_path):
     good.write_setup(layout_of(), RunConfig(learner=RslRlConfig(runner=runner_config(PPOConfig()))))
     with pytest.raises(UsageError, match="was trained by rsl_rl, whose policies do not act beside others"):
         resolved(good)
+
+
+def test_a_run_goes_on_by_its_copy_of_a_frozen_policy_whose_run_is_gone(tmp_path):
+    source, folder = untrained(tmp_path / "source"), RunFolder(tmp_path / "run")
+    frozen = PolicySection(agents=("agent_0",), checkpoint=str(source.path))
+    config, layout = config_of({"chasers": CHASERS, "runners": frozen}), layout_of("chasers", served=False)
+    resolve(layout, config, folder).write_policies()
+    size = frozen_policies(config.policies, folder)[0].size()
+    expected = read_part(folder.frozen("runners").newest_checkpoint(), "learner")
+    source.path.rename(tmp_path / "elsewhere")
+    (again,) = resolve(layout, config, folder).frozen
+    again.copy()
+    assert again.source == folder.frozen("runners") and again.size() == size
+    copied = read_part(folder.frozen("runners").newest_checkpoint(), "learner")
+    assert all(torch.equal(copied[name], expected[name]) for name in expected)
+    with pytest.raises(UsageError, match="source is no run folder"):
+        resolve(layout, config, RunFolder(tmp_path / "another run"))
+
+
+def test_a_run_that_removes_each_checkpoint_before_it_is_copied_is_named(tmp_path, monkeypatch):
+    source = untrained(tmp_path / "source")
+    monkeypatch.setattr(module, "COPY_S", 0.01)
+    monkeypatch.setattr(RunFolder, "newest_checkpoint", lambda folder: folder.checkpoints / "9")
+    with pytest.raises(MachineError, match=r"^policies\.a\.checkpoint: .*source removes each checkpoint before"):
+        FrozenPolicy("a", source, RunFolder(tmp_path / "run" / "frozen" / "a")).copy()
 
 
 def test_a_policy_is_exported_as_its_run_sees_the_task(tmp_path, command_line):

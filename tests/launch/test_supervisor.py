@@ -15,7 +15,7 @@ from gmi_drl.launch import supervisor as module
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.leaders import Leaders
 from gmi_drl.launch.processes.gmi_handle import LOST
-from gmi_drl.launch.processes.gmi_restarts import Restarts
+from gmi_drl.launch.processes.gmi_restarts import Losses, Restarts
 from gmi_drl.launch.signals import EndedAtOnce, Stage, stop_on_signals
 from gmi_drl.launch.supervisor import Outcome, Supervisor
 from gmi_drl.roles.launcher.protocol import Stop
@@ -188,6 +188,8 @@ def test_a_signal_is_passed_on_once(monkeypatch, sent, said):
     run, processes, nobody = Scripted(monkeypatch), Ticking(), SimpleNamespace(check=lambda: None)
     run.run()
     run.supervisor.presence, run.request.signal = nobody, sent
-    leaders = Leaders((0,), processes.send, begun=0, every_s=None)
-    assert run.supervisor._supervise(processes, leaders, None, None, nobody) is (sent is not None)
+    leaders = Leaders((0,), processes.send, is_done=lambda _: False, max_lag=0, every_s=None)
+    assert run.supervisor._supervise(processes, leaders, None, None, nobody, Losses(tiny_layout(1), str)) is (
+        sent is not None
+    )
     assert processes.said == said

@@ -156,7 +156,10 @@ def test_roles_are_by_what_a_gmi_does_first():
             layout_of(ASKS, ASKS, SERVES, TRAINS, num_env=[4, 8, 0, 0], streams=Streams(most_rows=6)),
             "most_rows is 6, and one request has 8",
         ),
-        (layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=3)), "fewest_actors is 3, and there are 2 actors"),
+        (
+            layout_of(ACTS, ACTS, TRAINS, streams=Streams(fewest_actors=3)),
+            "fewest_actors is 3, and the layout has 2 actors",
+        ),
         (layout_of(ASKS, SERVES, TRAINS, kind="gpu"), "put actors on a cpu device"),
         (over(a=[ASKS, ASKS, SERVES, TRAINS], b=[SERVES]), r"ask the policy workers of their node, so GMIs \[4\] have"),
         (over(a=[ASKS, SERVES, TRAINS], b=[TRAINS]), "needs an actor for the trainers of each node, b: put actors"),
@@ -166,6 +169,21 @@ def test_roles_are_by_what_a_gmi_does_first():
 def test_what_is_refused(layout, mistake):
     with pytest.raises(UsageError, match=mistake):
         template_for(layout, "training")
+
+
+def test_all_mistakes_of_streams_are_told_at_once_with_their_remedies():
+    settings = Streams(fewest_actors=3, most_rows=3)
+    assert WORKERS.check(layout_of(ASKS, TRAINS, streams=settings)) == [
+        "streams.fewest_actors is 3, and the layout has 1 actor: lower it, or add actors",
+        "streams.most_rows is 3, and one request has 4: raise it, or ring",
+        "actors [0] have no agent, and no policy worker (`roles: [agent]`): "
+        "add one, or give them an agent (`roles: [simulator, agent]`)",
+    ]
+    without = WORKERS.check(layout_of(ASKS, SERVES, SERVES, TRAINS, streams=None))
+    assert [one.partition(":")[0] for one in without] == [
+        "actors without an agent and policy workers need `streams",
+        "each policy worker needs an actor without an agent, there are 1 actor without an agent for 2 policy workers",
+    ]
 
 
 def test_streams_and_rings_of_other_templates_are_refused():

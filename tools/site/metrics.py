@@ -46,6 +46,7 @@ DECOUPLED = {
     "training_frames_per_second": "The same times the frames of a step (SRL's FPS)",
     "lag_mean": "Versions that acting policies were behind, mean",
     "lag_max": "The same, most",
+    "actors": "Actors that are there, where they come and go (`streams.fewest_actors`)",
     "version_age_s": "Seconds since the versions that acted were published, when trainers have the rollouts, mean",
     "dropped": "Rollouts that were dropped, by cause",
     "rollouts_wait_s": "Seconds that a trainer waited for the rollouts of an update, mean",

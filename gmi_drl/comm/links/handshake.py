@@ -10,6 +10,7 @@ import json
 import os
 import socket
 import struct
+import sys
 from contextlib import closing
 from dataclasses import dataclass, field
 from select import POLLIN, poll
@@ -99,6 +100,50 @@ def connect_ranks(
         return _Handshake(member, ranks, token_listener, message_bytes).all()
 
 
+class PeerListener:
+    """Accepts the ranks above this one, as often as they connect: one that has died may be started again.
+
+    Args:
+        member: This process.
+        ranks: The addresses of all ranks.
+        listener_fd: What `listen` made for this rank; the caller closes it.
+        message_bytes: See `FramedConnection`.
+    """
+
+    def __init__(self, member: Membership, ranks: RankAddresses, listener_fd: int, message_bytes: int | None) -> None:
+        self._member, self._token, self._message_bytes = member, ranks.token, message_bytes
+        self._socket = socket.socket(fileno=os.dup(listener_fd))
+        self._listener = TokenListener(self._socket, ranks.token, _IDENTITY.size, member.size)
+
+    def fileno(self) -> int:
+        """A descriptor that is readable when `accept` has something to do."""
+        return self._listener.fileno()
+
+    def accept(self) -> list[FramedConnection]:
+        """The connections that are complete now. A rank that has ended meanwhile is a line in the log.
+
+        Raises:
+            MachineError: If there are too few descriptors.
+        """
+        found = list[FramedConnection]()
+        for client in self._listener.poll():
+            if (who := _rank_above(client, self._member)) is None:
+                continue
+            try:
+                _send_identity(client.connection, self._token, self._member)
+            except ConnectionError as error:
+                client.connection.close()
+                print(_ended_text(self._member, who[0], error), file=sys.stderr, flush=True)
+            else:
+                found.append(FramedConnection(client.connection, who[1], self._message_bytes))
+        return found
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        self._listener.close()
+        self._socket.close()
+
+
 class _Handshake:
     """Connects to the ranks below this one, accepts those above, and exchanges identities: rank, size, process id."""
 
@@ -148,9 +193,8 @@ class _Handshake:
         self._send_greeting(connection, peer)
 
     def _send_greeting(self, connection: socket.socket, peer: int) -> None:
-        """Send this rank's identity. It is the first data on the connection, so it fits into the socket's buffer."""
         try:
-            connection.sendall(greeting(self._ranks.token, _IDENTITY.pack(self._rank, self._member.size, os.getpid())))
+            _send_identity(connection, self._ranks.token, self._member)
         except ConnectionError as error:
             self._raise_ended(peer, error)
 
@@ -168,11 +212,12 @@ class _Handshake:
 
     def _accept(self, client: Client) -> None:
         """Accept a rank above this one. Reject one of another group, or one that has connected before."""
-        who = _identity(client.payload, self._member.size)
-        if who is None or who[0] <= self._rank or who[0] in self._connections:
-            client.connection.close()
+        if (who := _rank_above(client, self._member)) is None:
             return
         peer, pid = who
+        if peer in self._connections:
+            client.connection.close()
+            return
         self._connections[peer] = FramedConnection(client.connection, pid, self._message_bytes)
         self._send_greeting(client.connection, peer)
 
@@ -192,8 +237,26 @@ class _Handshake:
         self._connections[peer] = FramedConnection(reply.connection, who[1], self._message_bytes)
 
     def _raise_ended(self, peer: int, error: OSError) -> NoReturn:
-        name, reason = self._member.name(peer), error.strerror or str(error)
-        raise PeerDiedError(f"{name} ended before {self._own} connected to it: {reason}; its log says why") from error
+        raise PeerDiedError(_ended_text(self._member, peer, error)) from error
+
+
+def _send_identity(connection: socket.socket, token: str, member: Membership) -> None:
+    """Send a rank's identity. It is the first data on the connection, so it fits into the socket's buffer."""
+    connection.sendall(greeting(token, _IDENTITY.pack(member.rank, member.size, os.getpid())))
+
+
+def _ended_text(member: Membership, peer: int, error: OSError) -> str:
+    name, own, reason = member.name(peer), member.name(member.rank), error.strerror or str(error)
+    return f"{name} ended before {own} connected to it: {reason}; its log says why"
+
+
+def _rank_above(client: Client, member: Membership) -> tuple[int, int] | None:
+    """The rank and the process id of a client; None, and its connection is closed, if it is no rank above this one."""
+    who = _identity(client.payload, member.size)
+    if who is None or who[0] <= member.rank:
+        client.connection.close()
+        return None
+    return who
 
 
 def _identity(payload: bytes, size: int) -> tuple[int, int] | None:

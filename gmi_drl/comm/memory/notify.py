@@ -113,7 +113,11 @@ class Notifier:
         self._poll.unregister(descriptor)
 
     def watch_elsewhere(self, peer: int) -> None:
-        """Wait for a peer on another host as for others: a descriptor that is watched wakes this process."""
+        """Wait for a peer on another host as for others: a descriptor that is watched wakes this process.
+
+        One that has ended may have been started again: it is there from now on.
+        """
+        self._ended.discard(peer)
         self._elsewhere.add(peer)
         self._watched.add(peer)
 

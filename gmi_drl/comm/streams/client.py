@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, Self
 
 from torch import Tensor
 
@@ -150,6 +150,16 @@ class StreamClient:
         version, rows = words[line + ANSWER_VERSION], words[line + ANSWER_ROWS]
         server_s = words[line + WAITED_NS] * _NS, words[line + FETCHED_NS] * _NS
         return Answer(version, rows, took_s, self._answers[member], *server_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Leave; after an error this client has only ended, and the server goes on with others."""
+        if kind is None:
+            self.close()
+        else:
+            self._notifier.close()
 
     def close(self) -> None:
         """Leave: the server expects no more requests."""

@@ -8,18 +8,18 @@ from typing import Protocol
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.streams.slot_link import READY, SlotLink
-from gmi_drl.comm.streams.slots import HAS_LEFT, SLOT_WORDS, StreamMemory
+from gmi_drl.comm.streams.slots import ANSWERED, HAS_LEFT, LINE_WORDS, SLOT_WORDS, StreamMemory
 from gmi_drl.errors import GmiError
 
 
 class ClientChanges(Protocol):
-    """Tells which clients on other hosts have come late, and which are lost with their host."""
+    """Tells which clients on other hosts have come late, or again, and which are lost with their host."""
 
     def fileno(self) -> int:
         """A descriptor that is readable when `take` has something to tell."""
 
     def take(self) -> Mapping[int, FramedConnection | None]:
-        """What is new: the connection of each client that has come, None of one that is lost."""
+        """What is new: the connection of each client that has come, None of one that is lost, also before it came."""
 
 
 class FarClients:
@@ -29,7 +29,7 @@ class FarClients:
         connections: By the client's id, None of one that comes later; this object owns them from now on.
         memory: Of the stream.
         notifier: Of the server. It wakes when something arrives, and is told who has ended.
-        changes: Of clients that come later, or are lost; None: there are none.
+        changes: Of clients that come later, are lost, or come again; None: there are none.
 
     Attributes:
         absent: The clients that have not come yet.
@@ -54,8 +54,9 @@ class FarClients:
         if changes is not None:
             self._poll.register(changes.fileno(), EPOLLIN)
         for client, connection in connections.items():
-            notifier.watch_elsewhere(client)
-            if connection is not None:
+            if connection is None:
+                notifier.watch_elsewhere(client)
+            else:
                 self._add(client, connection)
 
     def __contains__(self, client: int) -> bool:
@@ -106,7 +107,12 @@ class FarClients:
             link.connection.close()
 
     def _add(self, client: int, connection: FramedConnection) -> None:
+        """Take a client's connection. Its slots are as new: what a process of it before has posted is answered."""
         slots = self._memory.sizes.slots_of(client)
+        self._memory.table[slots.start : slots.stop, :LINE_WORDS] = 0
+        self._memory.table[slots.start : slots.stop, ANSWERED] = 0
+        self._notifier.watch_elsewhere(client)
+        self.refused.pop(client, None)
         self._links[client] = SlotLink(connection, self._memory, slots, client, is_client=False)
         self._clients[connection.fileno()] = client
         self._poll.register(connection.fileno(), EPOLLIN)
@@ -115,11 +121,13 @@ class FarClients:
 
     def _take_changes(self, changes: ClientChanges) -> None:
         for client, connection in changes.take().items():
+            self.absent.discard(client)
+            if client in self._links:
+                self._end(client)
             if connection is not None:
                 self._add(client, connection)
-                self.absent.discard(client)
-            elif client in self._links:
-                self._end(client)
+            elif client not in self._links:
+                self._notifier.set_ended(client)
 
     def _end(self, client: int) -> None:
         """Close the connection of a client, unless that is done. One that had not left before has ended."""

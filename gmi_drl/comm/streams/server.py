@@ -123,6 +123,7 @@ class StreamServer:
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
                 order_loads()
                 return due
+            self._has_news()
             if self._living or (self._absent() and not self._left):
                 began = time.perf_counter()
                 waiting = self._await_request()
@@ -264,13 +265,12 @@ class StreamServer:
             return False
         self._states = states
         left = {client for number, client in enumerate(self._clients) if self._word(number, HAS_LEFT)}
-        self._ended.update(self._notifier.seen_ended([client for client in self._living if client not in left]))
         for number, client in enumerate(self._clients):
             if (processes := self._word(number, PROCESSES)) != self._processes[number]:
                 self._processes[number] = processes
                 if processes > 1:
                     self._notifier.watch_successor(client)
-                    self._ended.discard(client)
+        self._ended = set(self._notifier.seen_ended([client for client in self._clients if client not in left]))
         before = self._living, self._left
         self._living, self._left = self._those_that_may_post(left), len(left)
         return (self._living, self._left) != before
@@ -290,7 +290,7 @@ class StreamServer:
             refused = "; ".join(self._far.refused.values()) if self._far else ""
             raise PeerDiedError(f"{text}: {refused or 'their logs say why'}")
         hang_s = self._notifier.hang_s
-        if not self._notifier.wait_at_most(self._has_news, hang_s):
+        if not self._notifier.wait_at_most(partial(self._has_more, 0), hang_s):
             raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")
 
     def _word(self, client: int, word: int) -> int:

@@ -3,7 +3,6 @@
 import math
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,6 +13,7 @@ from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.hosts import LateGMIs
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
+from gmi_drl.launch.processes.events import Event, GMIMessage, Tick
 from gmi_drl.launch.processes.gmi_errors import GRACE_S, GMIErrors
 from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
@@ -22,10 +22,12 @@ from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.layout.servers import policy_workers
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
+    Acts,
     Attached,
     Closed,
     Done,
     Failed,
+    Holds,
     Lost,
     MessageToGMI,
     MessageToLauncher,
@@ -47,21 +49,6 @@ DRAIN_S = 10.0  # the same if killing one may harm others, see `Instances.drains
 BLAME_S = 2.0  # how long to wait for the error of a peer that a GMI blames
 SHOWN = 200  # bytes of a malformed message in an error
 
-
-@dataclass(frozen=True)
-class GMIMessage:
-    """A message for the caller: the GMI is ready, reports a row, or has written a shard. Others are handled here."""
-
-    gmi_id: int
-    message: Ready | Report | Wrote
-
-
-@dataclass(frozen=True)
-class Tick:
-    """No message is left: time to check deadlines and signals."""
-
-
-Event = GMIMessage | Tick
 
 RESTARTED = "started again alone"
 """What is done about a death, in the line that tells of it."""
@@ -100,7 +87,7 @@ class GMIProcesses:
         late: LateGMIs | None = None,
     ) -> None:
         self.layout, self.folder, self.instances = job.layout, job.folder, instances
-        self._results: dict[int, Any] = {}
+        self._results, self._joined = dict[int, Any](), set[int]()  # joined later: the run goes on if one cannot start
         order = {
             "params": dict(params),
             "rendezvous_folder": str(job.folder.rendezvous_folder),
@@ -113,7 +100,6 @@ class GMIProcesses:
         self._errors = GMIErrors(job.layout, job.folder, self._children)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
         self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
-        self._joined = set[int]()  # GMIs that were started later: the run goes on without one that fails
 
     def __enter__(self) -> Self:
         self._children.open()
@@ -160,7 +146,7 @@ class GMIProcesses:
             words, error = self._receive(TICK_S)
             for number, word in words:
                 silence = WaitClock()
-                if isinstance(word, Ready | Report | Wrote):
+                if isinstance(word, Ready | Report | Holds | Wrote):
                     self._has_reported = True
                     yield GMIMessage(number, word)
                     silence = WaitClock()  # without the caller's time
@@ -185,9 +171,6 @@ class GMIProcesses:
             except GmiError as error:
                 if not self._losses or not self._losses.take(gmi_id, error):
                     raise
-            else:
-                if self._losses:
-                    self._losses.join([gmi_id])
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
@@ -228,10 +211,10 @@ class GMIProcesses:
         """Read messages for at most `wait_s`. Returns them, and the error of a GMI if there is one.
 
         After an error all messages that have come are read. A GMI that blames a peer is reported only if the peer has
-        no error of its own.
+        no error of its own. The run goes on without an actor that fails, as without one that dies.
         """
         received, deadline = list[tuple[int, MessageToLauncher]](), time.monotonic() + wait_s
-        error, complaint = None, None
+        error, complaints = None, dict[int, GmiError]()
         deaths = dict[int, GmiError]()
         while True:
             ready = self._children.wait(0.0 if error else max(0.0, deadline - time.monotonic()))
@@ -245,11 +228,11 @@ class GMIProcesses:
                     error = error or failure
                     continue
                 match word:
-                    case Failed() if number in self._joined:
-                        deaths[number] = self._errors.failure(number, word)
                     case Failed(blames_peer=True):
-                        complaint = complaint or self._errors.failure(number, word)
+                        complaints[number] = self._errors.failure(number, word)
                         deadline = time.monotonic() + BLAME_S
+                    case Failed() if self._losses is not None and self._losses.allow(number):
+                        deaths[number] = self._errors.failure(number, word)
                     case Failed():
                         error = error or self._errors.failure(number, word)
                     case None:
@@ -257,21 +240,33 @@ class GMIProcesses:
                     case _:
                         received.append((number, word))
             if deaths:  # after all ready descriptors: a restarted process may get the same ones
-                error = error or self._restart(deaths, complaint)
+                error = error or self._restart(deaths, has_complaint=bool(complaints))
                 deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
                 return received, error
-            if not error and (is_late or (received and complaint is None)):
-                return received, complaint and self._with_stacks(complaint)
+            if not error and (is_late or (received and not complaints)):
+                error = self._go_on_without(complaints)
+                return received, error and self._with_stacks(error)
 
-    def _restart(self, deaths: Mapping[int, GmiError], complaint: GmiError | None) -> GmiError | None:
+    def _go_on_without(self, complaints: Mapping[int, GmiError]) -> GmiError | None:
+        """Drop the actors that blame a peer which has no error of its own. Returns the first that ends the run."""
+        losses = self._losses if self._has_reported else None
+        fatal = [error for number, error in complaints.items() if losses is None or not losses.allow(number)]
+        for number, complaint in complaints.items() if not fatal else ():
+            if losses is None or not losses.take(number, complaint):
+                return complaint
+            self._drop(number)
+        return fatal[0] if fatal else None
+
+    def _restart(self, deaths: Mapping[int, GmiError], *, has_complaint: bool) -> GmiError | None:
         """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
         others_are_done = any(not self._may_end(number) for number in self.results)
-        if complaint or not self._has_reported or not all(map(self._may_end, deaths)):
+        if has_complaint or not self._has_reported or not all(map(self._may_end, deaths)):
             return next(iter(deaths.values()))
         for number, death in deaths.items():
-            restarts = self._restarts.restarts if self._restarts and not others_are_done else None
+            is_of_use = not others_are_done and number not in self._failed  # one that failed would fail again
+            restarts = self._restarts.restarts if self._restarts and is_of_use else None
             if restarts and self._may_restart(number) and restarts.take(death, RESTARTED):
                 self._children.replace(number)
                 self._starting[number] = WaitClock()
@@ -287,6 +282,9 @@ class GMIProcesses:
         processes = proxy_processes(self.layout).items()
         ended = [proxy_of(first) for first, gmis in processes if number in gmis and self._losses.lost >= {*gmis}]
         for lost in {number, *ended} & self._children.keys():
+            if lost in self._failed:
+                self._closing.wait({lost: self._children[lost]}, GRACE_S)
+                self._failed.discard(lost)
             self._children.drop(lost)
             self._starting.pop(lost, None)
         for worker in policy_workers(self.layout):
@@ -330,6 +328,8 @@ class GMIProcesses:
                 self.send(number, Proved())
             case Done(result):
                 self._results[number] = result
+            case Acts() if self._losses is not None:
+                self._losses.join(number)
             case Warned(message):
                 self._closing.warn(number, message)
             case Closed():

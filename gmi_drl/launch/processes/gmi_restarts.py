@@ -65,17 +65,22 @@ class Losses:
         """Whether the run can go on without a GMI, too."""
         return goes_on_without(self.layout, {*self.lost, number})
 
-    def join(self, gmis: Iterable[int]) -> None:
-        """Note that actors have come to the run, which went on without them."""
-        self.lost.difference_update(gmis)
+    def join(self, number: int) -> None:
+        """Note that an actor acts, without which the run may have gone on."""
+        self.lost.discard(number)
+
+    @property
+    def facts(self) -> dict[str, int]:
+        """For rows of metrics: how many actors are there, where they come and go."""
+        settings, actors = self.layout.streams, len(self.layout.with_role("simulator"))
+        return {} if settings is None or settings.fewest_actors is None else {"actors": actors - len(self.lost)}
 
     def take(self, number: int, death: GmiError) -> bool:
         """Note that the run goes on without a GMI, and report it. Returns False if it cannot."""
         if not self.allow(number):
             return False
         self.lost.add(number)
-        left = len(self.layout.with_role("simulator")) - len(self.lost)
-        self.tell(f"{str(death).splitlines()[0]}: going on with {counted(left, 'actor')}")
+        self.tell(f"{str(death).splitlines()[0]}: going on with {counted(self.facts['actors'], 'actor')}")
         return True
 
 

@@ -41,6 +41,11 @@ class Save:
 
 
 @dataclass(frozen=True)
+class Hold:
+    """Send `Holds`, and wait for `Stop` or `Save`: meanwhile other policies cannot go far."""
+
+
+@dataclass(frozen=True)
 class Lost:
     """To policy workers: these actors are lost, perhaps with their node, and the run goes on without them."""
 
@@ -106,10 +111,22 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Acts:
+    """The actor worker has its simulators and all ends: it acts from now on."""
+
+
+@dataclass(frozen=True)
 class Report:
     """Numbers of an iteration, or of what the launcher asked for."""
 
     row: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Holds:
+    """Answers `Hold`, in the midst of an iteration."""
+
+    iteration: int
 
 
 @dataclass(frozen=True)
@@ -157,9 +174,22 @@ class Closed:
     complaint: str = ""
 
 
-MessageToGMI = Proved | Stored | Start | Stop | Save | Lost | Measure | Reduce
+MessageToGMI = Proved | Stored | Start | Stop | Save | Hold | Lost | Measure | Reduce
 MessageToLauncher = (
-    Attached | OnDevice | StoreFile | StoreCommand | Ready | Report | Waits | Wrote | Warned | Done | Failed | Closed
+    Attached
+    | OnDevice
+    | StoreFile
+    | StoreCommand
+    | Ready
+    | Acts
+    | Report
+    | Holds
+    | Waits
+    | Wrote
+    | Warned
+    | Done
+    | Failed
+    | Closed
 )
 _TO_GMI = {kind.__name__: kind for kind in get_args(MessageToGMI)}
 _TO_LAUNCHER = {kind.__name__: kind for kind in get_args(MessageToLauncher)}

@@ -11,7 +11,7 @@ import torch
 from gmi_drl.algo.rollout import sample_share_of
 from gmi_drl.layout.layout import GMI
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.launcher.protocol import Save, Stop
+from gmi_drl.roles.launcher.protocol import Hold, Holds, MessageToGMI, Save, Stop
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of
 from gmi_drl.roles.training.checkpointer import Checkpointer
@@ -134,12 +134,23 @@ class Holistic(DRL_role):
 
     def _decide(self, iteration: int) -> Decision:
         """Stop or save after this iteration if the launcher asks for that; save if a checkpoint is late."""
-        self._asked += [word for word in self.mgr.launcher.messages() if isinstance(word, Stop | Save)]
+        words = self.mgr.launcher.messages()
+        if Hold() in words:
+            words += self._hold(iteration)
+        self._asked += [word for word in words if isinstance(word, Stop | Save)]
         due = [word for word in self._asked if word.after <= iteration]
         self._asked = [word for word in self._asked if word.after > iteration]
         if any(isinstance(word, Stop) for word in due):
             return Decision.STOP
         return Decision.SAVE if due or self.checkpointer.is_late() else Decision.GO_ON
+
+    def _hold(self, iteration: int) -> list[MessageToGMI]:
+        """Wait until the launcher has told all policies what to do. Returns what it has told this one."""
+        self.mgr.launcher.deliver(Holds(iteration))
+        words = list[MessageToGMI]()
+        while not any(isinstance(word, Stop | Save) for word in words):
+            words += self.mgr.launcher.await_messages(1.0)
+        return words
 
     def _set_up_evaluation(self, start: int, best: float | None) -> None:
         """Open this GMI's environments for evaluations, if the run has any."""

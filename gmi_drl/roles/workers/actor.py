@@ -11,6 +11,7 @@ from gmi_drl.roles.decoupled.agent import RolloutLoop
 from gmi_drl.roles.decoupled.startup import send_task_info
 from gmi_drl.roles.decoupled.trainer_connection import connect_to_trainers
 from gmi_drl.roles.drl_role import DRL_role
+from gmi_drl.roles.launcher.protocol import Acts
 from gmi_drl.roles.open_tasks import open_task
 from gmi_drl.roles.seeds import seed_of, start_of
 from gmi_drl.roles.workers.ends import open_ends
@@ -47,6 +48,7 @@ class ActorWorker(DRL_role):
             num_terms = len(terms.names) if terms else 0
             ends = open_ends(self.mgr, config, tasks[0].spec, num_terms, trainers, opened, server)
             ring = Ring(tasks, ends.inference, acting_of(config), noise, ends.version)
+            self.mgr.launcher.deliver(Acts())
             return RolloutLoop(ring, ends.follower, ends.writer, ends.end).run()
 
     def _open_tasks(self, config: RunConfig, start: int) -> list[Task]:

@@ -83,7 +83,7 @@ def open_ends(
         own = PolicyFollower(agent.normaliser, [vector])
         inline = inline_stream(config, spec, agent, mgr.gmi, lambda: own.version or 0)
         return PolicyEnds(end, own, inline, writer)
-    client = opened.enter_context(closing(open_client(mgr, stream_sizes(mgr, config, spec), server)))
+    client = opened.enter_context(open_client(mgr, stream_sizes(mgr, config, spec), server))
     return PolicyEnds(end, VersionAtLease(), client, writer)
 
 

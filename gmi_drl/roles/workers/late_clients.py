@@ -1,52 +1,97 @@
-"""The actors of a policy worker that come to a run later, and those that are lost (`streams.fewest_actors`)."""
+"""The connections of actors on other hosts to their policy worker: at the start, later, and again after a loss."""
 
 import os
+import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from select import EPOLLIN, epoll
 
 from gmi_drl.comm.links.framing import FramedConnection
+from gmi_drl.comm.links.handshake import PeerListener
+from gmi_drl.comm.memory.wait_clock import WaitClock
+from gmi_drl.errors import GmiError, PeerSilentError
 from gmi_drl.roles.launcher.connection import LauncherConnection
 from gmi_drl.roles.launcher.protocol import Lost
 
+_NAP_S = 0.5
+
 
 class LateClients:
-    """See `comm.streams.far_clients.ClientChanges`. A thread for each actor waits until that connects.
+    """See `comm.streams.far_clients.ClientChanges`. A thread accepts each actor as often as it connects.
 
     Args:
-        accepts: Waits for the connection of an actor, by its id.
+        listeners: Of each actor, by its id.
         launcher: Tells which actors are lost. Nothing else of it matters to a policy worker.
     """
 
-    def __init__(self, accepts: Mapping[int, Callable[[], FramedConnection]], launcher: LauncherConnection) -> None:
-        self._launcher, self._came = launcher, SimpleQueue[tuple[int, FramedConnection]]()
+    def __init__(self, listeners: Mapping[int, PeerListener], launcher: LauncherConnection) -> None:
+        self._listeners, self._launcher = listeners, launcher
+        self._came = SimpleQueue[tuple[int, FramedConnection]]()
+        self._changes = dict[int, FramedConnection | None]()  # that nobody has taken yet
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll = epoll()
         for descriptor in (self._eventfd, launcher.fileno()):
             self._poll.register(descriptor, EPOLLIN)
-        for client, accept in accepts.items():
-            threading.Thread(target=self._accept, args=(client, accept), name=f"GMI {client}", daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, name="accepts actors", daemon=True)
+        self._accepting.start()
+
+    def await_all(self, clients: Collection[int], own: int, hang_s: float) -> dict[int, FramedConnection | None]:
+        """Wait until actors that must be there have connected, `hang_s` at most for all of them together.
+
+        Args:
+            clients: Their ids.
+            own: The id of the policy worker, for the error.
+            hang_s: Seconds in which this process runs.
+
+        Raises:
+            PeerSilentError: With all that have not connected.
+        """
+        waiting = WaitClock()
+        while missing := [f"GMI {client}" for client in clients if client not in self._changes]:
+            with suppress(Empty):
+                self._set(*self._came.get(timeout=_NAP_S))
+            if waiting.look() > hang_s:
+                have, logs = ("has", "its log") if len(missing) == 1 else ("have", "their logs")
+                text = f"{', '.join(missing)} {have} not connected for {hang_s:g} s (hang_s) while GMI {own} waited"
+                raise PeerSilentError(f"{text}: see {logs}, or raise hang_s")
+        return {client: self._changes.pop(client) for client in clients}
 
     def fileno(self) -> int:
         """See `ClientChanges`."""
         return self._poll.fileno()
 
     def take(self) -> dict[int, FramedConnection | None]:
-        """See `ClientChanges`."""
-        changes: dict[int, FramedConnection | None] = {}
+        """See `ClientChanges`. A process is told to be lost after it has connected."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._eventfd)
         with suppress(Empty):
             while True:
-                client, connection = self._came.get_nowait()
-                changes[client] = connection
+                self._set(*self._came.get_nowait())
         for message in self._launcher.messages():
             if isinstance(message, Lost):
-                changes |= dict.fromkeys(message.gmis)
+                for client in message.gmis:
+                    self._set(client, None)
+        changes, self._changes = self._changes, {}
         return changes
 
-    def _accept(self, client: int, accept: Callable[[], FramedConnection]) -> None:
-        self._came.put((client, accept()))
-        os.eventfd_write(self._eventfd, 1)
+    def _set(self, client: int, connection: FramedConnection | None) -> None:
+        """Note the newest of an actor. A connection before it that nobody has taken is closed."""
+        if (before := self._changes.get(client)) is not None:
+            before.close()
+        self._changes[client] = connection
+
+    def _accept(self) -> None:
+        by_descriptor, accepting = {one.fileno(): client for client, one in self._listeners.items()}, epoll()
+        for descriptor in by_descriptor:
+            accepting.register(descriptor, EPOLLIN)
+        try:
+            while True:
+                for descriptor, _ in accepting.poll():
+                    client = by_descriptor[descriptor]
+                    for connection in self._listeners[client].accept():
+                        self._came.put((client, connection))
+                        os.eventfd_write(self._eventfd, 1)
+        except GmiError as error:  # too few descriptors, for all of them
+            print(f"no further actors are accepted: {error}", file=sys.stderr, flush=True)

@@ -14,6 +14,7 @@ from gmi_drl.config.run_config import RunConfig, acting_of
 from gmi_drl.roles.decoupled.agent import RolloutSender
 from gmi_drl.roles.decoupled.startup import send_task_info
 from gmi_drl.roles.decoupled.trainer_connection import TrainerConnection, connect_to_trainers
+from gmi_drl.roles.launcher.protocol import Acts
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.serving.player import load_agent
 from gmi_drl.roles.serving.policies_player import ActingPart, rows_of
@@ -160,6 +161,7 @@ def play_several(
                 sums_of(tasks) if terms else None,
             )
             learning.append(Learning(share, RolloutSender(share.facts, ends.follower, ends.writer, ends.end, clock)))
+        mgr.launcher.deliver(Acts())
         _play(tasks, [*(one.share for one in learning), *parts], learning, acting_of(own).horizon, clock)
     return sum(one.sender.sent for one in learning)
 

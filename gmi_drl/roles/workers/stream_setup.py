@@ -1,12 +1,11 @@
 """The sizes of a layout's inference stream, and how its ends are opened."""
 
-import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from types import MappingProxyType
 
-from gmi_drl.comm.host_links import CLIENT, SERVER, connect, stream_link_name, stream_membership
+from gmi_drl.comm.host_links import CLIENT, SERVER, connect, listen_again, stream_link_name, stream_membership
 from gmi_drl.comm.links.framing import FramedConnection
+from gmi_drl.comm.links.handshake import PeerListener
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
 from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
@@ -39,25 +38,28 @@ def connect_server(mgr: GMI_manager) -> FramedConnection | None:
         PeerSilentError: If it does not connect within `hang_s`.
     """
     service = far_clients(mgr.layout).get(mgr.gmi.id)
-    return None if service is None else _connected(mgr, mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT)
+    if service is None:
+        return None
+    member = stream_membership(mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT, mgr.hang_s)
+    return connect(member, mgr.resources.rendezvous[stream_link_name(mgr.gmi.id)], MESSAGE_BYTES)
 
 
 def connect_clients(mgr: GMI_manager) -> tuple[dict[int, FramedConnection | None], LateClients | None]:
     """The connections of a policy worker to its actors on other hosts, by id, None of those that may come later.
 
     Returns:
-        Also who tells of these; None if all actors are needed.
+        Also who tells of these, and of those that are lost or come again; None if no actor is on another host.
 
     Raises:
-        PeerSilentError: If one of the others does not connect within `hang_s`.
+        PeerSilentError: With those of the others that do not connect within `hang_s`.
     """
-    own, late, settings = mgr.gmi.id, late_actors(mgr.layout), mgr.layout.streams
+    own, late = mgr.gmi.id, late_actors(mgr.layout)
     far = [client for client, service in far_clients(mgr.layout).items() if service.server_of(client) == own]
-    changes = None
-    if settings is not None and settings.fewest_actors is not None:
-        accepts = {one: partial(_connected, mgr, one, own, SERVER, math.inf) for one in far if one in late}
-        changes = LateClients(accepts, mgr.launcher)
-    return {one: None if one in late else _connected(mgr, one, own, SERVER) for one in far}, changes
+    if not far:
+        return {}, None
+    changes = LateClients({client: _listener(mgr, client, own) for client in far}, mgr.launcher)
+    needed = changes.await_all([client for client in far if client not in late], own, mgr.hang_s)
+    return dict.fromkeys(far) | needed, changes
 
 
 def open_client(mgr: GMI_manager, sizes: StreamSizes, far: FramedConnection | None = None) -> StreamClient:
@@ -116,9 +118,9 @@ def open_server(
     )
 
 
-def _connected(mgr: GMI_manager, client: int, server: int, rank: int, most_s: float | None = None) -> FramedConnection:
-    member = stream_membership(client, server, rank, mgr.hang_s if most_s is None else most_s)
-    return connect(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
+def _listener(mgr: GMI_manager, client: int, server: int) -> PeerListener:
+    member = stream_membership(client, server, SERVER, mgr.hang_s)
+    return listen_again(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
 
 
 def _spin_s(mgr: GMI_manager) -> float:

@@ -5,11 +5,12 @@ import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from select import select
 
 import pytest
 
 from gmi_drl.comm.host_links import proxy_membership
-from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
+from gmi_drl.comm.links.handshake import PeerListener, RankAddresses, connect_ranks, listen
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import MachineError, PeerDiedError
@@ -95,3 +96,26 @@ def test_silent_strangers_displace_no_rank_and_nobody_can_connect_after_the_last
 def test_an_address_that_this_machine_has_not_is_told():
     with pytest.raises(MachineError, match=r"cannot listen at 192\.0\.2\.1: Cannot assign .*: is its interface up"):
         listen("192.0.2.1")
+
+
+def test_a_rank_is_accepted_as_often_as_it_connects_and_its_death_meanwhile_is_a_line(listeners, capfd):
+    addresses, member = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN), DOORS["crossing"](0)
+    listener = PeerListener(member, addresses, listeners[0].fileno(), 64)
+    for pid in (5, 6):
+        with socket.create_connection(listeners[0].getsockname()) as peer:
+            peer.sendall(said_by(1, TOKEN, pid))
+            assert select([listener], [], [], 60)[0]
+            (connection,) = listener.accept()
+            assert connection.pid == pid and len(peer.recv(100)) == len(said_by(0, TOKEN))
+            connection.close()
+    with socket.create_connection(listeners[0].getsockname()) as dead:
+        dead.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # what it has not read is reset
+        dead.sendall(said_by(1, TOKEN))
+    assert select([listener], [], [], 60)[0] and listener.accept() == []
+    assert capfd.readouterr().err.startswith("GMI 3 ended before the proxy of GMI 3 with its trainers on node home")
+    with socket.create_connection(listeners[0].getsockname()) as stranger:
+        stranger.sendall(said_by(0, TOKEN))
+        assert select([listener], [], [], 60)[0] and listener.accept() == []
+    listener.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(listeners[0].getsockname())

@@ -272,3 +272,22 @@ def test_once_a_client_has_left_nobody_waits_for_the_successor_of_another():
         first.close()
         assert serve(server) == []
         server.close()
+
+
+def test_a_client_that_ends_by_an_error_has_not_left_and_its_server_awaits_a_successor_of_another():
+    with ends() as made:
+        server = made.server(awaits_successors=True)
+        failing, other = made.client(1), made.client(2)
+        with pytest.raises(ValueError), failing:
+            raise ValueError
+        made.end(1)
+        post(other, 1.0)
+        assert serve(server) == [1]
+        made.end(2)
+        successor = made.client(2, predecessors=1)
+        post(successor, 2.0)
+        assert serve(server) == [1] and value_of(successor.take(0)) == 4.0
+        with successor:
+            pass
+        assert serve(server) == []
+        server.close()

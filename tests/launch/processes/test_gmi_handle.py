@@ -13,8 +13,9 @@ from conftest import children_of, open_descriptors, tiny_config, tiny_layout, tw
 from gmi_drl.errors import GmiDiedError
 from gmi_drl.gmi import claimed
 from gmi_drl.launch.job import Job
+from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, how_it_ended
-from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.shared_resources import shared_resources
 from gmi_drl.roles.launcher.connection import MAX_BYTES, socket_pair
 from gmi_drl.roles.launcher.protocol import Report

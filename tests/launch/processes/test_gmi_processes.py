@@ -13,8 +13,9 @@ from gmi_drl.errors import GmiError, GmiWarning
 from gmi_drl.gmi import ProcessBackend
 from gmi_drl.gmi.process import ProcessInstances
 from gmi_drl.launch.job import Job
+from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_handle import how_it_ended
-from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, START_S, GMIMessage, GMIProcesses
+from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S, START_S, GMIProcesses
 from gmi_drl.run.folder import RunFolder
 from tests.fork_server import SERVER
 
@@ -74,7 +75,7 @@ from gmi_drl.gmi import claimed
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.processes import gmi_processes
-from gmi_drl.launch.processes.gmi_processes import GMIMessage
+from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.run.folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 layout, config = folder.read_setup()

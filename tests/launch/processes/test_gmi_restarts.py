@@ -14,12 +14,11 @@ from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi.inventory import core_load
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes import gmi_processes as module
-from gmi_drl.launch.processes.gmi_processes import GMIMessage, GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts, kept_open
-from gmi_drl.layout.channels import Channels, Streams
-from gmi_drl.layout.layout import GMI, Device, Layout
+from gmi_drl.launch.processes.events import GMIMessage
+from gmi_drl.launch.processes.gmi_processes import GMIProcesses
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Restarts, kept_open
 from gmi_drl.roles.launcher.connection import encode, socket_pair
-from gmi_drl.roles.launcher.protocol import Attached, Closed, Done, Failed, Report
+from gmi_drl.roles.launcher.protocol import Attached, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
 
@@ -259,83 +258,3 @@ def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
         assert all(os.fstat(descriptor) for descriptor in kept[0].descriptors)
         assert os.readlink(f"/proc/self/fd/{kept[0].channels}").startswith("/memfd:channels")
     assert open_descriptors() == before
-
-
-def with_actors(count, fewest):
-    """A trainer, and inline actors of which a run needs `fewest`."""
-    kinds = [("trainer",), *[("simulator", "agent")] * count]
-    gmis = tuple(GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds))
-    devices, streams = (Device(kind="cpu", gmis=gmis),), Streams(fewest_actors=fewest)
-    return Layout(share_cores=True, devices=devices, channels=Channels(), streams=streams)
-
-
-def test_an_actor_that_dies_when_the_trainer_is_done_does_not_end_the_run(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "TICK_S", 0.02)
-    layout, started, told = with_actors(2, fewest=1), {}, []
-    folder, losses = RunFolder(tmp_path / "run"), Losses(layout, told.append)
-    folder.create()
-    instances = SimpleNamespace(
-        drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
-    )
-
-    def start(order, environment, log, resources):
-        return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
-
-    job, resources = Job(layout, tiny_config(), folder, {}, 64), dict.fromkeys(range(3), Resources())
-    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses) as processes:
-        run = Launched(processes, started.values(), told)
-        for actor in (1, 2):
-            started[actor].tell(Attached())
-        started[0].tell(Attached(), Report({"a": 1}), Done(result={}))
-        assert run.heard() == [{"a": 1}]
-        started[2].die()
-        assert run.heard() == [] and losses.lost == {2}
-        assert told[0].startswith("GMI 2") and told[0].endswith("going on with 1 actor")
-        started[1].tell(Done(result={}))
-        run.heard()
-        assert processes.results.keys() == {0, 1}
-        for number in (0, 1):
-            started[number].tell(Closed(""))
-
-
-def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
-    layout, told = with_actors(3, fewest=2), []
-    losses = Losses(layout, told.append)
-    assert not losses.allow(0) and losses.allow(3) and losses.take(3, GmiError("GMI 3 died\nits log"))
-    assert losses.allow(3) and not losses.allow(1) and not losses.take(1, GmiError("GMI 1 died"))
-    assert told == ["GMI 3 died: going on with 2 actors"]
-
-
-def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "TICK_S", 0.02)
-    layout = with_actors(2, fewest=1)
-    folder, started, told, coming = RunFolder(tmp_path / "run"), {}, [], []
-    folder.create()
-    lost = [2]  # the first time its node is lost again before it starts
-
-    def start(order, environment, log, resources):
-        if order["gmi"] in lost:
-            raise GmiError(f"GMI {lost.pop()} (node b) is lost")
-        return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
-
-    instances = SimpleNamespace(
-        drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
-    )
-    late = SimpleNamespace(absent={2}, come=lambda: [coming.pop()] if coming else [])
-    losses, job = Losses(layout, told.append), Job(layout, tiny_config(), folder, {}, 64)
-    resources = dict.fromkeys(range(3), Resources())
-    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses, late) as processes:
-        run = Launched(processes, started.values(), told)
-        assert set(started) == {0, 1} and losses.lost == {2}
-        started[0].tell(Attached(), Report({"a": 1}))
-        started[1].tell(Attached())
-        assert run.heard() == [{"a": 1}]
-        coming.append(2)
-        assert run.heard() == [] and set(started) == {0, 1} and losses.lost == {2}
-        assert told.pop() == "GMI 2 (node b) is lost: going on with 1 actor"
-        coming.append(2)
-        assert run.heard() == [] and set(started) == {0, 1, 2} and losses.lost == set()
-        started[2].tell(Attached(), Failed("the task is not installed", 4, blames_peer=False))
-        assert run.heard() == [] and losses.lost == {2}
-        assert told == ["GMI 2: the task is not installed: going on with 1 actor"]
-        assert started[2].is_ended

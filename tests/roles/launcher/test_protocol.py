@@ -53,7 +53,7 @@ def test_messages_of_the_other_direction_are_refused(parse, messages):
 def test_a_value_that_is_no_message_is_refused(message):
     with pytest.raises(
         ValueError,
-        match="expected one of Attached, OnDevice, StoreFile, StoreCommand, Ready, Report, Waits, Wrote, Warned, Done",
+        match="expected one of Attached, OnDevice, StoreFile, StoreCommand, Ready, Acts, Report, Holds, Waits, Wrote",
     ):
         parse_message_to_launcher(message)
 

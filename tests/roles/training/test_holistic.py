@@ -1,6 +1,7 @@
 """What two GMIs of a training have in common, and what each has for itself."""
 
 import shutil
+import threading
 from dataclasses import replace
 from itertools import count, cycle
 from pathlib import Path
@@ -19,8 +20,8 @@ from gmi_drl.gmi import allowed_cores
 from gmi_drl.launch.job import resolve
 from gmi_drl.launch.training import train
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
-from gmi_drl.roles.launcher.connection import LauncherConnection, encode, socket_pair
-from gmi_drl.roles.launcher.protocol import Reduce, Save, Stop
+from gmi_drl.roles.launcher.connection import LauncherConnection, decode, encode, socket_pair
+from gmi_drl.roles.launcher.protocol import Hold, Holds, Reduce, Save, Stop, parse_message_to_launcher
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.roles.manager import GMI_manager
 from gmi_drl.roles.training.holistic import Holistic
@@ -189,6 +190,24 @@ def test_a_run_stops_at_stop_and_saves_when_a_checkpoint_is_late(make_role, laun
     is_later = any(getattr(word, "after", 0) == 8 for word in words)  # what concerns later iterations is not forgotten
     kinds = {Stop: Decision.STOP, Save: Decision.SAVE}
     assert role._decide(8) is (kinds[type(words[0])] if is_later else Decision.GO_ON)
+
+
+def test_a_leader_holds_until_it_is_told_in_which_iteration_it_stops_and_forgets_no_other_word(make_role, launcher):
+    role = make_role(Holistic, tiny_config())
+    role.checkpointer, role._asked = SimpleNamespace(is_late=lambda: False), []
+
+    def answer():
+        assert parse_message_to_launcher(decode(launcher.recv(1 << 16))) == Holds(7)
+        launcher.send(encode(Save(8)))
+        launcher.send(encode(Stop(9)))
+
+    launcher.setblocking(True)
+    launcher.send(encode(Hold()))
+    answering = threading.Thread(target=answer)
+    answering.start()
+    assert role._decide(7) is Decision.GO_ON
+    answering.join(60)
+    assert [role._decide(iteration) for iteration in (8, 9)] == [Decision.SAVE, Decision.STOP]
 
 
 def rsl_rl(network, minibatches):

@@ -102,7 +102,7 @@ def reducers(
 def reduce(processes: "GMIProcesses", group: str) -> dict[str, float]:
     """Have all ranks reduce in a group. Returns what the first rank measured (`Bucket.measure`)."""
     from gmi_drl.errors import GmiError
-    from gmi_drl.launch.processes.gmi_processes import GMIMessage
+    from gmi_drl.launch.processes.events import GMIMessage
     from gmi_drl.roles.launcher.protocol import Reduce, Report
 
     for gmi in processes.layout.gmis:
