@@ -16,9 +16,8 @@ from gmi_drl.workload.network_sizes import Activation, NetworkSettings, activati
 
 RING = Setting(fixed="its ring cannot go on as another one")
 OF_PRIORITIES = Setting(only_with=("sampler", "prioritized"))
-OF_DEVICE = Setting(only_with=("placement", "device"))
 
-OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs", "stacks")
+OF_RINGS = ("size", "placement", "exponent", "next_obs", "stacks")
 """Settings of replay that a server's table has of its own."""
 
 OFFLINE_SHARE = 0.5
@@ -51,9 +50,6 @@ class ReplaySettings(FileModel):
     placement: Annotated[Literal["cpu", "shared", "pinned", "device"] | None, LIVE] = None
     """Where the steps lie: memory of the process, a memfd, the same registered with CUDA, or the GPU. None: on the
     device that learns."""
-
-    update_size: Annotated[Count | None, OF_DEVICE] = None
-    """Steps of environments on the host that are copied to a GPU at once. None: 2,000."""
 
     min_size: Annotated[Count, LIVE] = 1000
     """Steps of all GMIs together before the first update. Until then actions are random."""
@@ -233,8 +229,6 @@ class OffPolicyConfig(LearnerConfig):
                 f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
                 f"{replay.size - 1} at most: lower it"
             )
-        if replay.update_size is not None and replay.update_size > replay.size:
-            found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
         if replay.stacks and (text := _no_stack(task)):
             found.append(f"learner.replay.stacks is for images that are stacks of pictures, {text}: leave it out")
         if replay.stacks and replay.next_obs == "twice":
