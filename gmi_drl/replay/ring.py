@@ -248,7 +248,8 @@ class Ring:
         """Give windows other priorities `[B]`, 0 or more; outdated keys are ignored. Of a uniform ring: nothing.
 
         Raises:
-            UsageError: if one is negative or no finite number. On a GPU they are not looked at: that would wait for it.
+            UsageError: if one is negative, no finite number, or so high that its weight is none. On a GPU that would
+                wait for it: there negative ones become 0, too high ones the highest that has a weight; NaN stays.
         """
         if len(keys):
             self._draws.updated(self, keys, priorities)

@@ -1,5 +1,6 @@
 """A table of items of experience: what is sampled, what is evicted, and how fast (Reverb, sections 3.2 to 3.5)."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from gmi_drl.replay.indices import Integers, Runs
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
+from gmi_drl.replay.selectors.base import check_priorities
 from gmi_drl.replay.storage import Storage, make_storage
 from gmi_drl.replay.stretches import Stretches
 
@@ -119,7 +121,7 @@ class Table:
         except UsageError as error:
             raise UsageError(f"table {self.name}: {error}") from None
         count = len(stretches)
-        priorities = torch.from_numpy(checked_priorities(priority, count))
+        priorities = torch.from_numpy(checked_priorities(priority, count, self.contents.most_priority))
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
@@ -195,10 +197,11 @@ class Table:
             How many of the keys `[n]` are items.
 
         Raises:
-            UsageError: if a priority is negative or no finite number; then nothing has changed.
+            UsageError: if a priority is negative, no finite number, or so high that its weight is none; then nothing
+                has changed.
         """
         wanted = keys.to(torch.int64).numpy() if isinstance(keys, Tensor) else keys
-        checked = checked_priorities(priorities, wanted.size)
+        checked = checked_priorities(priorities, wanted.size, self.contents.most_priority)
         with self.lock:
             return self.contents.update(wanted, checked)
 
@@ -288,18 +291,16 @@ class Table:
             self.storage.blocks.release_runs(blocks)
 
 
-def checked_priorities(priority: Priorities, count: int) -> NDArray[np.float64]:
+def checked_priorities(priority: Priorities, count: int, most: float = sys.float_info.max) -> NDArray[np.float64]:
     """Priorities as float64 `[count]`.
 
     Raises:
-        UsageError: if there are as many as neither items nor 1, or one is negative or no finite number.
+        UsageError: if there are as many as neither items nor 1, or one is negative, no finite number, or above `most`.
     """
     if isinstance(priority, Tensor):
         priority = priority.detach().to("cpu", torch.float64).numpy()
     values = np.asarray(priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # neither if one is no number
-        wrong = values[~((values >= 0) & (values < np.inf))]
-        raise UsageError(f"a priority must be a number of 0 or more, not {wrong.flat[0]}")
+    check_priorities(values, most)
     return np.ascontiguousarray(values) if values.shape == (count,) else np.full(count, values)

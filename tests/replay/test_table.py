@@ -214,6 +214,18 @@ def test_wrong_priorities_change_nothing(priority):
         table.update(keys, torch.ones(3))
 
 
+@pytest.mark.parametrize("has_power", ["sampler", "remover"])
+def test_priorities_whose_power_is_no_number_change_nothing(has_power):
+    table = numbered_table(**{"sampler": Fifo(), "remover": Fifo(), has_power: Prioritized(2.0)})
+    keys = add(table, [0, 1], 1e145)
+    with pytest.raises(UsageError, match=r"must be 1e\+145 at most, not 1e\+200"):
+        table.update(keys, torch.tensor([1.0, 1e200], dtype=torch.float64))
+    with pytest.raises(UsageError, match=r"must be 1e\+145 at most, not 1e\+200"):
+        add(table, [2, 3], 1e200)
+    batch = table.sample(20)
+    assert batch.priorities.tolist() == [1e145] * 20 and float(batch.weights(0.5).min()) == 1.0
+
+
 def test_steps_that_nobody_holds_are_no_items():
     table = numbered_table(max_size=100)
     size = table.storage.blocks.block_steps
