@@ -214,6 +214,7 @@ class HostPrioritizedDraws(ByPriority):
         is_there &= self._windows.is_valid.numpy()[rows]
         if not is_there.all():
             rows, wanted = rows[is_there], wanted[is_there]
+            highest = float(wanted.max(initial=0.0))
         self._tree.set(torch.from_numpy(rows), weights_of(torch.from_numpy(wanted), self._exponent))
         self._highest.clamp_(min=highest)
 
@@ -236,8 +237,9 @@ class PrioritizedDraws(ByPriority):
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
         """See `Draws`. Negative priorities become 0, too high ones the limit: an error would wait for a GPU."""
-        rows, priorities = keys % ring.total, torch.clamp(priorities, self._least, self._limit)  # float64, too
-        is_there = (keys >= ring.first * ring.num_env) & (keys < ring.end * ring.num_env) & self._windows.is_valid[rows]
+        rows, first, last = keys % ring.total, ring.first * ring.num_env, ring.end * ring.num_env - 1
+        is_there = (keys == keys.clamp(first, last)) & self._windows.is_valid[rows]  # none is valid if first > last
+        priorities = torch.clamp(priorities, self._least, is_there * self._limit)  # float64; 0 of windows that are gone
         weights = weights_of(priorities, self._exponent)
         self._tree.set(rows, torch.where(is_there, weights, self._tree.leaves[rows]))
         torch.maximum(self._highest, priorities.max(), out=self._highest)

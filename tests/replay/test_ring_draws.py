@@ -92,8 +92,12 @@ def test_priorities_of_windows_that_were_written_over_are_ignored(as_on_gpu, req
     for _ in range(STEPS + 4):
         add(ring, history)
     gone = torch.arange(ring.first * N)
-    ring.update(gone, torch.full((len(gone),), 9.0))
-    assert ring.sample(600).probabilities.unique().numel() == 1
+    for keys in (gone, torch.cat((gone, torch.tensor([ring.end * N - 1])))):
+        ring.update(keys, torch.where(keys < ring.first * N, 9.0, 1.0))
+        assert ring.sample(600).probabilities.unique().numel() == 1
+        for _ in range(2):  # new windows have no higher priority
+            add(ring, history)
+        assert ring.sample(600).probabilities.unique().numel() == 1
 
 
 @pytest.mark.parametrize("kind", [torch.float32, torch.float64])
