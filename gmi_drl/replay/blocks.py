@@ -93,6 +93,12 @@ class Blocks:
         with self._changed:
             self._streams.discard(stream)
 
+    def leave(self, table: Evicting) -> None:
+        """A table evicts no more."""
+        with self._evicting:
+            if table in self.tables:
+                self.tables.remove(table)
+
     def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
         """Take free blocks to write to, the longest free ones first, or the last freed ones.
 

@@ -257,11 +257,15 @@ class Contents:
         if self.max_times_sampled:
             self._samples_left -= int((self.max_times_sampled - self.items.records[slots, TIMES]).sum())
 
-    def reset(self) -> None:
-        """Delete all items, and set all counts to 0."""
+    def delete_all(self) -> None:
+        """Delete all items."""
         slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
         if len(slots):
             self.delete(slots)
+
+    def reset(self) -> None:
+        """Delete all items, and set all counts to 0."""
+        self.delete_all()
         self.limiter.reset()
         self._sampled_and_gone, self.longest = 0, 1
         for extension in self.extensions:

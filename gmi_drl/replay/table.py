@@ -48,6 +48,7 @@ class Table:
     Attributes:
         contents: Items, selectors and counts; under the lock only.
         lock: Guards them.
+        is_closed: Whether it takes and gives nothing any more.
 
     Raises:
         UsageError: if these do not go together, with the numbers.
@@ -80,7 +81,7 @@ class Table:
         self.storage.tables += 1
         self.lock = threading.Condition()
         self._waiting = {"inserts": 0, "samples": 0}
-        self._is_closed = False
+        self.is_closed = False
         if self.contents.evicts_for_room:
             self.storage.blocks.tables.append(self)
 
@@ -253,10 +254,15 @@ class Table:
         self._release(released)
 
     def close(self) -> None:
-        """End all waits, by `ReplayTimeoutError`."""
+        """Delete all items, leave the storage, and end all waits, by `ReplayTimeoutError`."""
         with self.lock:
-            self._is_closed = True
-            self.lock.notify_all()
+            was_closed, self.is_closed = self.is_closed, True
+            self.contents.delete_all()
+            released = self._leave()
+        self._release(released)
+        if not was_closed:
+            self.storage.tables -= 1
+            self.storage.blocks.leave(self)
 
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
@@ -264,15 +270,15 @@ class Table:
 
     def _await(self, is_ready: Callable[[], bool], what: str, count: int, deadline: float, done: int = 0) -> None:
         """Wait under the lock. Raises `ReplayTimeoutError`."""
-        if is_ready() and not self._is_closed:
+        if is_ready() and not self.is_closed:
             return
         began = time.monotonic()
         self._waiting[what] += 1
         try:
-            while self._is_closed or not is_ready():
+            while self.is_closed or not is_ready():
                 left = deadline - time.monotonic()
-                if self._is_closed or left <= 0:
-                    why = "the table was closed" if self._is_closed else f"not after {time.monotonic() - began:.3g} s"
+                if self.is_closed or left <= 0:
+                    why = "the table was closed" if self.is_closed else f"not after {time.monotonic() - began:.3g} s"
                     text = f"table {self.name}: {count} {what} were not allowed, {why}: {self.limiter.why(count, what)}"
                     raise ReplayTimeoutError(f"{text}, {self.contents.stale} items are stale", done)
                 self.lock.wait(left)

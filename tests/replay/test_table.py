@@ -10,6 +10,7 @@ from gmi_drl.replay.selectors import Fifo, Lifo, MaxHeap, MinHeap, Prioritized, 
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
 from gmi_drl.replay.table import Table
+from gmi_drl.replay.table_state import TableState
 from tests.replay.signatures import MIXED, NUMBERED, mixed_steps
 from tests.replay.tables import add, numbered_table, numbers_of
 
@@ -118,6 +119,21 @@ def test_closing_ends_all_waits():
     with pytest.raises(ReplayTimeoutError, match="closed"):
         table.sample(1, timeout_s=60)
     timer.join()
+
+
+def test_a_closed_table_leaves_its_storage():
+    storage = make_storage(NUMBERED, 1200)
+    tables = [numbered_table(max_size=1000, storage=storage) for _ in range(2)]
+    for table in tables:
+        add(table, range(300))
+    for _ in range(2):
+        tables[0].close()
+    assert (tables[0].size, tables[1].size) == (0, 300) and storage.blocks.tables == tables[1:]
+    TableState(tables[1])
+    with pytest.raises(UsageError, match="table numbers is closed"):
+        TableState(tables[0])
+    tables[1].close()
+    assert storage.blocks.free == storage.blocks.count
 
 
 def test_old_versions_are_not_drawn():
