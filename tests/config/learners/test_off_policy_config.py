@@ -109,7 +109,9 @@ def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_store
 
 def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
-    whole, _ = config.ring_bytes(ANT, 4)
+    ring = make_ring(ANT, config, 4, 4, CPU, seed=0)
+    whole = ring.total * config.step_bytes(ANT)
+    assert ring.storage.bytes <= whole
     assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
     assert not_saved.growth_bytes(ANT, 400) == 0
