@@ -33,7 +33,10 @@ PRIORITY_BYTES = 9
 """Of a step's leaf in the tree of priorities, with its sums above."""
 
 WINDOW_BYTES = 5
-"""Of a step, where it is learnt: whether it may be drawn, and how many before it may. Uniform draws on CPUs: none."""
+"""Of a step in a ring on a GPU: whether it may be drawn, and how many before it may."""
+
+VALID_BYTES = 1
+"""Of a step in a prioritized ring on a CPU: whether it may be drawn. Uniform draws need none there."""
 
 
 class ReplaySettings(FileModel):
@@ -176,13 +179,15 @@ class OffPolicyConfig(LearnerConfig):
         """Rows for so many steps of rollouts of other GMIs: with `next_obs: once` one more follows each rollout."""
         return steps if self.replay.next_obs == "twice" else -(-steps * (self.horizon + 1) // self.horizon)
 
-    def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
+    def ring_bytes(
+        self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False, on_gpu: bool = True
+    ) -> tuple[int, int]:
         """See `LearnerConfig`."""
         if self.replay.server is not None:
             return 0, 0
         steps = self.ring_steps(num_env)
         rows = self.rows_of_rollouts(steps) if of_rollouts else steps
-        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes))
+        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes(on_gpu)))
         return (draws, size) if self.replay.placement == "pinned" else (size + draws, 0)
 
     def growth_bytes(self, task: TaskSpec, rows: int) -> int:
@@ -203,10 +208,11 @@ class OffPolicyConfig(LearnerConfig):
         row = times * seen + FLOAT_BYTES * task.action.size
         return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES
 
-    @property
-    def draw_bytes(self) -> int:
+    def draw_bytes(self, on_gpu: bool) -> int:
         """Bytes by which a step of a ring is drawn, on the device that learns."""
-        return WINDOW_BYTES + (PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0)
+        if self.replay.sampler == "prioritized":
+            return PRIORITY_BYTES + (WINDOW_BYTES if on_gpu else VALID_BYTES)
+        return WINDOW_BYTES if on_gpu else 0
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """See `LearnerConfig`: networks and targets, the ring, and a batch. Steps that are `pinned` are on the host."""

@@ -17,6 +17,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml, parse
 from gmi_drl.launch.job import require_minibatches
 from gmi_drl.layout.channels import Channels
+from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
 from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.valid_windows import ValidWindows
 from gmi_drl.roles.replay.make_ring import make_ring
@@ -127,6 +128,16 @@ def test_what_draws_on_a_gpu_take_is_counted_there_also_if_steps_are_on_the_host
         assert taken <= on_device < 1.1 * taken and on_host == rows * config.step_bytes(ANT)
         on_gpu = config.model_copy(update={"replay": ReplaySettings(size=rows, sampler=sampler)})
         assert on_gpu.ring_bytes(ANT, 1) == (on_device + on_host, 0)
+
+
+def test_what_draws_on_a_cpu_take_is_counted():
+    rows = 2**20
+    taken = ValidWindows(rows, CPU).is_valid.nbytes + sum(level.nbytes for level in HostSumTree(rows).levels)
+    config = SACConfig(replay=ReplaySettings(size=rows, sampler="prioritized"))
+    draws = config.ring_bytes(ANT, 1, on_gpu=False)[0] - rows * config.step_bytes(ANT)
+    assert taken <= draws < 1.1 * taken
+    uniform = SACConfig(replay=ReplaySettings(size=rows))
+    assert uniform.ring_bytes(ANT, 1, on_gpu=False) == (rows * uniform.step_bytes(ANT), 0)
 
 
 def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():
