@@ -134,7 +134,6 @@ FROM_REPLAY = {
     "learner.replay.server": "127.0.0.1:9/none",
     "learner.replay.size": "20000",
     "learner.replay.placement": "cpu",
-    "learner.replay.update_size": "12",
     "learner.replay.min_size": "400",
     "learner.replay.sampler": "prioritized",
     "learner.replay.exponent": "0.3",

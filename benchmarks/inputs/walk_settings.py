@@ -51,7 +51,7 @@ from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import TEMPLATES
 
 OURS = PPOConfig(horizon=4, epochs=2, minibatches=2, hidden=(8,), clip=0.05)
-REPLAY = ReplaySettings(size=400, min_size=1, sampler="prioritized", placement="device", update_size=4)
+REPLAY = ReplaySettings(size=400, min_size=1, sampler="prioritized")
 BASES: dict[str, LearnerConfig] = {
     "ppo": OURS,
     "a3c": A3CConfig(horizon=4, minibatches=2, hidden=(8,)),

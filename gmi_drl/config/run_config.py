@@ -23,6 +23,9 @@ from gmi_drl.files import FileModel, parse, read_mapping
 from gmi_drl.workload import TaskSpec
 from gmi_drl.yaml_text import read_yaml
 
+DROPPED: Mapping[str, Collection[str]] = {"runner": RUN_SETTINGS, "replay": ("update_size",)}
+"""Keys of earlier versions that had no effect, by their section of the learner."""
+
 
 def _known_writers(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
     if names is None:
@@ -232,13 +235,14 @@ def values_of(settings: Sequence[str], source: str = "--set") -> dict[str, objec
 def load_config(path: Path) -> RunConfig:
     """Read the `config.yaml` of a run.
 
-    Keys of rsl_rl's file that are settings of the run are dropped from `runner`: earlier versions left them there,
-    without effect.
+    Keys that earlier versions wrote into sections of the learner, without effect, are dropped.
     """
     data = read_mapping(path)
     learner = data.get("learner")
-    if isinstance(learner, dict) and isinstance(runner := learner.get("runner"), dict):
-        learner["runner"] = {key: value for key, value in runner.items() if key not in RUN_SETTINGS}
+    if isinstance(learner, dict):
+        for name, keys in DROPPED.items():
+            if isinstance(section := learner.get(name), dict):
+                learner[name] = {key: value for key, value in section.items() if key not in keys}
     return parse(RunConfig, data, str(path))
 
 

@@ -106,8 +106,9 @@ def _fitting_divisions(machines: Machines, rates: Rates) -> list[Division]:
         rollouts = learner.rollouts_of(way.agents, way.trainers)
         channels = way.trainers * learner.batches_bytes(machines.task, Channels(), rollouts, way.cut.num_env)
         point, gmis = points[way.cut], way.agents + way.trainers
-        on_device, on_host = learner.ring_bytes(machines.task, rollouts * way.cut.num_env, of_rollouts=True)
-        if not machines.node.num_gpus:
+        has_gpus, worlds = machines.node.num_gpus > 0, rollouts * way.cut.num_env
+        on_device, on_host = learner.ring_bytes(machines.task, worlds, of_rollouts=True, on_gpu=has_gpus)
+        if not has_gpus:
             on_device, on_host = 0, on_device + on_host
         needed, besides = point.memory_bytes + on_device, "channels and rings" if on_host else "channels"
         host = channels + way.trainers * on_host

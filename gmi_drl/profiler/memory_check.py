@@ -75,7 +75,7 @@ def require_room(
         raise LayoutMismatchError(f"{why}: {less}")
     _require_room_for_streams(layout, learner, task, node, channels)
     worlds = learner.environments_of(layout) if layout.channels else most
-    ring = learner.ring_bytes(task, worlds, of_rollouts=layout.channels is not None)
+    ring = learner.ring_bytes(task, worlds, of_rollouts=layout.channels is not None, on_gpu=node.num_gpus > 0)
     if any(ring) and (why := _shortage_of_trainers(layout, node, *ring, channels)):
         raise LayoutMismatchError(f"{why}, in rings of replay alone: {SMALLER_RINGS}")
     learning = learner.memory_bytes(task, worlds)

@@ -93,6 +93,12 @@ class Blocks:
         with self._changed:
             self._streams.discard(stream)
 
+    def leave(self, table: Evicting) -> None:
+        """A table evicts no more."""
+        with self._evicting:
+            if table in self.tables:
+                self.tables.remove(table)
+
     def lease(self, count: int, holder: int, timeout_s: float = WAIT_S) -> list[int]:
         """Take free blocks to write to, the longest free ones first, or the last freed ones.
 
@@ -147,16 +153,11 @@ class Blocks:
                 self._free_those(sorted(set(unused.tolist())))
 
     def end_lease(self, blocks: list[int]) -> None:
-        """Nobody writes to these blocks any more."""
-        if not blocks:
-            return
+        """Nobody writes to these blocks any more. Those that nobody has leased stay as they are."""
         with self._changed:
-            self._owners[blocks] = _NOBODY
-            self._free_those(blocks)
-
-    def drop(self, holder: int) -> None:
-        """End all leases of a holder, who is dead."""
-        self.end_lease((self._holders == holder).nonzero().flatten().tolist())
+            leased = [block for block in blocks if self._owners[block] != _NOBODY]
+            self._owners[leased] = _NOBODY
+            self._free_those(leased)
 
     def are_used(self, blocks: Integers) -> bool:
         """Whether an item or a holder needs each of these blocks."""

@@ -41,6 +41,7 @@ class Contents:
         released: Blocks of items that have gone; the table releases them.
         stale: Items that are not drawn because of their version.
         longest: Steps of the longest item so far.
+        most_priority: The highest priority that both selectors take.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Contents:
         seed: int,
     ) -> None:
         self.storage, self.sampler, self.remover, self.limiter = storage, sampler, remover, limiter
+        self.most_priority = min(sampler.most_priority, remover.most_priority)
         self.max_size, self.at_once = max_size, min(max_size, AT_ONCE)
         self.extensions, self.max_times_sampled = tuple(extensions), max(0, max_times_sampled)
         self.items = Items(max_size + self.at_once, len(storage.signature.columns))
@@ -255,11 +257,15 @@ class Contents:
         if self.max_times_sampled:
             self._samples_left -= int((self.max_times_sampled - self.items.records[slots, TIMES]).sum())
 
-    def reset(self) -> None:
-        """Delete all items, and set all counts to 0."""
+    def delete_all(self) -> None:
+        """Delete all items."""
         slots = (self.items.records[:, KEY] > 0).nonzero().flatten()
         if len(slots):
             self.delete(slots)
+
+    def reset(self) -> None:
+        """Delete all items, and set all counts to 0."""
+        self.delete_all()
         self.limiter.reset()
         self._sampled_and_gone, self.longest = 0, 1
         for extension in self.extensions:

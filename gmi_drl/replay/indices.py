@@ -40,8 +40,8 @@ def as_row(values: Integers) -> slice | Integers:
     count = len(values)
     if not count:
         return slice(0, 0)
-    first, last = int(values[0]), int(values[-1])
-    if last - first == count - 1 and (count < 3 or bool((values[1:] > values[:-1]).all())):
+    first, last = values.item(0), values.item(-1)
+    if last - first == count - 1 and (count < 3 or np.count_nonzero(values[1:] > values[:-1]) == count - 1):
         return slice(first, last + 1)
     return values
 

@@ -115,7 +115,8 @@ class Ring:
             raise UsageError(f"{text} at most: take one without max_diff, such as MinSize")
         stored, total = self._stored(), steps * num_env
         self.storage = make_storage(stored, total, placement=placement, device=device, update_size=update_size)
-        self._kinds = {field.name: (torch.Size((num_env, *field.shape)), field.dtype) for field in stored.fields}
+        self._given = Signature((*signature.fields, *self._following()))
+        self._kinds = {field.name: (torch.Size((num_env, *field.shape)), field.dtype) for field in self._given.fields}
         self.device = self.storage.device
         self.written = 0
         self._outcomes: Rows | None = None  # of the last windows that were looked at, whose memory is used again
@@ -171,15 +172,18 @@ class Ring:
             boundary: Whether an episode ended with this step, cut off or `terminated`, bool `[N]`.
             valid: False where the step is no transition, bool `[N]`. With `twice` also False where an episode was cut
                 off and its last observation is unknown.
+
+        Raises:
+            UsageError: if a field is missing, unknown or of another shape or type; then nothing has changed.
         """
         first = (self.written % self.steps) * self.num_env
-        stored = {name: value for name, value in fields.items() if name != "terminated"}
         check_outcomes(self.num_env, terminated=fields.get("terminated"), boundary=boundary, valid=valid)
+        if {name: (value.shape, value.dtype) for name, value in fields.items()} != self._kinds:
+            self._given.check(fields, (self.num_env,))
+        stored = {name: value for name, value in fields.items() if name != "terminated"}
         stored["flags"] = flags_of(boundary, fields["terminated"], valid)
         for stack in self.stacks:
             stored |= stack.added(stored[stack.name])
-        if {name: (value.shape, value.dtype) for name, value in stored.items()} != self._kinds:
-            self.storage.signature.check(stored, (self.num_env,))
         counters = self.limiter.counters
         if self.written >= self.steps:
             counters.deletes += self.num_env
@@ -248,7 +252,8 @@ class Ring:
         """Give windows other priorities `[B]`, 0 or more; outdated keys are ignored. Of a uniform ring: nothing.
 
         Raises:
-            UsageError: if one is negative or no finite number. On a GPU they are not looked at: that would wait for it.
+            UsageError: if one is negative, no finite number, or so high that its weight is none. On a GPU that would
+                wait for it: there negative ones become 0, too high ones the highest that has a weight; NaN stays.
         """
         if len(keys):
             self._draws.updated(self, keys, priorities)
@@ -321,6 +326,12 @@ class Ring:
             return f"{self.written} steps of {self.num_env} environments were added, {pending} rows wait to be copied"
         return self.limiter.why(count, "samples")
 
+    def _following(self) -> list[Field]:
+        """The fields of observations after a step, where steps have them."""
+        of = self.signature.by_name
+        names = self.observations if self.is_twice else ()
+        return [Field(NEXT + name, of[name].shape, of[name].dtype) for name in names]
+
     def _stored(self) -> Signature:
         """What a row has: the step in one column, reward and flags in another, 8 bytes long."""
         step = [
@@ -328,9 +339,7 @@ class Ring:
             for field in self.signature.fields
             if field.name not in ("reward", "terminated") and all(field.name != stack.name for stack in self.stacks)
         ]
-        if self.is_twice:
-            of = self.signature.by_name
-            step += [Field(NEXT + name, of[name].shape, of[name].dtype) for name in self.observations]
+        step += self._following()
         outcome = [Field("reward", column=_OUTCOME), Field("flags", (), torch.uint8, _OUTCOME)]
         of_stacks = [field for stack in self.stacks for field in stack.fields(_OUTCOME)]
         return Signature((*step, *outcome, *of_stacks))

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.selectors import Prioritized, Selector, Uniform
+from gmi_drl.replay.selectors.base import check_priorities
 from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
-from gmi_drl.replay.selectors.prioritized import weights_of
+from gmi_drl.replay.selectors.prioritized import most_priority, weights_of
 from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.valid_windows import ValidWindows
 from gmi_drl.replay.windows import Windows
@@ -152,6 +152,7 @@ class ByPriority(Draws):
     def __init__(self, generator: torch.Generator, tree: SumTree, windows: ValidWindows, exponent: float) -> None:
         super().__init__(generator)
         self._tree, self._windows, self._exponent = tree, windows, exponent
+        self._most = most_priority(exponent)
         self._highest = torch.ones(1, dtype=torch.float64, device=windows.is_valid.device)
 
     def renew(self, ring: "Ring") -> None:
@@ -204,19 +205,18 @@ class HostPrioritizedDraws(ByPriority):
         """See `Draws`.
 
         Raises:
-            UsageError: if one is negative or no finite number.
+            UsageError: if one is negative, no finite number, or so high that its weight is none.
         """
         places, wanted = keys.numpy(), priorities.to(torch.float64).numpy()
-        highest = wanted.max()
-        if not (wanted.min() >= 0 and highest < np.inf):  # neither if one is no number
-            raise UsageError("a priority must be a number of 0 or more")
+        highest = check_priorities(wanted, self._most)
         rows = places % ring.total
         is_there = (places >= ring.first * ring.num_env) & (places < ring.end * ring.num_env)
         is_there &= self._windows.is_valid.numpy()[rows]
         if not is_there.all():
             rows, wanted = rows[is_there], wanted[is_there]
+            highest = float(wanted.max(initial=0.0))
         self._tree.set(torch.from_numpy(rows), weights_of(torch.from_numpy(wanted), self._exponent))
-        self._highest.clamp_(min=float(highest))
+        self._highest.clamp_(min=highest)
 
 
 class PrioritizedDraws(ByPriority):
@@ -224,6 +224,7 @@ class PrioritizedDraws(ByPriority):
 
     def __init__(self, generator: torch.Generator, total: int, device: torch.device, exponent: float) -> None:
         super().__init__(generator, SumTree(total, device), ValidWindows(total, device), exponent)
+        self._least, self._limit = torch.tensor([[0.0], [self._most]], dtype=torch.float64, device=device)
 
     def draw(self, ring: "Ring", count: int) -> Draw:
         """See `Draws`; as `UniformDraws` if all weights are 0."""
@@ -235,9 +236,10 @@ class PrioritizedDraws(ByPriority):
         return Draw(keys_of(ring, rows), rows, probabilities, self._windows.at(ring, rows))
 
     def updated(self, ring: "Ring", keys: Tensor, priorities: Tensor) -> None:
-        """See `Draws`. Priorities are not looked at: that would wait for a GPU."""
-        rows, priorities = keys % ring.total, priorities.to(torch.float64)
-        is_there = (keys >= ring.first * ring.num_env) & (keys < ring.end * ring.num_env) & self._windows.is_valid[rows]
+        """See `Draws`. Negative priorities become 0, too high ones the limit: an error would wait for a GPU."""
+        rows, first, last = keys % ring.total, ring.first * ring.num_env, ring.end * ring.num_env - 1
+        is_there = (keys == keys.clamp(first, last)) & self._windows.is_valid[rows]  # none is valid if first > last
+        priorities = torch.clamp(priorities, self._least, is_there * self._limit)  # float64; 0 of windows that are gone
         weights = weights_of(priorities, self._exponent)
         self._tree.set(rows, torch.where(is_there, weights, self._tree.leaves[rows]))
         torch.maximum(self._highest, priorities.max(), out=self._highest)

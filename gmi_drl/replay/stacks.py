@@ -34,7 +34,7 @@ class Stack:
         depth: K.
         age: Pictures before the newest that are of the same episode, K - 1 at most, uint8 `[N]`; of the newest step,
             and `BEGINS` before the first.
-        last: The newest stacks, `[N, K, *picture]`.
+        last: The newest stacks, `[N, K, *picture]`; like `age` on the device that steps come from, once there is one.
     """
 
     def __init__(self, field: Field, padding: Padding, num_env: int, device: torch.device) -> None:
@@ -60,6 +60,8 @@ class Stack:
         """
         if not self._is_checked:
             self._check(stacks)
+        if stacks.device != self.last.device:
+            self.last, self.age = self.last.to(stacks.device), self.age.to(stacks.device)
         goes_on = (stacks[:, :-1] == self.last[:, 1:]).flatten(1).all(1)
         self.age = (self.age + 1).clamp_(max=self.depth - 1).mul_(goes_on)
         self.last.copy_(stacks)

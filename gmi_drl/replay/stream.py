@@ -54,7 +54,8 @@ class Stream:
             Where they lie, int64 `[n]`. An item of L steps that ends with step i begins at `places[i] - (L - 1)`.
 
         Raises:
-            UsageError: if a field is missing, unknown or of another shape or type.
+            UsageError: if a field is missing, unknown or of another shape or type, or there are more steps than all
+                blocks but the open one take.
             ReplayTimeoutError: if there was no room for all of them; then none is written.
 
         Insert the items that end with these steps before the next call: until then nobody writes over them.
@@ -63,6 +64,9 @@ class Stream:
         self.give_back_full()
         count = len(next(iter(fields.values())))
         needed = self._blocks_for(count)
+        if needed and self._block is not None and needed >= (every := self._storage.blocks.count):
+            text = f"{count} steps at once need {needed} blocks besides the open one, but there are {every} in all"
+            raise UsageError(f"{text}: a storage of more steps, or less at once")
         blocks = self._storage.blocks.lease(needed, self._holder, timeout_s) if needed else []
         places, done = [np.empty(0, dtype=np.int64)] if not count else [], 0
         while done < count:

@@ -1,5 +1,6 @@
 """A table of items of experience: what is sampled, what is evicted, and how fast (Reverb, sections 3.2 to 3.5)."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from gmi_drl.replay.indices import Integers, Runs
 from gmi_drl.replay.limiters import WAIT_S, RateLimiter, ReplayTimeoutError
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.selectors import Selector
+from gmi_drl.replay.selectors.base import check_priorities
 from gmi_drl.replay.storage import Storage, make_storage
 from gmi_drl.replay.stretches import Stretches
 
@@ -46,6 +48,7 @@ class Table:
     Attributes:
         contents: Items, selectors and counts; under the lock only.
         lock: Guards them.
+        is_closed: Whether it takes and gives nothing any more.
 
     Raises:
         UsageError: if these do not go together, with the numbers.
@@ -78,7 +81,7 @@ class Table:
         self.storage.tables += 1
         self.lock = threading.Condition()
         self._waiting = {"inserts": 0, "samples": 0}
-        self._is_closed = False
+        self.is_closed = False
         if self.contents.evicts_for_room:
             self.storage.blocks.tables.append(self)
 
@@ -119,7 +122,7 @@ class Table:
         except UsageError as error:
             raise UsageError(f"table {self.name}: {error}") from None
         count = len(stretches)
-        priorities = torch.from_numpy(checked_priorities(priority, count))
+        priorities = torch.from_numpy(checked_priorities(priority, count, self.contents.most_priority))
         deadline, keys, done = time.monotonic() + timeout_s, list[Tensor](), 0
         while done < count:
             with self.lock:
@@ -195,10 +198,11 @@ class Table:
             How many of the keys `[n]` are items.
 
         Raises:
-            UsageError: if a priority is negative or no finite number; then nothing has changed.
+            UsageError: if a priority is negative, no finite number, or so high that its weight is none; then nothing
+                has changed.
         """
         wanted = keys.to(torch.int64).numpy() if isinstance(keys, Tensor) else keys
-        checked = checked_priorities(priorities, wanted.size)
+        checked = checked_priorities(priorities, wanted.size, self.contents.most_priority)
         with self.lock:
             return self.contents.update(wanted, checked)
 
@@ -250,10 +254,15 @@ class Table:
         self._release(released)
 
     def close(self) -> None:
-        """End all waits, by `ReplayTimeoutError`."""
+        """Delete all items, leave the storage, and end all waits, by `ReplayTimeoutError`."""
         with self.lock:
-            self._is_closed = True
-            self.lock.notify_all()
+            was_closed, self.is_closed = self.is_closed, True
+            self.contents.delete_all()
+            released = self._leave()
+        self._release(released)
+        if not was_closed:
+            self.storage.tables -= 1
+            self.storage.blocks.leave(self)
 
     def gather(self, records: Tensor, columns: tuple[str, ...] | None = None, out: Rows | None = None) -> Rows:
         """The rows of selected items, whose records `[B, 3 + columns]` these are; the rest as in `sample`."""
@@ -261,15 +270,15 @@ class Table:
 
     def _await(self, is_ready: Callable[[], bool], what: str, count: int, deadline: float, done: int = 0) -> None:
         """Wait under the lock. Raises `ReplayTimeoutError`."""
-        if is_ready() and not self._is_closed:
+        if is_ready() and not self.is_closed:
             return
         began = time.monotonic()
         self._waiting[what] += 1
         try:
-            while self._is_closed or not is_ready():
+            while self.is_closed or not is_ready():
                 left = deadline - time.monotonic()
-                if self._is_closed or left <= 0:
-                    why = "the table was closed" if self._is_closed else f"not after {time.monotonic() - began:.3g} s"
+                if self.is_closed or left <= 0:
+                    why = "the table was closed" if self.is_closed else f"not after {time.monotonic() - began:.3g} s"
                     text = f"table {self.name}: {count} {what} were not allowed, {why}: {self.limiter.why(count, what)}"
                     raise ReplayTimeoutError(f"{text}, {self.contents.stale} items are stale", done)
                 self.lock.wait(left)
@@ -288,18 +297,16 @@ class Table:
             self.storage.blocks.release_runs(blocks)
 
 
-def checked_priorities(priority: Priorities, count: int) -> NDArray[np.float64]:
+def checked_priorities(priority: Priorities, count: int, most: float = sys.float_info.max) -> NDArray[np.float64]:
     """Priorities as float64 `[count]`.
 
     Raises:
-        UsageError: if there are as many as neither items nor 1, or one is negative or no finite number.
+        UsageError: if there are as many as neither items nor 1, or one is negative, no finite number, or above `most`.
     """
     if isinstance(priority, Tensor):
         priority = priority.detach().to("cpu", torch.float64).numpy()
     values = np.asarray(priority, dtype=np.float64)
     if values.ndim > 1 or values.size not in (1, count):
         raise UsageError(f"priorities are {list(values.shape)}, the items [{count}]")
-    if values.size and not (values.min() >= 0 and values.max() < np.inf):  # neither if one is no number
-        wrong = values[~((values >= 0) & (values < np.inf))]
-        raise UsageError(f"a priority must be a number of 0 or more, not {wrong.flat[0]}")
+    check_priorities(values, most)
     return np.ascontiguousarray(values) if values.shape == (count,) else np.full(count, values)

@@ -23,13 +23,15 @@ class TableState:
         streams: Those that go on after a restore, with different holders; other open blocks are given back.
 
     Raises:
-        UsageError: if there are other tables of the same storage, or tables of another one.
+        UsageError: if there are other tables of the same storage, tables of another one, or closed ones.
     """
 
     def __init__(self, *tables: Table, streams: Sequence[Stream] = ()) -> None:
         names, storage = ", ".join(table.name for table in tables), tables[0].storage
         if any(table.storage is not storage for table in tables):
             raise UsageError(f"tables {names}: their storages differ, but a checkpoint has the tables of one storage")
+        if closed := [table.name for table in tables if table.is_closed]:
+            raise UsageError(f"table {', '.join(closed)} is closed, a checkpoint would have none of its items")
         if storage.tables != len(tables):
             raise UsageError(f"table {names}: {storage.tables} tables share its storage, name them all")
         self._tables, self._storage, self._streams = tables, storage, tuple(streams)

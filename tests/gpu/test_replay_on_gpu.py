@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -7,6 +9,8 @@ from gmi_drl.replay.selectors import Prioritized
 from gmi_drl.replay.storage import make_storage
 from tests.replay.signatures import MIXED, mixed_steps
 from tests.replay.test_ring import GAMMA, STEP, STEPS, History, N
+from tests.replay.test_stacks import Worlds, assert_drawn_as_seen
+from tests.replay.test_stacks import made as stacked
 
 pytestmark = pytest.mark.gpu
 
@@ -59,6 +63,20 @@ def test_just_the_valid_windows_are_drawn(placement, source, next_obs, n_step, s
                 assert following == [float(wanted[t, e][2]), float(e)]
             seen.add((t, e))
         assert seen == set(wanted)
+    ring.close()
+
+
+@pytest.mark.parametrize(("placement", "source"), [("device", "cuda"), ("device", "cpu"), ("pinned", "cpu")])
+def test_every_stack_is_the_one_that_was_seen(placement, source):
+    options = {"update_size": 1} if placement == "device" else {}
+    ring, worlds = stacked("first", placement=placement, device=CUDA, **options), Worlds("first")
+    for step in range(30):
+        fields, ended, valid = worlds.step()
+        ring.add({name: value.to(source) for name, value in fields.items()}, ended.to(source), valid.to(source))
+        if step > 4:
+            batch = ring.sample(24)
+            fields = {name: value.cpu() for name, value in batch.fields.items()}
+            assert_drawn_as_seen(ring, worlds, replace(batch, keys=batch.keys.cpu(), fields=fields), 1)
     ring.close()
 
 

@@ -30,12 +30,12 @@ def test_those_that_are_free_longest_are_leased_first():
     assert blocks.lease(3, 0) == [2, 1, 0]
 
 
-def test_all_of_a_dead_holder_are_dropped():
-    blocks = Blocks(4, 10)
-    blocks.lease(2, holder=7)
-    blocks.lease(1, holder=8)
-    blocks.drop(7)
-    assert blocks.free == 3
+def test_a_lease_that_ends_twice_frees_once():
+    blocks = Blocks(2, 10)
+    blocks.lease(1, 0)
+    for _ in range(2):
+        blocks.end_lease([0])
+    assert blocks.free == 2 and sorted(blocks.lease(2, 0)) == [0, 1]
 
 
 def test_what_a_reader_may_read_is_not_free_before_it_ends():
@@ -84,7 +84,7 @@ def test_state_comes_back():
     blocks.hold(torch.tensor([1]))
     blocks.end_lease([0])
     again.load_state_dict(blocks.state_dict())
-    again.drop(5)
+    again.end_lease([0, 1])
     assert again.lease(2, 0) == blocks.lease(2, 0) == [2, 0]
     assert again.are_used(torch.tensor([1]))
 

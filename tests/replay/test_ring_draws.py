@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from gmi_drl.errors import UsageError
 from gmi_drl.replay.ring_draws import PrioritizedDraws, UniformDraws
 from gmi_drl.replay.selectors import Prioritized
 from tests.replay.test_ring import STEPS, History, N, add, made
@@ -91,8 +92,34 @@ def test_priorities_of_windows_that_were_written_over_are_ignored(as_on_gpu, req
     for _ in range(STEPS + 4):
         add(ring, history)
     gone = torch.arange(ring.first * N)
-    ring.update(gone, torch.full((len(gone),), 9.0))
-    assert ring.sample(600).probabilities.unique().numel() == 1
+    for keys in (gone, torch.cat((gone, torch.tensor([ring.end * N - 1])))):
+        ring.update(keys, torch.where(keys < ring.first * N, 9.0, 1.0))
+        assert ring.sample(600).probabilities.unique().numel() == 1
+        for _ in range(2):  # new windows have no higher priority
+            add(ring, history)
+        assert ring.sample(600).probabilities.unique().numel() == 1
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_wrong_priorities_become_the_nearest_right_ones_where_nothing_may_wait(make_ring, kind):
+    ring, history = make_ring(1, sampler=Prioritized(20.0)), History(6, 0, 0)
+    for _ in range(4):
+        add(ring, history)
+    ring.update(torch.arange(4), torch.tensor([torch.inf, 1e30, -1.0, 0.0], dtype=kind))
+    batch = ring.sample(50)
+    assert batch.probabilities.tolist() == pytest.approx([0.5] * 50) and batch.keys.unique().tolist() == [0, 1]
+    add(ring, history)
+    assert set(ring.sample(300).keys.tolist()) == {0, 1, 9, 10, 11}
+
+
+def test_priorities_whose_power_is_no_number_are_told():
+    ring, history = made(1, sampler=Prioritized(2.0)), History(6, 0, 0)
+    for _ in range(4):
+        add(ring, history)
+    for wrong, words in ((1e200, r"must be 1e\+145 at most, not 1e\+200"), (-1.0, "0 or more, not -1.0")):
+        with pytest.raises(UsageError, match=words):
+            ring.update(torch.arange(2), torch.tensor([1.0, wrong], dtype=torch.float64))
+    assert float(ring.mass()) == 3 * N
 
 
 @pytest.mark.parametrize("as_on_gpu", [False, True])

@@ -124,6 +124,31 @@ def test_no_stack_goes_on_from_steps_of_other_rings(padding):
         assert other.stacks[0].age.tolist() == [0 if padding == "zeros" else count] * N
 
 
+def test_stacks_are_compared_where_steps_come_from():
+    """Meta stands for the host of a ring on a GPU."""
+    stack, worlds = made("first").stacks[0], Worlds("first")
+    stack.added(worlds.step()[0]["obs"])
+    for name, value in stack.added(worlds.step()[0]["obs"].to("meta")).items():
+        assert value.device.type == "meta", name
+
+
+def test_a_step_that_is_refused_changes_no_stacks():
+    ring, worlds = made("first"), Worlds("first")
+    ring.add(*worlds.step())
+    step, ended, valid = worlds.step()
+    for wrong, told in (
+        ({"picture": step["obs"]}, r"obs is missing; picture is unknown \(known: obs, reward"),
+        ({"obs": step["obs"][:, 1:]}, r"obs is uint8\[2, 2, 2, 2\], not uint8\[2, 3, 2, 2\]"),
+        ({"obs": step["obs"], "action": torch.zeros(N, 2)}, r"action is float32\[2, 2\]"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            ring.add({name: value for name, value in step.items() if name != "obs"} | wrong, ended, valid)
+    ring.add(step, ended, valid)
+    for _ in range(STEPS):
+        ring.add(*worlds.step())
+    assert_drawn_as_seen(ring, worlds, ring.sample(100), 1)
+
+
 def test_a_picture_is_stored_once():
     kinds = Signature((Field("obs", (4, 10, 10), torch.uint8), *KINDS[1:]))
     rings = Ring(kinds, N, STEPS), Ring(kinds, N, STEPS, stacks={"obs": "first"})

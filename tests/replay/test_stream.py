@@ -124,6 +124,17 @@ def test_steps_that_find_no_room_are_not_written_in_part():
     assert [numbers(storage, place, 1)[0] for place in places.tolist()] == list(range(2 * size + 5))
 
 
+def test_more_steps_than_the_blocks_besides_the_open_one_take_are_refused_at_once():
+    storage = make_storage(NUMBERED, 200)
+    stream, (size, count) = Stream(storage), (storage.blocks.block_steps, storage.blocks.count)
+    stream.append(numbered_steps(1))
+    before = stream.state_dict()
+    with pytest.raises(UsageError, match=f"need {count} blocks besides the open one, but there are {count} in all"):
+        stream.append(numbered_steps(count * size, 1), timeout_s=0.01)
+    assert stream.state_dict() == before
+    assert stream.append(numbered_steps(count * size - 1, 1))[-1] == storage.steps - 1
+
+
 @pytest.mark.parametrize("longest", [1, 2, 4])
 def test_just_the_blocks_that_are_needed_are_leased(longest):
     for count in range(1, 110):

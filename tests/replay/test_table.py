@@ -327,7 +327,7 @@ def test_nothing_is_inserted_where_there_is_nothing():
     table = numbered_table()
     assert add(table, [1]).shape == (1,)
     assert table.insert(torch.zeros(0, dtype=torch.int64), 1, 1.0).shape == (0,)
-    table.storage.blocks.drop(7)
+    table.storage.blocks.end_lease([])
     assert table.size == 1
 
 

@@ -162,10 +162,12 @@ class LearnerConfig(FileModel):
         """Bytes of an environment's part of the answer: its action, density, value and the state of its memory."""
         return FLOAT_BYTES * (task.action.size + 2 + self.network.state_size(task.observation))
 
-    def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
+    def ring_bytes(
+        self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False, on_gpu: bool = True
+    ) -> tuple[int, int]:
         """Bytes of the ring of replay of a GMI of `num_env` environments: on its device, and on a GPU's host.
 
-        With `of_rollouts` these are environments of other GMIs, whose rollouts it gets.
+        With `of_rollouts` these are environments of other GMIs, whose rollouts it gets. On a CPU it may need less.
         """
         return 0, 0
 

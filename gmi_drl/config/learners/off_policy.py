@@ -16,9 +16,8 @@ from gmi_drl.workload.network_sizes import Activation, NetworkSettings, activati
 
 RING = Setting(fixed="its ring cannot go on as another one")
 OF_PRIORITIES = Setting(only_with=("sampler", "prioritized"))
-OF_DEVICE = Setting(only_with=("placement", "device"))
 
-OF_RINGS = ("size", "placement", "update_size", "exponent", "next_obs", "stacks")
+OF_RINGS = ("size", "placement", "exponent", "next_obs", "stacks")
 """Settings of replay that a server's table has of its own."""
 
 OFFLINE_SHARE = 0.5
@@ -34,7 +33,10 @@ PRIORITY_BYTES = 9
 """Of a step's leaf in the tree of priorities, with its sums above."""
 
 WINDOW_BYTES = 5
-"""Of a step, where it is learnt: whether it may be drawn, and how many before it may. Uniform draws on CPUs: none."""
+"""Of a step in a ring on a GPU: whether it may be drawn, and how many before it may."""
+
+VALID_BYTES = 1
+"""Of a step in a prioritized ring on a CPU: whether it may be drawn. Uniform draws need none there."""
 
 
 class ReplaySettings(FileModel):
@@ -51,9 +53,6 @@ class ReplaySettings(FileModel):
     placement: Annotated[Literal["cpu", "shared", "pinned", "device"] | None, LIVE] = None
     """Where the steps lie: memory of the process, a memfd, the same registered with CUDA, or the GPU. None: on the
     device that learns."""
-
-    update_size: Annotated[Count | None, OF_DEVICE] = None
-    """Steps of environments on the host that are copied to a GPU at once. None: 2,000."""
 
     min_size: Annotated[Count, LIVE] = 1000
     """Steps of all GMIs together before the first update. Until then actions are random."""
@@ -180,18 +179,23 @@ class OffPolicyConfig(LearnerConfig):
         """Rows for so many steps of rollouts of other GMIs: with `next_obs: once` one more follows each rollout."""
         return steps if self.replay.next_obs == "twice" else -(-steps * (self.horizon + 1) // self.horizon)
 
-    def ring_bytes(self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False) -> tuple[int, int]:
+    def ring_bytes(
+        self, task: TaskSpec, num_env: int, *, of_rollouts: bool = False, on_gpu: bool = True
+    ) -> tuple[int, int]:
         """See `LearnerConfig`."""
         if self.replay.server is not None:
             return 0, 0
         steps = self.ring_steps(num_env)
         rows = self.rows_of_rollouts(steps) if of_rollouts else steps
-        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes))
+        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes(on_gpu)))
         return (draws, size) if self.replay.placement == "pinned" else (size + draws, 0)
 
     def growth_bytes(self, task: TaskSpec, rows: int) -> int:
-        """Bytes by which a checkpoint becomes larger until these rows of a ring are written; 0 if it holds none."""
-        return rows * (self.step_bytes(task) + self.draw_bytes) if self.replay.saved else 0
+        """Bytes by which a checkpoint becomes larger until these rows of a ring are written; 0 if it holds none.
+
+        Priorities are in it from the beginning.
+        """
+        return rows * self.step_bytes(task) if self.replay.saved else 0
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """See `LearnerConfig`."""
@@ -204,10 +208,11 @@ class OffPolicyConfig(LearnerConfig):
         row = times * seen + FLOAT_BYTES * task.action.size
         return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES
 
-    @property
-    def draw_bytes(self) -> int:
+    def draw_bytes(self, on_gpu: bool) -> int:
         """Bytes by which a step of a ring is drawn, on the device that learns."""
-        return WINDOW_BYTES + (PRIORITY_BYTES if self.replay.sampler == "prioritized" else 0)
+        if self.replay.sampler == "prioritized":
+            return PRIORITY_BYTES + (WINDOW_BYTES if on_gpu else VALID_BYTES)
+        return WINDOW_BYTES if on_gpu else 0
 
     def memory_bytes(self, task: TaskSpec, num_env: int) -> int | None:
         """See `LearnerConfig`: networks and targets, the ring, and a batch. Steps that are `pinned` are on the host."""
@@ -233,8 +238,6 @@ class OffPolicyConfig(LearnerConfig):
                 f"learner.replay.n_step is {replay.n_step}, but {replay.size} steps have windows of "
                 f"{replay.size - 1} at most: lower it"
             )
-        if replay.update_size is not None and replay.update_size > replay.size:
-            found.append(f"learner.replay.update_size is {replay.update_size}, above its size {replay.size}: lower it")
         if replay.stacks and (text := _no_stack(task)):
             found.append(f"learner.replay.stacks is for images that are stacks of pictures, {text}: leave it out")
         if replay.stacks and replay.next_obs == "twice":

@@ -1,10 +1,13 @@
 """The interface of a selector."""
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
@@ -23,6 +26,9 @@ class Selector(ABC):
     evicts_in_batches: ClassVar[bool] = False
     """Whether `select_distinct(n)` is what n selections with a deletion after each would be. If not, tables evict items
     one by one."""
+
+    most_priority: float = sys.float_info.max
+    """The highest priority that it takes; tables refuse higher ones."""
 
     def __str__(self) -> str:
         """Its class with its arguments: what must be the same where a checkpoint is restored."""
@@ -103,3 +109,27 @@ def first_of_each(slots: Tensor) -> Tensor:
 def too_few(can: int, wanted: int) -> UsageError:
     """The error for more distinct items than can be drawn."""
     return UsageError(f"{wanted} distinct items are wanted, but only {can} can be drawn: take fewer, or not distinct")
+
+
+def check_priorities(values: NDArray[np.float64], most: float) -> float:
+    """Refuse priorities that a selector cannot take.
+
+    Args:
+        values: Of any shape.
+        most: The highest that it takes.
+
+    Returns:
+        The highest of them; 0 if there is none.
+
+    Raises:
+        UsageError: if one is negative, no finite number, or above `most`.
+    """
+    if not values.size:
+        return 0.0
+    highest = float(values.max())
+    if values.min() >= 0 and highest <= most:  # neither if one is no number
+        return highest
+    wrong = float(values[~((values >= 0) & (values <= most))].flat[0])
+    if most < wrong < np.inf:
+        raise UsageError(f"a priority must be {most:.3g} at most, not {wrong:g}: sums of its power would be no numbers")
+    raise UsageError(f"a priority must be a number of 0 or more, not {wrong}")

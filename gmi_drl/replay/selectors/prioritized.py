@@ -11,12 +11,18 @@ from gmi_drl.replay.indices import index_of_slots
 from gmi_drl.replay.selectors.base import Selector, first_of_each, too_few
 from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
 
+DIGITS = 290
+"""Weights are at most 10 to this power: sums of 1e18 of them are numbers, too."""
+
 
 class Prioritized(Selector):
     """An item is drawn with the probability p**C / sum of p**C. If all priorities are 0, each is as likely.
 
     Args:
         exponent: C. A priority of 0 is never drawn beside others, also with C = 0.
+
+    Attributes:
+        most_priority: Sums of the weights of higher ones would be no numbers.
 
     Raises:
         UsageError: if the exponent is negative.
@@ -25,7 +31,7 @@ class Prioritized(Selector):
     def __init__(self, exponent: float = 1.0) -> None:
         if not exponent >= 0:
             raise UsageError(f"the exponent of priorities must be 0 or more, not {exponent}")
-        self.exponent = exponent
+        self.exponent, self.most_priority = exponent, most_priority(exponent)
 
     def __str__(self) -> str:
         return f"Prioritized({self.exponent})"
@@ -95,6 +101,11 @@ class Prioritized(Selector):
         """Take over weights."""
         self._tree.load([state[f"level_{number}"] for number in range(len(self._tree.levels))])
         self._is_there.copy_(state["is_there"])
+
+
+def most_priority(exponent: float) -> float:
+    """The highest priority whose power is no weight above 1e290."""
+    return 10.0 ** min(308.0, DIGITS / exponent) if exponent else 1e308
 
 
 def weights_of(priorities: Tensor, exponent: float) -> Tensor:

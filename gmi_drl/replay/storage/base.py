@@ -38,7 +38,7 @@ class Storage:
         blocks: Who needs which block.
         steps: Steps that there is room for: whole blocks.
         rows: All steps.
-        tables: How many reference them.
+        tables: How many that are not closed reference them.
         pending: Steps that wait on the host to be copied to a device.
 
     Raises:

@@ -59,7 +59,6 @@ def make_ring(
         limiter=MinSize(least),
         placement=placement,
         device=device,
-        update_size=replay.update_size if placement == "device" else None,
         next_obs=replay.next_obs,
         stacks={"obs": replay.stacks} if replay.stacks else None,
         seed=seed,

@@ -6,13 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
 
 from gmi_drl.algo.dqn import make_dqn_agent
 from gmi_drl.algo.sac import make_sac_agent
 from gmi_drl.config.learners import DQNConfig, SACConfig
 from gmi_drl.config.learners.off_policy import ReplaySettings
+from gmi_drl.config.run_config import RunConfig, load_config
+from gmi_drl.errors import UsageError
+from gmi_drl.files import dump_yaml, parse
 from gmi_drl.launch.job import require_minibatches
 from gmi_drl.layout.channels import Channels
+from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
 from gmi_drl.replay.selectors.sum_tree import SumTree
 from gmi_drl.replay.valid_windows import ValidWindows
 from gmi_drl.roles.replay.make_ring import make_ring
@@ -35,16 +40,21 @@ GAME = replace(ANT, name="game", observation=image(3, 12, 12), action=categorica
         (SACConfig(hidden=()), ANT, "needs a hidden layer"),
         (DQNConfig(features=8), CART, "features is for images"),
         (SACConfig(replay=ReplaySettings(size=400, min_size=1, n_step=400)), ANT, "n_step is 400, but 400 steps"),
-        (
-            SACConfig(replay=ReplaySettings(size=400, min_size=1, placement="device", update_size=500)),
-            ANT,
-            "update_size is 500, above its size 400",
-        ),
     ],
 )
 def test_what_cannot_be_is_told_with_the_numbers_and_the_remedy(config, task, words):
     (mistake,) = config.check(task, None)
     assert re.search(words, mistake)
+
+
+def test_a_run_of_before_is_read_without_the_setting_that_had_no_effect(tmp_path):
+    config, path = RunConfig(learner=SACConfig(replay=ReplaySettings(size=400, min_size=1))), tmp_path / "config.yaml"
+    written = yaml.safe_load(dump_yaml(config))
+    written["learner"]["replay"]["update_size"] = 500
+    path.write_text(yaml.dump(written))
+    assert load_config(path) == config
+    with pytest.raises(UsageError, match="update_size: unknown key"):
+        parse(RunConfig, written, "set")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +110,9 @@ def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_store
 
 def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
-    whole, _ = config.ring_bytes(ANT, 4)
+    ring = make_ring(ANT, config, 4, 4, CPU, seed=0)
+    whole = ring.total * config.step_bytes(ANT)
+    assert ring.storage.bytes <= whole
     assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
     assert not_saved.growth_bytes(ANT, 400) == 0
@@ -116,6 +128,16 @@ def test_what_draws_on_a_gpu_take_is_counted_there_also_if_steps_are_on_the_host
         assert taken <= on_device < 1.1 * taken and on_host == rows * config.step_bytes(ANT)
         on_gpu = config.model_copy(update={"replay": ReplaySettings(size=rows, sampler=sampler)})
         assert on_gpu.ring_bytes(ANT, 1) == (on_device + on_host, 0)
+
+
+def test_what_draws_on_a_cpu_take_is_counted():
+    rows = 2**20
+    taken = ValidWindows(rows, CPU).is_valid.nbytes + sum(level.nbytes for level in HostSumTree(rows).levels)
+    config = SACConfig(replay=ReplaySettings(size=rows, sampler="prioritized"))
+    draws = config.ring_bytes(ANT, 1, on_gpu=False)[0] - rows * config.step_bytes(ANT)
+    assert taken <= draws < 1.1 * taken
+    uniform = SACConfig(replay=ReplaySettings(size=rows))
+    assert uniform.ring_bytes(ANT, 1, on_gpu=False) == (rows * uniform.step_bytes(ANT), 0)
 
 
 def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():

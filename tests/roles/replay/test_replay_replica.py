@@ -64,7 +64,7 @@ def test_a_ring_tells_how_much_larger_its_checkpoint_becomes(replay):
     for _ in range(10):
         replica.iterate(go_on)
     grown = bytes_of(replica.local_state()) - empty
-    assert 0 < grown <= tells <= 2 * grown, "priorities count, too, which are saved from the beginning"
+    assert 0 < grown <= tells <= 1.4 * grown, "priorities do not count, which are saved from the beginning"
     assert replica.growth_bytes() == 0
     assert replica_of(settings("sac", replay | {"saved": False})).growth_bytes() == 0
 
