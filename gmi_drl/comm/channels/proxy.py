@@ -29,7 +29,7 @@ from gmi_drl.comm.channels.remote_protocol import (
     TRAINERS_ALIVE,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FAILURE, FramedConnection
+from gmi_drl.comm.links.framing import BODY_ERRORS, FAILURE, FramedConnection, FrameError
 from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
@@ -148,7 +148,10 @@ class AgentProxy:
         self._connection.flush()
         for kind, payload in self._connection.read():
             self._finish_piece()
-            self._handle(kind, payload)
+            try:
+                self._handle(kind, payload)
+            except BODY_ERRORS as error:
+                raise FrameError(f"GMI {self._gmi_id} sent a damaged frame of kind {kind}: {error}") from error
         self._finish_piece()
         if not self._connection.is_open and not self._is_disconnected:
             self._is_ended = self._is_disconnected = True
@@ -163,10 +166,10 @@ class AgentProxy:
             self._is_ended = True
         elif kind == FORWARD:
             self._forward(payload[RECIPIENT.size :].decode(), *RECIPIENT.unpack_from(payload))
-        elif kind == OPEN:
+        elif kind == OPEN and self._sizes is None:
             self._sizes = ChannelSizes.from_text(payload.decode())
         else:
-            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
+            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}, or twice")
 
     def _start_piece(self, numbers: tuple[int, ...]) -> None:
         """Receive a piece's data where it belongs, if it follows what has arrived before."""

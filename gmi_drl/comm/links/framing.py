@@ -26,6 +26,10 @@ _AT_ONCE = 256  # views that one system call takes
 _AHEAD_BYTES = 4096  # that are read beyond the frame which is read: headers and short messages, to be copied
 
 
+BODY_ERRORS = struct.error, UnicodeDecodeError
+"""What taking numbers or text of a message raises if its sender has sent something else."""
+
+
 class FrameError(GmiError):
     """A peer has sent a frame that it may not send."""
 
@@ -38,8 +42,8 @@ class FramedConnection:
     Args:
         connection: A connected socket, which this object owns from now on.
         pid: The peer's process id on its host.
-        message_bytes: The most bytes of a message, from a peer that is not trusted. It may send further kinds of
-            messages only, and data only where `receive_data` expects it. None for a peer of the same program.
+        message_bytes: The most bytes of a message, from a peer that is not trusted. It may send FAILURE and further
+            kinds of messages only, and data only where `receive_data` expects it. None for a rank of a group.
 
     Attributes:
         calls: Codes of collective calls that the peer has made and this rank has not.
@@ -255,7 +259,7 @@ class FramedConnection:
             expected = len(self._targets[0]) if self._targets else 0
             if not expected or size != expected:
                 raise FrameError(f"{size} bytes of data came where {expected} were expected")
-        elif kind < FIRST_OTHER_KIND:
+        elif kind < FIRST_OTHER_KIND and kind != FAILURE:
             raise FrameError(f"a frame of kind {kind} came, which only ranks of a group send")
         elif size > most:
             raise FrameError(f"a message of {size} bytes came, {most} are the most")

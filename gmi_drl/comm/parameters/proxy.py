@@ -13,7 +13,7 @@ from gmi_drl.comm.channels import ParameterReader
 from gmi_drl.comm.channels.proxy import give_up, sleep_until_ready
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.links.framing import BODY_ERRORS, FIRST_OTHER_KIND, FramedConnection, FrameError
 from gmi_drl.errors import GmiError, PeerDiedError
 
 INFO, SIZES, NEWER, VERSION, NEWEST, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 7)
@@ -102,15 +102,21 @@ class ParameterProxy:
     def _read(self) -> None:
         self._connection.flush()
         for kind, payload in self._connection.read():
-            if kind == SIZES:
-                self._sizes = ChannelSizes.from_text(payload.decode())
-            elif kind == NEWER:
-                (self._asked,) = NUMBER.unpack(payload)
-            elif kind == NEWEST:
-                newest = self._reader.parameters.newest_version() if self._reader is not None else None
-                self._connection.send_frame(NEWEST, NUMBER.pack(-1 if newest is None else newest))
-            elif kind == LEAVE:
-                self._is_over = True
-            else:
-                raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
+            try:
+                self._handle(kind, payload)
+            except BODY_ERRORS as error:
+                raise FrameError(f"GMI {self._gmi_id} sent a damaged frame of kind {kind}: {error}") from error
         self._is_over |= not self._connection.is_open
+
+    def _handle(self, kind: int, payload: bytes) -> None:
+        if kind == SIZES:
+            self._sizes = ChannelSizes.from_text(payload.decode())
+        elif kind == NEWER:
+            (self._asked,) = NUMBER.unpack(payload)
+        elif kind == NEWEST:
+            newest = self._reader.parameters.newest_version() if self._reader is not None else None
+            self._connection.send_frame(NEWEST, NUMBER.pack(-1 if newest is None else newest))
+        elif kind == LEAVE:
+            self._is_over = True
+        else:
+            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")

@@ -9,7 +9,6 @@ from gmi_drl.comm.host_links import CLIENT, SERVER, connect, stream_link_name, s
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
-from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.layout.late_nodes import late_actors
 from gmi_drl.layout.servers import far_clients, service_of
@@ -118,7 +117,7 @@ def open_server(
 
 def _connected(mgr: GMI_manager, client: int, server: int, rank: int, most_s: float | None = None) -> FramedConnection:
     member = stream_membership(client, server, rank, mgr.hang_s if most_s is None else most_s)
-    return connect(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
+    return connect(member, mgr.resources.rendezvous[stream_link_name(client)])
 
 
 def _spin_s(mgr: GMI_manager) -> float:

@@ -276,6 +276,9 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     for spoil, why in (
         (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
         (lambda c: c.send(OPEN, b"{}"), "no channel sizes"),
+        (lambda c: c.send(OPEN, b"\xff"), "GMI 1 sent a damaged frame"),
+        (lambda c: c.send(PIECE, b"short"), "GMI 1 sent a damaged frame"),
+        (lambda c: [c.send(OPEN, run.sizes.text.encode()) for _ in range(2)], "of unknown kind 17, or twice"),
     ):
         sender = run.proxy_pair(1).sender()
         spoil(sender)

@@ -12,11 +12,11 @@ import torch
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer, packed_bytes
 from gmi_drl.comm.channels.proxy_host import ProxyHost
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection, FrameError
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
-from gmi_drl.comm.parameters.proxy import ParameterProxy
+from gmi_drl.comm.parameters.proxy import NEWER, NEWEST, ParameterProxy
 from gmi_drl.comm.parameters.receiver import ParameterReceiver
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.channels import Channels
@@ -203,6 +203,20 @@ def test_an_error_of_the_proxy_reaches_whom_waits_for_a_version():
         with pytest.raises(GmiError, match="GMI 5 sent a frame of unknown kind"):
             made.receiver.parameters.await_version(3)
         assert "unknown kind" in str(made.leave())
+
+
+def test_a_damaged_frame_is_an_error_of_ours_at_both_ends():
+    with hosts() as made:
+        made.start()
+        made.there._socket.sendall(struct.pack("<QQ", NEWER, 3) + b"bad")
+        with pytest.raises(GmiError, match="GMI 5 sent a damaged frame"):
+            made.receiver.parameters.await_version(3)
+        assert isinstance(made.leave(), FrameError)
+    with hosts() as made:
+        made.start()
+        made.proxy._connection._socket.sendall(struct.pack("<QQ", NEWEST, 3) + b"bad")
+        with pytest.raises(FrameError, match="the proxy sent a damaged frame"):
+            made.receiver.parameters.await_version(3)
 
 
 def test_a_receiver_that_publishes_nothing_is_named():
