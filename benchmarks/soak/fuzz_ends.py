@@ -12,7 +12,7 @@ import socket
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, redirect_stderr, suppress
 
 import torch
@@ -34,6 +34,7 @@ from gmi_drl.comm.parameters.receiver import ParameterReceiver
 from gmi_drl.comm.streams import StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
 from gmi_drl.comm.streams.slot_link import BEHIND, HALF, NONE, WITHIN
+from gmi_drl.comm.streams.slots import LINE_WORDS
 from gmi_drl.errors import GmiError
 from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.experience import Kind, RolloutForm
@@ -73,21 +74,30 @@ It raises AssertionError if that waits for more than `WAIT_S`.
 """
 
 
-def send_all(connections: Sequence[socket.socket], chance: random.Random, right: Callable[[], list[bytes]]) -> None:
-    """Send something bad by each. Most are closed at once; the others are left open."""
-    for connection in connections:
+def send_all(
+    connections: Mapping[int, socket.socket], chance: random.Random, right: Callable[[int], list[bytes]]
+) -> None:
+    """Send something bad by each. Most are closed at once; the others are left open.
+
+    Args:
+        connections: By the client's id.
+        chance: Decides.
+        right: Gives the frames that a client may send.
+    """
+    for gmi, connection in connections.items():
         with suppress(OSError):
             connection.settimeout(WAIT_S)
-            connection.sendall(bad_frames(chance, right()))
+            connection.sendall(bad_frames(chance, right(gmi)))
         if chance.random() < 0.9:
             connection.close()
 
 
 def stream_frames(chance: random.Random, sizes: StreamSizes) -> list[bytes]:
     """What an actor on another host sends, with words that are right or nearly so."""
-    numbers = sum(kind.nbytes for kind in sizes.request)
-    version = chance.choice((0, 5, -1, 2**62))
-    line = struct.pack("<8q", 1, chance.randrange(3), version, 1, 1, chance.randrange(2), 0, 0)
+    numbers = sizes.offsets[len(sizes.request)]
+    posted, version = chance.choice((1, 1, 1, 0, 2, -1, 2**62)), chance.choice((0, 5, -1, 2**62))
+    words_of_line = [posted, chance.randrange(3), version, 1, 1, chance.randrange(2)]
+    line = struct.pack(f"<{LINE_WORDS}q", *words_of_line, *[0] * (LINE_WORDS - len(words_of_line)))
     member = chance.choice((0, 0, 0, 1, -1, 2**62))
     within, data = chance.randbytes(numbers), chance.randbytes(numbers)
     return [
@@ -114,7 +124,7 @@ def streams(chance: random.Random, count: int, seen: Seen) -> None:
         server = life.enter_context(closing(StreamServer(*stream, wait_s=0.0, far=far)))
         client = far_client(FramedConnection(pairs[RIGHT][1], 1), RIGHT, sizes, HANG_S, HANG_S)
         with redirect_stderr(io.StringIO()):
-            send_all([pairs[gmi][1] for gmi in bad], chance, lambda: stream_frames(chance, sizes))
+            send_all({gmi: pairs[gmi][1] for gmi in bad}, chance, lambda _: stream_frames(chance, sizes))
             for number in range(3):
                 client.requests[0]["obs"].fill_(number)
                 client.post(0)
@@ -195,30 +205,36 @@ def channel_proxies(chance: random.Random, count: int, seen: Seen) -> None:
     agents = (RIGHT, *range(FIRST_BAD, FIRST_BAD + count))
     sizes = channel_sizes(agents)
     piece = sizes.span(0, 0, 0, 1)
+    places = dict[int, int]()
 
-    def right() -> list[bytes]:
-        head = [TRAINER, chance.randrange(3), 0, 0, 0, 1]
-        head[chance.randrange(6)] = chance.choice((0, 1, 7, -1, 2**62))
+    def right(gmi: int) -> list[bytes]:
+        head = [TRAINER, places.get(gmi, 0), 0, 0, 0, 1]
+        if chance.random() < 0.5:
+            head[chance.randrange(6)] = chance.choice((0, 1, 7, -1, 2**62))
         return [
             frame(words.OPEN, sizes.text.encode()),
-            frame(words.OPEN, sizes.text.encode()) + frame(words.LEASE),
             frame(words.LEASE),
             frame(words.PIECE, words.PIECE_HEAD.pack(*head)) + frame(DATA, chance.randbytes(piece.stop - piece.start)),
             frame(words.FORWARD, words.RECIPIENT.pack(chance.choice((TRAINER, TRAINER, RIGHT, 9**9))), b"text"),
             frame(words.BYE),
         ]
 
+    def lease(connection: socket.socket) -> int:
+        client = FramedConnection(connection, 1)
+        client.send_frame(words.OPEN, sizes.text.encode())
+        await_frame(client, words.READY)
+        client.send_frame(words.LEASE)
+        return int(words.GRANT.unpack(await_frame(client, words.GRANTED))[1])
+
     with trainers_host(sizes) as host:
         pairs = {gmi: socket.socketpair() for gmi in agents}
         messages = {gmi: Messages(host.mailboxes, gmi, HANG_S, memory=host.mapped.mailboxes) for gmi in agents}
         made = {gmi: AgentProxy(checked(pairs[gmi][0]), host, gmi, messages[gmi].send) for gmi in agents}
         with served(made, seen):
-            send_all([pairs[gmi][1] for gmi in agents[1:]], chance, right)
-            client = FramedConnection(pairs[RIGHT][1], 1)
-            client.send_frame(words.OPEN, sizes.text.encode())
-            await_frame(client, words.READY)
-            client.send_frame(words.LEASE)
-            await_frame(client, words.GRANTED)
+            for gmi in agents[1::2]:  # these go wrong once they hold a place
+                places[gmi] = lease(pairs[gmi][1])
+            send_all({gmi: pairs[gmi][1] for gmi in agents[1:]}, chance, right)
+            lease(pairs[RIGHT][1])
             for _, other in pairs.values():
                 other.close()
         for one in messages.values():
@@ -251,7 +267,7 @@ def parameter_proxies(chance: random.Random, count: int, seen: Seen) -> None:
         pairs = {gmi: socket.socketpair() for gmi in readers}
         made = {gmi: ParameterProxy(checked(pairs[gmi][0]), host, gmi, lambda: "task") for gmi in readers}
         with served(made, seen):
-            send_all([pairs[gmi][1] for gmi in readers[1:]], chance, right)
+            send_all({gmi: pairs[gmi][1] for gmi in readers[1:]}, chance, lambda _: right())
             client = FramedConnection(pairs[RIGHT][1], 1)
             await_frame(client, parameter_words.INFO)
             client.send_frame(parameter_words.SIZES, sizes.text.encode())
