@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 from ray.tune.registry import register_env
 from settings import read_settings, updates_of
-from train_rllib import joined
+from train_rllib import joined, remote
 
 FRAMES = 4
 
@@ -27,7 +27,7 @@ def make_env(config: dict[str, str]) -> gymnasium.Env:
 
 def make_config(given: dict[str, Any], num_env: int, seed: int) -> PPOConfig:
     """The settings as RLlib's."""
-    runners = given["runners"]
+    runners, learners = given["runners"], given.get("learners", 1)
     network = DefaultModelConfig(
         conv_filters=[[*layer, "valid"] for layer in given["conv"]],
         conv_activation="relu",
@@ -44,8 +44,8 @@ def make_config(given: dict[str, Any], num_env: int, seed: int) -> PPOConfig:
             rollout_fragment_length=given["horizon"],
         )
         .training(
-            train_batch_size_per_learner=given["horizon"] * num_env,
-            minibatch_size=given["batch"],
+            train_batch_size_per_learner=given["horizon"] * num_env // learners,
+            minibatch_size=given["batch"] // learners,
             num_epochs=given["epochs"],
             lr=given["learning_rate"],
             gamma=given["gamma"],
@@ -58,7 +58,7 @@ def make_config(given: dict[str, Any], num_env: int, seed: int) -> PPOConfig:
             grad_clip=given["max_grad_norm"],
         )
         .rl_module(model_config=network)
-        .learners(num_learners=0)
+        .learners(num_learners=remote(learners))
         .debugging(seed=seed)
     )
 
@@ -68,7 +68,7 @@ def main() -> None:
     arguments = read_settings(__doc__)
     torch.set_num_threads(arguments.threads)
     register_env("game", make_env)
-    with joined(1, arguments.settings["runners"]):
+    with joined(1, arguments.settings["runners"], arguments.settings.get("learners", 1)):
         algorithm = make_config(arguments.settings, arguments.num_env, arguments.seed).build_algo()
         updates, env_steps = updates_of(arguments), 0
         updates.weights = sum(weights.numel() for weights in algorithm.get_module().parameters())

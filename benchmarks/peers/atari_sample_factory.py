@@ -75,8 +75,8 @@ def main() -> int:
     given = arguments.settings
     register_env(given["env_id"], make_env)
     with tempfile.TemporaryDirectory() as folder:
-        values = options(arguments.num_env, given["runners"], folder, arguments.seed) | changed(given)
-        line = command_line(values)
+        values = options(arguments.num_env, given["runners"], given["samples"], folder, arguments.seed)
+        line = command_line(values | changed(given))
         parser, _ = parse_sf_args(line)
         _, runner = make_runner(parse_full_cfg(parser, line))
         runner.register_observer(Report(arguments))

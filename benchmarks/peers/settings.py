@@ -41,8 +41,12 @@ def read_arguments(description: str | None) -> argparse.Namespace:
     parser = make_parser(description)
     parser.add_argument("--env-id", default="Ant-v5", help="of gymnasium")
     parser.add_argument("--runners", type=int, help="processes with environments, where the peer has them")
+    parser.add_argument("--samples", type=int, help="of an update, where the peer has runners")
     arguments = parser.parse_args()
-    if SAMPLES % arguments.num_env or arguments.num_env % CORES:
+    if arguments.runners:
+        if arguments.num_env % arguments.runners:
+            parser.error(f"--num-env must be a multiple of {arguments.runners} runners, but is {arguments.num_env}")
+    elif SAMPLES % arguments.num_env or arguments.num_env % CORES:
         parser.error(f"--num-env must divide {SAMPLES} and be a multiple of {CORES} cores, but is {arguments.num_env}")
     return arguments
 

@@ -1,6 +1,7 @@
 """RLlib: PPO of the new API stack, one env runner per core, the learner in the driver's process.
 
-With `--nodes N` on a cluster of so many node daemons on this machine, among which the cores are divided.
+With `--nodes N` on a cluster of so many node daemons on this machine, among which the cores are divided. With
+`--learners N`, more than one, each learner is a process, and has its part of the samples.
 """
 
 import argparse
@@ -27,21 +28,22 @@ def make_env(config: dict[str, str]) -> gymnasium.Env:
     return gymnasium.make(config["name"])
 
 
-def make_config(env_id: str, num_env: int, runners: int, seed: int) -> PPOConfig:
-    """`num_env` environments over so many runners."""
-    per_runner = num_env // runners
+def make_config(arguments: argparse.Namespace, runners: int, learners: int) -> PPOConfig:
+    """The environments over so many runners, which divide them."""
+    samples = arguments.samples or settings.SAMPLES
+    horizon = samples // arguments.num_env
     network = DefaultModelConfig(fcnet_hiddens=list(settings.HIDDEN), fcnet_activation="elu", vf_share_layers=False)
     return (
         PPOConfig()
-        .environment("made", env_config={"name": env_id})
+        .environment("made", env_config={"name": arguments.env_id})
         .env_runners(
             num_env_runners=runners,
-            num_envs_per_env_runner=per_runner,
-            rollout_fragment_length=settings.SAMPLES // (runners * per_runner),
+            num_envs_per_env_runner=arguments.num_env // runners,
+            rollout_fragment_length=horizon,
         )
         .training(
-            train_batch_size_per_learner=settings.SAMPLES,
-            minibatch_size=settings.MINI_BATCH,
+            train_batch_size_per_learner=horizon * arguments.num_env // learners,
+            minibatch_size=samples * settings.MINI_BATCH // settings.SAMPLES // learners,
             num_epochs=settings.EPOCHS,
             lr=settings.LEARNING_RATE,
             gamma=settings.GAMMA,
@@ -54,19 +56,24 @@ def make_config(env_id: str, num_env: int, runners: int, seed: int) -> PPOConfig
             grad_clip=settings.MAX_GRAD_NORM,
         )
         .rl_module(model_config=network)
-        .learners(num_learners=0)
-        .debugging(seed=seed)
+        .learners(num_learners=remote(learners))
+        .debugging(seed=arguments.seed)
     )
 
 
+def remote(learners: int) -> int:
+    """Learners in processes of their own: a single one is in the driver's."""
+    return learners if learners > 1 else 0
+
+
 @contextmanager
-def joined(nodes: int, runners: int = settings.CORES) -> Iterator[None]:
-    """Be the driver of a cluster of our own; one node has room for so many runners."""
+def joined(nodes: int, runners: int = settings.CORES, learners: int = 1) -> Iterator[None]:
+    """Be the driver of a cluster of our own; one node has room for so many runners and learners."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
         if nodes == 1:
-            size = {"num_cpus": runners + 1, "object_store_memory": 300 * 2**20}
+            size = {"num_cpus": runners + 1 + remote(learners), "object_store_memory": 300 * 2**20}
             ray.init(address="local", include_dashboard=False, _temp_dir=folder, **size, **quiet)
             yield
             ray.shutdown()
@@ -87,13 +94,14 @@ def main() -> None:
     """Train for the time given."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--learners", type=int, default=1)
     more, sys.argv[1:] = parser.parse_known_args()
     arguments = read_arguments(__doc__)
     torch.set_num_threads(arguments.threads)
     runners = arguments.runners or settings.CORES
     register_env("made", make_env)
-    with joined(more.nodes, runners):
-        algorithm = make_config(arguments.env_id, arguments.num_env, runners, arguments.seed).build_algo()
+    with joined(more.nodes, runners, more.learners):
+        algorithm = make_config(arguments, runners, more.learners).build_algo()
         updates, env_steps = Updates(arguments.seconds), 0
         while not updates.is_over:
             result = algorithm.train()["env_runners"]

@@ -18,22 +18,22 @@ ROLLOUT = 64
 class Report(AlgoObserver):
     """Tells of every update. Time counts from the first: its processes take long to start."""
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float, samples: int) -> None:
+        self.seconds, self.samples = seconds, samples
         self.updates: Updates | None = None
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
         """Every iteration takes the samples of one update."""
         self.updates = self.updates or Updates(self.seconds)
         returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
-        self.updates.report(training_iteration_since_resume * settings.SAMPLES, mean(returns))
+        self.updates.report(training_iteration_since_resume * self.samples, mean(returns))
         if self.updates.is_over:
             runner.cfg.train_for_env_steps = 0  # the runner looks at it next
 
 
-def options(num_env: int, workers: int, folder: str, seed: int) -> dict[str, Any]:
+def options(num_env: int, workers: int, samples: int, folder: str, seed: int) -> dict[str, Any]:
     """Its options."""
-    per_worker = num_env // workers
+    per_worker, batch = num_env // workers, samples * settings.MINI_BATCH // settings.SAMPLES
     return {
         "algo": "APPO",
         "env": "Ant-v5",
@@ -45,9 +45,9 @@ def options(num_env: int, workers: int, folder: str, seed: int) -> dict[str, Any
         "num_workers": workers,
         "num_envs_per_worker": per_worker,
         "worker_num_splits": 2 if per_worker % 2 == 0 else 1,
-        "rollout": min(ROLLOUT, settings.SAMPLES // num_env),
-        "batch_size": settings.MINI_BATCH,
-        "num_batches_per_epoch": settings.SAMPLES // settings.MINI_BATCH,
+        "rollout": min(ROLLOUT, samples // num_env),
+        "batch_size": batch,
+        "num_batches_per_epoch": samples // batch,
         "num_epochs": settings.EPOCHS,
         "use_rnn": False,
         "recurrence": 1,
@@ -92,12 +92,13 @@ def main() -> int:
     """Train for the time given."""
     arguments = read_arguments(__doc__)
     register_env(arguments.env_id, make_env)
+    samples = arguments.samples or settings.SAMPLES
     with tempfile.TemporaryDirectory() as folder:
-        values = options(arguments.num_env, arguments.runners or settings.CORES, folder, arguments.seed)
+        values = options(arguments.num_env, arguments.runners or settings.CORES, samples, folder, arguments.seed)
         line = command_line(values | {"env": arguments.env_id})
         parser, _ = parse_sf_args(line)
         _, runner = make_runner(parse_full_cfg(parser, line))
-        runner.register_observer(Report(arguments.seconds))
+        runner.register_observer(Report(arguments.seconds, samples))
         return runner.init() or runner.run()
 
 

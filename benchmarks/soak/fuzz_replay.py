@@ -10,21 +10,18 @@ import argparse
 import gc
 import json
 import logging
-import os
 import random
 import re
 import socket
-import struct
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 
 import torch
+from bad_bytes import MOST_GROWTH_BYTES, WAIT_S, bad_frames, descriptors, frame, resident_bytes, until
 
-from gmi_drl.comm.links.framing import DATA, FIRST_OTHER_KIND
+from gmi_drl.comm.links.framing import DATA
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.replay import words
 from gmi_drl.replay.client.client import Client
@@ -37,9 +34,6 @@ from gmi_drl.replay.table import Table
 
 BETWEEN = 100
 """Frames from one look at the server to the next."""
-
-MOST_GROWTH_BYTES = 64 * 2**20
-WAIT_S = 60.0
 
 
 class Reasons(logging.Handler):
@@ -55,12 +49,6 @@ class Reasons(logging.Handler):
         self.counts[re.sub(r"[0-9.e+-]*[0-9][0-9.e+-]*", "N", text)[:70]] += 1
 
 
-def frame(kind: int, *pieces: bytes | memoryview) -> bytes:
-    """A frame as bytes."""
-    body = b"".join(map(bytes, pieces))
-    return struct.pack("<QQ", kind, len(body)) + body
-
-
 def good_frames(chance: random.Random) -> list[bytes]:
     """What a client may send, with numbers that are right or nearly so."""
     count = chance.choice((1, 2, 8))
@@ -68,7 +56,7 @@ def good_frames(chance: random.Random) -> list[bytes]:
     stretch = [torch.full((count, 1), first), torch.full((count, 1), length), torch.rand(count).double()]
     return [
         frame(words.STEPS, *words.write(words.Steps(0, count, chance.randrange(8), 0.1))),
-        frame(DATA, os.urandom(8 * count)),
+        frame(DATA, chance.randbytes(8 * count)),
         frame(words.ITEMS, *words.write(words.Items(1, 0, count, 1, 0, 0.1), *stretch)),
         frame(words.SAMPLE, *words.write(words.Sample(1, 0, count, chance.randrange(8), 1, -1, 0.1))),
         frame(words.UPDATE, *words.write(words.Keys(1, 0, count), keys, torch.rand(count).double())),
@@ -80,29 +68,12 @@ def good_frames(chance: random.Random) -> list[bytes]:
     ]
 
 
-def bad_bytes(chance: random.Random) -> bytes:
-    """Some frames: in a wrong order, altered, cut off, of wrong kinds or lengths, or nothing but chance."""
-    frames = good_frames(chance)
-    sent = bytearray(b"".join(chance.choice(frames) for _ in range(chance.randrange(1, 6))))
-    way = chance.randrange(6)
-    if way == 0:
-        return os.urandom(chance.randrange(1, 400))
-    if way == 1:
-        size = chance.choice((2**16 + 1, 2**40, 2**63))
-        return struct.pack("<QQ", chance.randrange(FIRST_OTHER_KIND + 20), size) + bytes(8)
-    if way == 2:
-        return frame(chance.randrange(64), os.urandom(chance.randrange(64)))
-    for _ in range(chance.randrange(5)):
-        sent[chance.randrange(len(sent))] = chance.randrange(256)
-    return bytes(sent[: chance.randrange(1, len(sent) + 1)] if way == 3 else sent)
-
-
 def send_badly(address: tuple[str, int], chance: random.Random) -> None:
     """Connect, send, and end at once or after the answer."""
     with socket.create_connection(address, timeout=WAIT_S) as connection, suppress(OSError):
         hello = json.dumps({"version": words.VERSION, "pid": 7}).encode()
         connection.sendall(greeting(words.NO_TOKEN, hello))
-        connection.sendall(bad_bytes(chance))
+        connection.sendall(bad_frames(chance, good_frames(chance)))
         if chance.random() < 0.1:
             connection.settimeout(0.05)
             connection.recv(2**16)
@@ -149,24 +120,6 @@ def check(server: Server, client: Client) -> None:
     client.reset("numbers")
     blocks = server.tables[0].storage.blocks
     until(lambda: blocks.free >= blocks.count - 1, "blocks do not return")  # the client's writer has one
-
-
-def until(is_so: Callable[[], bool], why: str) -> None:
-    """Wait for something."""
-    deadline = time.monotonic() + WAIT_S
-    while not is_so():
-        assert time.monotonic() < deadline, why
-        time.sleep(0.002)
-
-
-def descriptors() -> int:
-    """Of this process."""
-    return len(os.listdir("/proc/self/fd"))
-
-
-def resident_bytes() -> int:
-    """Of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def main() -> int:

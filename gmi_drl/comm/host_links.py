@@ -24,6 +24,9 @@ from gmi_drl.layout.servers import far_clients
 PROXY, AGENT = 0, 1
 """The ranks of this connection. A rank connects to those below it, so an agent may come when it likes."""
 
+MESSAGE_BYTES = 2**20
+"""The most bytes of a message, more than the sizes of channels or of a stream with 100,000 agents."""
+
 SERVER, CLIENT = 0, 1
 """The ranks of the connection of an actor and its policy worker: also here the actor may come later."""
 
@@ -103,19 +106,19 @@ def stream_membership(client: int, server: int, rank: int, hang_s: float) -> Mem
     return Membership(rank, [[SERVER], [CLIENT]], (f"GMI {server}", f"GMI {client}"), hang_s)
 
 
-def connect(member: Membership, rendezvous: Rendezvous, message_bytes: int | None = None) -> FramedConnection:
-    """Connect one end of a link to the other. For `message_bytes` and errors see `links.handshake.connect_ranks`."""
+def connect(member: Membership, rendezvous: Rendezvous) -> FramedConnection:
+    """Connect one end of a link to the other, which is not trusted. For errors see `links.handshake.connect_ranks`."""
     assert rendezvous.addresses is not None and rendezvous.listener is not None
     (connection,) = connect_ranks(
-        member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, message_bytes
+        member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, MESSAGE_BYTES
     ).values()
     return connection
 
 
-def listen_again(member: Membership, rendezvous: Rendezvous, message_bytes: int | None = None) -> PeerListener:
+def listen_again(member: Membership, rendezvous: Rendezvous) -> PeerListener:
     """Accept the other end of a link as often as it connects; this one has the lower rank."""
     assert rendezvous.addresses is not None and rendezvous.listener is not None
-    return PeerListener(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, message_bytes)
+    return PeerListener(member, RankAddresses.from_descriptor(rendezvous.addresses), rendezvous.listener, MESSAGE_BYTES)
 
 
 class HostLinks:

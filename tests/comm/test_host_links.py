@@ -1,4 +1,6 @@
 import os
+import struct
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
 import pytest
@@ -12,11 +14,15 @@ from gmi_drl.comm.host_links import (
     are_on_one_node,
     can_receive_from,
     can_send_to,
+    connect,
     links_of,
     proxy_group_name,
+    proxy_membership,
     stream_link_name,
 )
-from gmi_drl.comm.links.handshake import RankAddresses
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FrameError
+from gmi_drl.comm.links.handshake import RankAddresses, listen
+from gmi_drl.comm.rendezvous import Rendezvous
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
@@ -130,3 +136,23 @@ def test_each_of_several_policies_has_connections_of_its_own():
         ("channels of GMI 3 for y", ((3, "a"), (3, "b"))),
         ("stream of GMI 3 for y", ((2, "a"), (3, "b"))),
     ]
+
+
+def test_an_end_of_a_link_makes_no_room_for_a_message_that_is_too_long():
+    listeners = [listen(), listen()]
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), "a" * 32).to_descriptor()
+
+    def end(rank):
+        return connect(
+            proxy_membership(3, rank, "b", 60.0), Rendezvous(None, None, listeners[rank].fileno(), addresses)
+        )
+
+    with ThreadPoolExecutor() as pool:
+        proxy, agent = pool.map(end, (PROXY, AGENT))
+    agent._socket.sendall(struct.pack("<QQ", FIRST_OTHER_KIND, 2**40))
+    with pytest.raises(FrameError, match="are the most"):
+        while proxy.is_open:
+            list(proxy.read())
+    for one in (proxy, agent, *listeners):
+        one.close()
+    os.close(addresses)

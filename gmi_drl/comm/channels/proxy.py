@@ -5,9 +5,8 @@ the end of a proxy is the agent's, and it ends as soon as the connection does; t
 """
 
 import math
-import struct
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from select import POLLIN, POLLOUT, poll
 
@@ -31,7 +30,7 @@ from gmi_drl.comm.channels.remote_protocol import (
     TRAINERS_ALIVE,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FAILURE, FramedConnection, FrameError
+from gmi_drl.comm.links.framing import FAILURE, FramedConnection, naming
 from gmi_drl.comm.memory.leases import Lease
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
@@ -149,7 +148,7 @@ class AgentProxy:
 
     def _read_all(self) -> None:
         self._connection.flush()
-        with naming(self._gmi_id):
+        with naming(f"GMI {self._gmi_id}"):
             for kind, payload in self._connection.read():
                 self._finish_piece()
                 self._handle(kind, payload)
@@ -167,11 +166,11 @@ class AgentProxy:
             self._is_ended = True
         elif kind == FORWARD:
             self._forward(payload[RECIPIENT.size :].decode(), *RECIPIENT.unpack_from(payload))
-        elif kind == OPEN:
+        elif kind == OPEN and self._sizes is None:
             (self._takes_parameters,) = TAKES_PARAMETERS.unpack_from(payload)
             self._sizes = ChannelSizes.from_text(payload[TAKES_PARAMETERS.size :].decode())
         else:
-            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}")
+            raise GmiError(f"GMI {self._gmi_id} sent a frame of unknown kind {kind}, or twice")
 
     def _start_piece(self, numbers: tuple[int, ...]) -> None:
         """Receive a piece's data where it belongs, if it follows what has arrived before."""
@@ -221,15 +220,6 @@ class AgentProxy:
         self._version, copy = self._host.newest(end.parameters, end.sizes.parameter_bytes)
         self._connection.send_frame(GRANTED, GRANT.pack(*lease, self._version, True))
         self._connection.send_data(copy.numpy().data)
-
-
-@contextmanager
-def naming(gmi_id: int) -> Iterator[None]:
-    """Raise errors of what a GMI has sent with its name."""
-    try:
-        yield
-    except (FrameError, struct.error, UnicodeDecodeError) as error:
-        raise GmiError(f"GMI {gmi_id} sent what no proxy understands: {error}") from error
 
 
 def give_up(connection: FramedConnection, error: GmiError) -> None:

@@ -19,9 +19,6 @@ made. LEASE: the agent needs a place. GRANTED: it gets one. NO_MORE: no more exp
 kind. BYE: the agent has sent everything. TRAINERS_ALIVE: a trainer that is waited for has shown that it is alive.
 """
 
-MESSAGE_BYTES = 2**20
-"""The most bytes of a message to a proxy, more than the sizes of channels with 100,000 agents."""
-
 RECIPIENT = struct.Struct("<q")
 """Before the text of FORWARD: the id of the trainer's GMI."""
 

@@ -26,7 +26,7 @@ _ERRORS: dict[str, type[GmiError]] = {
 
 def error_of(payload: bytes) -> GmiError:
     """The error that a proxy has sent."""
-    name, _, text = payload.decode().partition("\n")
+    name, _, text = payload.decode(errors="replace").partition("\n")
     return _ERRORS.get(name, GmiError)(text)
 
 

@@ -132,7 +132,7 @@ class ChannelSizes:
             return cls(
                 form, agents=agents, trainers=trainers, channels=channels, direct=direct, readers=readers, **data
             )
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UsageError(f"this text has no channel sizes: {error!r}") from None
 
     def difference(self, text: str) -> str | None:

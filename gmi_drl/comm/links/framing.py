@@ -5,6 +5,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 
 from gmi_drl.comm.links.send_buffer import ask_for_room
@@ -31,6 +32,19 @@ class FrameError(GmiError):
     """A peer has sent a frame that it may not send."""
 
 
+@contextmanager
+def naming(sender: str) -> Iterator[None]:
+    """Raise what is wrong with a frame of a sender, or with the numbers and text in it, by the sender's name.
+
+    Raises:
+        FrameError: For every such error of the `with` block.
+    """
+    try:
+        yield
+    except (FrameError, struct.error, UnicodeDecodeError) as error:
+        raise FrameError(f"{sender} sent a damaged frame: {error}") from error
+
+
 class FramedConnection:
     """A non-blocking connection to one peer.
 
@@ -39,8 +53,8 @@ class FramedConnection:
     Args:
         connection: A connected socket, which this object owns from now on.
         pid: The peer's process id on its host.
-        message_bytes: The most bytes of a message, from a peer that is not trusted. It may send further kinds of
-            messages only, and data only where `receive_data` expects it. None for a peer of the same program.
+        message_bytes: The most bytes of a message, from a peer that is not trusted. It may send FAILURE and further
+            kinds of messages only, and data only where `receive_data` expects it. None for a rank of a group.
 
     Attributes:
         calls: Codes of collective calls that the peer has made and this rank has not.
@@ -279,7 +293,7 @@ class FramedConnection:
             expected = len(self._targets[0]) if self._targets else 0
             if not expected or size != expected:
                 raise FrameError(f"{size} bytes of data came where {expected} were expected")
-        elif kind < FIRST_OTHER_KIND:
+        elif kind < FIRST_OTHER_KIND and kind != FAILURE:
             raise FrameError(f"a frame of kind {kind} came, which only ranks of a group send")
         elif size > most:
             raise FrameError(f"a message of {size} bytes came, {most} are the most")

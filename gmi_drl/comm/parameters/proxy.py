@@ -10,10 +10,10 @@ import struct
 from collections.abc import Callable
 
 from gmi_drl.comm.channels import ParameterReader
-from gmi_drl.comm.channels.proxy import give_up, naming, sleep_until_ready
+from gmi_drl.comm.channels.proxy import give_up, sleep_until_ready
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection, naming
 from gmi_drl.errors import GmiError, PeerDiedError
 
 INFO, SIZES, NEWER, VERSION, NEWEST, TRAINERS_LIVE, LEAVE = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 7)
@@ -101,7 +101,7 @@ class ParameterProxy:
 
     def _read(self) -> None:
         self._connection.flush()
-        with naming(self._gmi_id):
+        with naming(f"GMI {self._gmi_id}"):
             for kind, payload in self._connection.read():
                 self._handle(kind, payload)
         self._is_over |= not self._connection.is_open

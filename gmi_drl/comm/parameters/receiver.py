@@ -10,7 +10,7 @@ import torch
 
 from gmi_drl.comm.channels.remote_sender import error_of
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.links.framing import FAILURE, FramedConnection
+from gmi_drl.comm.links.framing import FAILURE, FramedConnection, naming
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.comm.parameters.host_memory import HostParameters
 from gmi_drl.comm.parameters.proxy import INFO, LEAVE, NEWER, NEWEST, NUMBER, SIZES, TRAINERS_LIVE, VERSION
@@ -121,9 +121,10 @@ class ParameterReceiver:
             polling.poll(1000 * self._ask_s)
             self._ask_for_newest()
             self._connection.flush()
-            for kind, payload in self._connection.read():
-                self._publish()
-                self._handle(kind, payload)
+            with naming(self._name):
+                for kind, payload in self._connection.read():
+                    self._publish()
+                    self._handle(kind, payload)
             self._publish()
             if not self._connection.is_open:
                 raise PeerDiedError(f"{self._name} ended while GMI {self._host.own} needed it: its log says why")

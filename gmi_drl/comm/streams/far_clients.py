@@ -21,6 +21,9 @@ class ClientChanges(Protocol):
     def take(self) -> Mapping[int, FramedConnection | None]:
         """What is new: the connection of each client that has come, None of one that is lost, also before it came."""
 
+    def close(self) -> None:
+        """Tell nothing any more."""
+
 
 class FarClients:
     """Writes what they post into their slots, and sends them what the server writes there. The server's thread uses it.
@@ -29,7 +32,7 @@ class FarClients:
         connections: By the client's id, None of one that comes later; this object owns them from now on.
         memory: Of the stream.
         notifier: Of the server. It wakes when something arrives, and is told who has ended.
-        changes: Of clients that come later, are lost, or come again; None: there are none.
+        changes: Of clients that come later, are lost, or come again, owned as well; None: there are none.
 
     Attributes:
         absent: The clients that have not come yet.
@@ -100,9 +103,11 @@ class FarClients:
         self._end(client)
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections, and accept no more."""
         self._notifier.unwatch_descriptor(self._poll.fileno())
         self._poll.close()
+        if self._changes is not None:
+            self._changes.close()
         for link in self._links.values():
             link.connection.close()
 

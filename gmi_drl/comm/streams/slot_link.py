@@ -16,9 +16,6 @@ from gmi_drl.errors import GmiError
 
 READY, HALF = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 2)
 
-MESSAGE_BYTES = 2**20
-"""The most bytes of a message, more than the sizes of a stream with 100,000 clients."""
-
 WITHIN_BYTES = 16 * 1024
 """The most bytes of numbers that are sent within the message: that takes less calls, and one copy more."""
 

@@ -109,6 +109,8 @@ def _arrival(client: Client) -> Arrival | None:
     """The supervisor that a client introduces itself as; None if its introduction is malformed."""
     try:
         data = json.loads(client.payload)
-        return Arrival(data["node"], client.connection, data["machine"], data["cpus"], data["versions"])
+        one = Arrival(data["node"], client.connection, data["machine"], data["cpus"], data["versions"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
+    kinds = ((one.node, str), (one.machine, str), (one.cpus, list), (one.versions, dict))
+    return one if all(isinstance(value, kind) for value, kind in kinds) else None

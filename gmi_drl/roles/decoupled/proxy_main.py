@@ -107,7 +107,6 @@ def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resourc
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
-    from gmi_drl.comm.channels.remote_protocol import MESSAGE_BYTES
     from gmi_drl.comm.host_links import PROXY, connect, proxy_group_name, proxy_membership
     from gmi_drl.comm.messages.messages import Messages
     from gmi_drl.comm.parameters.proxy import ParameterProxy
@@ -119,7 +118,7 @@ def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resourc
     member = proxy_membership(gmi_id, PROXY, home, math.inf if is_late else host.hang_s)
     if not is_late:
         host.notifier(gmi_id).close()  # trainers can see this process end from now on
-    connection = connect(member, rendezvous, MESSAGE_BYTES)
+    connection = connect(member, rendezvous)
     messages = Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
     proxy: AgentProxy | ParameterProxy
     if gmi_id in far_readers(layout):

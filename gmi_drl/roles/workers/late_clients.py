@@ -4,7 +4,7 @@ import os
 import sys
 import threading
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
 from select import EPOLLIN, epoll
 
@@ -31,7 +31,7 @@ class LateClients:
         self._came = SimpleQueue[tuple[int, FramedConnection]]()
         self._changes = dict[int, FramedConnection | None]()  # that nobody has taken yet
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._poll = epoll()
+        self._poll, self._stop = epoll(), os.eventfd(0, os.EFD_CLOEXEC)
         for descriptor in (self._eventfd, launcher.fileno()):
             self._poll.register(descriptor, EPOLLIN)
         self._accepting = threading.Thread(target=self._accept, name="accepts actors", daemon=True)
@@ -76,6 +76,20 @@ class LateClients:
         changes, self._changes = self._changes, {}
         return changes
 
+    def close(self) -> None:
+        """Accept nobody any more."""
+        os.eventfd_write(self._stop, 1)
+        self._accepting.join()
+        while not self._came.empty():
+            self._set(*self._came.get())
+        for connection in filter(None, self._changes.values()):
+            connection.close()
+        for listener in self._listeners.values():
+            listener.close()
+        self._poll.close()
+        for descriptor in (self._eventfd, self._stop):
+            os.close(descriptor)
+
     def _set(self, client: int, connection: FramedConnection | None) -> None:
         """Note the newest of an actor. A connection before it that nobody has taken is closed."""
         if (before := self._changes.get(client)) is not None:
@@ -83,15 +97,15 @@ class LateClients:
         self._changes[client] = connection
 
     def _accept(self) -> None:
-        by_descriptor, accepting = {one.fileno(): client for client, one in self._listeners.items()}, epoll()
-        for descriptor in by_descriptor:
-            accepting.register(descriptor, EPOLLIN)
-        try:
-            while True:
-                for descriptor, _ in accepting.poll():
-                    client = by_descriptor[descriptor]
-                    for connection in self._listeners[client].accept():
-                        self._came.put((client, connection))
-                        os.eventfd_write(self._eventfd, 1)
-        except GmiError as error:  # too few descriptors, for all of them
-            print(f"no further actors are accepted: {error}", file=sys.stderr, flush=True)
+        by_descriptor = {one.fileno(): client for client, one in self._listeners.items()}
+        with closing(epoll()) as accepting:
+            for descriptor in (self._stop, *by_descriptor):
+                accepting.register(descriptor, EPOLLIN)
+            try:
+                while self._stop not in (ready := [descriptor for descriptor, _ in accepting.poll()]):
+                    for client in map(by_descriptor.__getitem__, ready):
+                        for connection in self._listeners[client].accept():
+                            self._came.put((client, connection))
+                            os.eventfd_write(self._eventfd, 1)
+            except GmiError as error:  # too few descriptors, for all of them
+                print(f"no further actors are accepted: {error}", file=sys.stderr, flush=True)

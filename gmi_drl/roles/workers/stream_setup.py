@@ -8,7 +8,6 @@ from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.links.handshake import PeerListener
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
-from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.layout.late_nodes import late_actors
 from gmi_drl.layout.servers import far_clients, service_of
@@ -41,7 +40,7 @@ def connect_server(mgr: GMI_manager) -> FramedConnection | None:
     if service is None:
         return None
     member = stream_membership(mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT, mgr.hang_s)
-    return connect(member, mgr.resources.rendezvous[stream_link_name(mgr.gmi.id)], MESSAGE_BYTES)
+    return connect(member, mgr.resources.rendezvous[stream_link_name(mgr.gmi.id)])
 
 
 def connect_clients(mgr: GMI_manager) -> tuple[dict[int, FramedConnection | None], LateClients | None]:
@@ -120,7 +119,7 @@ def open_server(
 
 def _listener(mgr: GMI_manager, client: int, server: int) -> PeerListener:
     member = stream_membership(client, server, SERVER, mgr.hang_s)
-    return listen_again(member, mgr.resources.rendezvous[stream_link_name(client)], MESSAGE_BYTES)
+    return listen_again(member, mgr.resources.rendezvous[stream_link_name(client)])
 
 
 def _spin_s(mgr: GMI_manager) -> float:

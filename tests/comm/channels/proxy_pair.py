@@ -7,9 +7,9 @@ from contextlib import closing, suppress
 from gmi_drl.comm.channels.proxy import AgentProxy
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.remote_agent import RemoteAgentEnd
-from gmi_drl.comm.channels.remote_protocol import MESSAGE_BYTES, TAKES_PARAMETERS
+from gmi_drl.comm.channels.remote_protocol import TAKES_PARAMETERS
 from gmi_drl.comm.channels.remote_sender import RemoteSender
-from gmi_drl.comm.host_links import AGENT, PROXY, proxy_membership
+from gmi_drl.comm.host_links import AGENT, MESSAGE_BYTES, PROXY, proxy_membership
 from gmi_drl.comm.links.handshake import RankAddresses, connect_ranks, listen
 from gmi_drl.comm.messages.messages import Messages
 from gmi_drl.errors import GmiError
@@ -34,8 +34,8 @@ class ProxyPair:
         self.addresses = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
 
     def _connection(self, rank):
-        limit, listener = MESSAGE_BYTES if rank == PROXY else None, self.listeners[rank].fileno()
-        (connection,) = connect_ranks(self.member(rank), self.addresses, listener, limit).values()
+        listener = self.listeners[rank].fileno()
+        (connection,) = connect_ranks(self.member(rank), self.addresses, listener, MESSAGE_BYTES).values()
         if rank == AGENT:
             self.has_met.set()
         return connection

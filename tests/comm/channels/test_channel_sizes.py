@@ -57,6 +57,8 @@ def test_sizes_are_read_from_their_text():
         "",
         "[]",
         "{}",
+        "3",
+        "[" * 100_000,
         sizes.text.replace("UCC", "XYZ"),
         sizes.text.replace('"rollouts": 3', '"rollouts": 0'),
     ):

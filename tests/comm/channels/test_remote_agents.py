@@ -288,8 +288,9 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     for spoil, why in (
         (lambda c: c.send(FIRST_OTHER_KIND + 99), "unknown kind"),
         (lambda c: c.send(OPEN, b"{}"), "no channel sizes"),
-        (lambda c: c.send(OPEN, b"\x01\xff"), "GMI 1 sent what no proxy understands: 'utf-8' codec"),
-        (lambda c: c.send(PIECE, b"x"), "GMI 1 sent what no proxy understands: "),
+        (lambda c: c.send(OPEN, b"\x01\xff"), "GMI 1 sent a damaged frame: 'utf-8' codec"),
+        (lambda c: c.send(PIECE, b"x"), "GMI 1 sent a damaged frame: "),
+        (lambda c: [c.send(OPEN, b"\x01" + run.sizes.text.encode()) for _ in range(2)], "of unknown kind 17, or twice"),
     ):
         sender = run.proxy_pair(1).sender()
         spoil(sender)
@@ -301,7 +302,7 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
     sender.send(LEASE)
     sender.wait_for(sender.has_reply, "leased", HANG_S)
     sender.send_piece(0, PIECE_HEAD.pack(0, sender.take_grant().lease.place, 0, 0, 0, 1), memoryview(bytes(8)))
-    assert "GMI 1 sent what no proxy understands: 8 bytes of data came where 40 were expected" in heard(sender)
+    assert "GMI 1 sent a damaged frame: 8 bytes of data came where 40 were expected" in heard(sender)
     sender.close()
 
 

@@ -7,7 +7,7 @@ from select import POLLIN, poll
 
 import pytest
 
-from gmi_drl.comm.links.framing import CALL, DATA, FIRST_OTHER_KIND, FramedConnection, FrameError
+from gmi_drl.comm.links.framing import CALL, DATA, FAILURE, FIRST_OTHER_KIND, FramedConnection, FrameError
 
 
 def connections():
@@ -155,6 +155,16 @@ def test_a_peer_that_is_not_trusted_makes_no_room_for_what_it_may_not_send(kind,
     with pytest.raises(FrameError, match=reason):
         list(words(connection))
     assert not connection.calls and not connection._inbox
+    connection.close()
+
+
+def test_a_peer_that_is_not_trusted_may_tell_why_it_ends():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        stranger = socket.create_connection(listener.getsockname())
+        connection = FramedConnection(listener.accept()[0], 1, message_bytes=64)
+    stranger.sendall(struct.pack("<QQ", FAILURE, 3) + b"why")
+    stranger.close()
+    assert list(words(connection)) == [(FAILURE, b"why")]
     connection.close()
 
 

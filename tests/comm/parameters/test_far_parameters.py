@@ -12,12 +12,12 @@ import torch
 
 from gmi_drl.comm.channels import ChannelSizes, create_memory, join_as_trainer, packed_bytes
 from gmi_drl.comm.channels.proxy_host import ProxyHost
-from gmi_drl.comm.channels.remote_protocol import MESSAGE_BYTES
-from gmi_drl.comm.links.framing import CALL, FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.host_links import MESSAGE_BYTES
+from gmi_drl.comm.links.framing import CALL, FIRST_OTHER_KIND, FramedConnection, FrameError
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.parameters.host_memory import HostParameters, HostSizes
-from gmi_drl.comm.parameters.proxy import NEWER, SIZES, ParameterProxy
+from gmi_drl.comm.parameters.proxy import NEWER, NEWEST, SIZES, ParameterProxy
 from gmi_drl.comm.parameters.receiver import ParameterReceiver
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.channels import Channels
@@ -220,10 +220,18 @@ def test_what_no_policy_worker_sends_is_refused_by_the_name_of_who_has_sent_it(k
     with hosts() as made:
         made.start()
         made.there._socket.sendall(struct.pack("<QQ", kind, size) + body)  # see above
-        refused = f"GMI 5 sent what no proxy understands: {why}"
+        refused = f"GMI 5 sent a damaged frame: {why}"
         with pytest.raises(GmiError, match=refused):
             made.receiver.parameters.await_version(3)
         assert refused in str(made.leave())
+
+
+def test_a_damaged_frame_of_the_proxy_is_an_error_of_ours_by_its_name():
+    with hosts() as made:
+        made.start()
+        made.proxy._connection._socket.sendall(struct.pack("<QQ", NEWEST, 3) + b"bad")
+        with pytest.raises(FrameError, match="the proxy sent a damaged frame"):
+            made.receiver.parameters.await_version(3)
 
 
 def test_a_receiver_that_publishes_nothing_is_named():

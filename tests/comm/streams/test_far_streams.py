@@ -1,19 +1,21 @@
 """Clients whose server is on another host: here both ends of a connection are in this process."""
 
 import socket
-import struct
 import threading
 from collections import Counter
 from contextlib import contextmanager, suppress
 from random import Random
 
 import pytest
+from bad_bytes import bad_frames
+from fuzz_ends import stream_frames
 
-from gmi_drl.comm.links.framing import CALL, DATA, FAILURE, FIRST_OTHER_KIND, FramedConnection
+from gmi_drl.comm.host_links import MESSAGE_BYTES
+from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory import wait_clock
 from gmi_drl.comm.streams import StreamServer, StreamSizes
 from gmi_drl.comm.streams.far_client import ServerLink, far_client
-from gmi_drl.comm.streams.slot_link import HALF, MESSAGE_BYTES, READY, SlotLink
+from gmi_drl.comm.streams.slot_link import HALF, SlotLink
 from gmi_drl.comm.streams.slots import own_slots
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.experience import Kind
@@ -165,10 +167,7 @@ def test_a_far_client_that_is_silent_is_named():
 def test_frames_of_chance_are_refused_or_answered(fuzzed, seed):
     """Nothing that comes over the wire is reserved for, waited for or raised as anything but an error of ours."""
     random, (server, other) = Random(seed), fuzzed
-    kind = random.choice([HALF, READY, CALL, DATA, FAILURE, random.getrandbits(64)])
-    size = random.choice([0, 8, 80, 2**20, 2**40, 2**64 - 1])
-    whole = struct.pack("<2q", random.choice([0, 0, 1, -1, 2**62]), random.getrandbits(1)) + random.randbytes(64)
-    other.sendall(struct.pack("<QQ", kind, size) + whole + random.randbytes(random.choice([0, 16, 300])))
+    other.sendall(bad_frames(random, stream_frames(random, server.sizes)))
     with suppress(GmiError):
         serve(server)
 

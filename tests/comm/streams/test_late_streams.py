@@ -30,6 +30,9 @@ class Changes:
         self.told[client] = connection
         os.eventfd_write(self._eventfd, 1)
 
+    def close(self):
+        os.close(self._eventfd)
+
     def take(self):
         os.eventfd_read(self._eventfd)
         told, self.told = self.told, {}

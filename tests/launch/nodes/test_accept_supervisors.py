@@ -45,6 +45,8 @@ def test_who_knows_the_token_comes_and_strangers_are_turned_away(listener):
             hello(RIGHT, "elsewhere"),
             greeting(RIGHT, b"[]"),
             greeting(RIGHT, b"[" * 60000),
+            greeting(RIGHT, b'{"node": [], "machine": "m", "cpus": [0], "versions": {}}'),
+            greeting(RIGHT, b'{"node": "a", "machine": "m", "cpus": 3, "versions": {}}'),
         )
     ]
     with dial(listener, hello(RIGHT)):

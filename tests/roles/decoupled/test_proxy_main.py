@@ -33,7 +33,7 @@ def test_a_message_that_is_too_long_is_refused_by_the_name_of_who_has_sent_it():
 
     thread = threading.Thread(target=send)
     thread.start()
-    refused = f"GMI {ACTOR} sent what no proxy understands: a message of 1048577 bytes came, 1048576 are the most"
+    refused = f"GMI {ACTOR} sent a damaged frame: a message of 1048577 bytes came, 1048576 are the most"
     with pytest.raises(GmiError, match=refused):
         _serve(ACTOR, ProxyHost(memory, mailboxes, HANG_S), layout_of(), resources_of(pair, PROXY, addresses), "home")
     thread.join()

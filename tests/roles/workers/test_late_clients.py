@@ -32,6 +32,9 @@ class Listener:
         self._coming += connections
         os.eventfd_write(self._eventfd, 1)
 
+    def close(self):
+        os.close(self._eventfd)
+
     def accept(self):
         os.eventfd_read(self._eventfd)
         came, self._coming = self._coming, []
@@ -44,7 +47,9 @@ class Listener:
 def late_clients(*clients):
     launcher, ours = socket_pair()
     listeners = {client: Listener() for client in clients}
-    yield LateClients(listeners, LauncherConnection(ours.detach())), listeners, launcher
+    late = LateClients(listeners, LauncherConnection(ours.detach()))
+    yield late, listeners, launcher
+    late.close()
     launcher.close()
 
 
@@ -90,6 +95,18 @@ def test_the_actors_that_must_be_there_have_one_deadline_and_all_that_are_missin
             late.await_all((3, 4, 5), 1, 0.01)
         assert late.await_all((4,), 1, 60.0) == {4: early}
         assert late.take()[6] is late_one, "it came while the others were waited for"
+
+
+def test_a_connection_that_nobody_has_taken_is_closed_at_the_end_and_nobody_comes_any_more():
+    with late_clients(3, 4) as (late, listeners, _):
+        one, other = Connection(), Connection()
+        listeners[3].come(one)
+        listeners[4].come(other)
+        while late._came.qsize() < 2:
+            time.sleep(0.001)
+    assert not one.is_open and not other.is_open and not late._accepting.is_alive()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.eventfd_write(listeners[3].fileno(), 1)
 
 
 def test_a_lack_of_descriptors_is_a_line_in_the_log(capfd):

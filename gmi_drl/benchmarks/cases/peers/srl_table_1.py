@@ -1,4 +1,9 @@
-"""SRL's Table 1 in kind: frames/s that trainers learn from, by workers, TCG_EX and other libraries."""
+"""SRL's Table 1 in kind: frames/s that trainers learn from, by workers, TCG_EX and other libraries.
+
+Each side is swept: all numbers of environments are tried, then its processes and its trainers, threads or learners rise
+until the rate stops growing. A rate has at least a whole update after a warm-up. With `--repeats 1` a column takes 20
+to 25 minutes on two cores: at most 35 trainings of 20 seconds, 5 to 20 for the start of each, and five of 60 seconds.
+"""
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +17,6 @@ from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts
 from gmi_drl.benchmarks.cases.common.worker_run import QUICK_WARM_UP_S, WARM_UP_S, layout_of, rates
 from gmi_drl.benchmarks.cases.peers import pong_speed, ppo_ant_v5
-from gmi_drl.benchmarks.cases.peers.pong_speed import fastest
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.gmi.inventory.core_load import busy_s
@@ -22,9 +26,16 @@ if TYPE_CHECKING:
     from gmi_drl.layout.layout import Layout
 
 SLEEPING = "gmi_drl.benchmarks.cases.common.sleeping"
+SLEEPING_SAMPLES = 256
+"""Of an update where environments sleep: two processes have 2048 in more than half a minute."""
 RLLIB, SAMPLE_FACTORY = "rllib", "sample_factory"
 SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 60.0, 5.0
 WARM_UP_UPDATES, QUICK_SAMPLES = 2, 128
+NUM_ENVS = (8, 32, 64)
+SWEEP_UPDATES = 5
+"""Updates for which a sweep has time where environments sleep."""
+ALL_TRIED = "num_env"
+"""The number of a shape of which all choices are tried: rates go up and down with it."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +47,11 @@ class Column:
         env_id: Of the peers.
         frames: Of a step.
         samples: Of an update.
-        num_envs: Environments in all that are tried; a multiple of the processes with environments.
-        processes: With environments: what is tried.
+        num_envs: Environments in all that are tried, from few to many; multiples of the processes with environments.
+        processes: With environments: what is tried, from few to many.
         config: Ours, by the environments of an actor and the steps of a rollout.
         drivers: Of the peers.
+        runners: Of RLlib: what is tried beside `processes`.
         settings: Of the drivers, or None for those of Ant-v5.
     """
 
@@ -51,7 +63,18 @@ class Column:
     processes: tuple[int, ...]
     config: "Callable[[int], RunConfig]"
     drivers: Mapping[str, str]
+    runners: tuple[int, ...] = (3,)
     settings: Mapping[str, Any] | None = None
+
+    def sweep_s(self, processes: int) -> float:
+        """Seconds in which so many processes have `SWEEP_UPDATES` updates if all environments of one sleep in turn.
+
+        At least `SWEEP_S`.
+        """
+        from gmi_drl.benchmarks.cases.common import sleeping  # imports gymnasium, which not every case needs
+
+        step_s = sleeping.FRAME_S.get(self.env_id, 0.0)
+        return max(SWEEP_S, SWEEP_UPDATES * self.samples * step_s / processes)
 
 
 @dataclass(frozen=True)
@@ -62,20 +85,54 @@ class Shape:
     actors: int = 1
     trainers: int = 1
 
+    @property
+    def processes(self) -> int:
+        """With environments."""
+        return self.actors
+
     def __str__(self) -> str:
         return f"{self.num_env} environments, {self.actors} actors, {self.trainers} trainers"
 
 
 @dataclass(frozen=True)
 class PeerShape:
-    """What a sweep of a peer varies."""
+    """What a sweep of a peer varies: environments in all, processes with them; of RLlib threads or learners."""
 
     num_env: int
     runners: int = 1
     threads: int = 1
+    learners: int = 1
+
+    @property
+    def processes(self) -> int:
+        """With environments."""
+        return self.runners
 
     def __str__(self) -> str:
-        return f"{self.num_env} environments, {self.runners} processes, {self.threads} threads"
+        learns = f"{self.threads} threads, {self.learners} learners"
+        return f"{self.num_env} environments, {self.runners} processes, {learns}"
+
+
+def climbed(
+    first: Any, choices: Mapping[str, Sequence[int]], measure: Callable[[Any], float]
+) -> tuple[Any, dict[str, float]]:
+    """The best shape, and all rates by shape. One number after the other rises from `first` on until no rate grows.
+
+    Args:
+        first: A dataclass, whose numbers are the first of `choices`.
+        choices: What the numbers may be, from small to large.
+        measure: Gives the rate of a shape.
+    """
+    best, rate_of = first, {first: measure(first)}
+    for name, values in choices.items():
+        for value in values[1:]:
+            shape = replace(best, **{name: value})
+            rate_of[shape] = measure(shape)
+            if rate_of[shape] > rate_of[best]:
+                best = shape
+            elif name != ALL_TRIED:
+                break
+    return best, {str(shape): rate for shape, rate in rate_of.items()}
 
 
 def pong_config(horizon: int) -> "RunConfig":
@@ -128,7 +185,7 @@ def _workers(column: Column, policies: int, quick: bool) -> Side:
         return _in_frames(column, rates(layout, column.config(horizon), seconds, warm_up_s), vars(shape))
 
     choices = {"num_env": column.num_envs, "actors": column.processes, "trainers": sorted({1, cores})}
-    return _at_best(train, Shape(column.num_envs[0]), choices, quick)
+    return _at_best(train, Shape(column.num_envs[0], column.processes[0]), choices, column, quick)
 
 
 def _together(column: Column, quick: bool) -> Side:
@@ -145,34 +202,34 @@ def _together(column: Column, quick: bool) -> Side:
         sample = Sample(measured.steps_per_second, dict(measured.phases))
         return _in_frames(column, sample, {"num_env": shape.num_env, "cpu_s_per_million_steps": cpu_s})
 
-    return _at_best(train, Shape(column.num_envs[0]), {"num_env": column.num_envs}, quick)
+    return _at_best(train, Shape(column.num_envs[0], cores), {"num_env": column.num_envs}, column, quick)
 
 
 def _peer(column: Column, peer: str, driver: str) -> Side:
     cores = len(allowed_cores())
 
     def train(shape: PeerShape, seconds: float) -> Sample:
+        num_env = shape.num_env - shape.num_env % shape.runners
+        sizes = {"num_env": num_env, "threads": shape.threads}
+        learners = {"learners": shape.learners} if peer == RLLIB else {}
         if column.settings is None:
-            more = ["--env-id", column.env_id, "--runners", str(shape.runners)]
+            given = {"env-id": column.env_id, "samples": column.samples, "runners": shape.runners, **learners}
+            more = [word for name, value in given.items() for word in (f"--{name}", str(value))]
         else:
-            changed = {
-                "epochs": pong_speed.EPOCHS,
-                "horizon": column.samples // shape.num_env,
-                "runners": shape.runners,
-            }
-            more = ["--settings", json.dumps({**column.settings, **changed})]
-        sizes = {"num_env": shape.num_env, "threads": shape.threads}
+            changed = {"epochs": pong_speed.EPOCHS, "horizon": column.samples // num_env, "runners": shape.runners}
+            more = ["--settings", json.dumps({**column.settings, **changed, **learners})]
         updates = peers.train(peer, driver=driver, more=more, seconds=seconds, **sizes)
         warm_up = 1 if seconds < SECONDS else WARM_UP_UPDATES
         first, last = updates[warm_up - 1], updates[-1]
         cpu_s = 1e6 * (last.cores_s - first.cores_s) / max(1, last.env_steps - first.env_steps)
         sample = Sample(peers.speed(updates, warm_up), {"weights": last.weights, "packages": peers.packages(peer)})
-        return _in_frames(column, sample, {**vars(shape), "cpu_s_per_million_steps": cpu_s})
+        return _in_frames(column, sample, {**vars(shape), "num_env": num_env, "cpu_s_per_million_steps": cpu_s})
 
     choices: dict[str, Sequence[int]] = {"num_env": column.num_envs, "runners": column.processes}
     if peer == RLLIB:
-        choices["threads"] = sorted({1, cores})
-    return _at_best(train, PeerShape(column.num_envs[0]), choices, quick=False)
+        choices["runners"] = sorted({*column.processes, *column.runners})
+        choices["threads"] = choices["learners"] = sorted({1, cores})
+    return _at_best(train, PeerShape(column.num_envs[0], column.processes[0]), choices, column, quick=False)
 
 
 def _in_frames(column: Column, sample: Sample, more: Mapping[str, Any]) -> Sample:
@@ -189,17 +246,21 @@ def _with_busy(measure: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def _at_best(
-    train: Callable[[Any, float], Sample], first: Any, choices: Mapping[str, Sequence[int]], quick: bool
+    train: Callable[[Any, float], Sample],
+    first: Any,
+    choices: Mapping[str, Sequence[int]],
+    column: Column,
+    quick: bool,
 ) -> Side:
     """A side that trains by its best shape of a sweep."""
 
     def brief(shape: Any) -> float:
         try:
-            return train(shape, SWEEP_S).value
-        except GmiError:  # too slow for a second update, or it does not run: not the best
+            return train(shape, column.sweep_s(shape.processes)).value
+        except GmiError:  # it does not run, or has too few updates: not the best
             return 0.0
 
-    best, sweep = (first, dict[str, float]()) if quick else fastest(first, choices, brief)
+    best, sweep = (first, dict[str, float]()) if quick else climbed(first, choices, brief)
 
     def measure() -> Sample:
         sample = train(best, QUICK_SECONDS if quick else SECONDS)
@@ -218,18 +279,27 @@ PONG = Column(
     "Pong-v5",
     4,
     pong_speed.SAMPLES,
-    pong_speed.NUM_ENVS,
+    NUM_ENVS,
     (1, 2, 4),
     pong_config,
     {RLLIB: "atari_rllib", SAMPLE_FACTORY: "atari_sample_factory"},
-    pong_speed.SETTINGS,
+    settings=pong_speed.SETTINGS,
 )
 DRIVERS = {RLLIB: "train_rllib", SAMPLE_FACTORY: "train_sample_factory"}
 
 
-def vector_column(task: str, env_id: str, processes: tuple[int, ...] = (1, 2, 4)) -> Column:
+def vector_column(task: str, env_id: str) -> Column:
     """A column with the settings of Ant-v5."""
-    return Column(task, env_id, 1, ppo_ant_v5.SAMPLES, (8, 16, 32, 64), processes, vector_config, DRIVERS)
+    return Column(task, env_id, 1, ppo_ant_v5.SAMPLES, NUM_ENVS, (1, 2, 4), vector_config, DRIVERS)
+
+
+def sleeping_column(name: str) -> Column:
+    """Environments that sleep, with the settings of Ant-v5 and smaller updates.
+
+    One process, which has half the rate of two, is not tried, and few numbers of environments, which hardly matter.
+    """
+    task = f"gymnasium:{SLEEPING}:{name}"
+    return Column(task, name, 1, SLEEPING_SAMPLES, NUM_ENVS[:2], (2, 4, 8), vector_config, DRIVERS)
 
 
 COLUMNS = {
@@ -240,12 +310,12 @@ COLUMNS = {
         "gymnasium",
     ),
     "_football_like": (
-        vector_column(f"gymnasium:{SLEEPING}:FootballLike-v0", "FootballLike-v0", (2, 4, 8)),
+        sleeping_column("FootballLike-v0"),
         "environments that sleep as long as Google Research Football and are as wide; not the game",
         "gymnasium",
     ),
     "_smac_like": (
-        vector_column(f"gymnasium:{SLEEPING}:SmacLike-v0", "SmacLike-v0", (2, 4, 8)),
+        sleeping_column("SmacLike-v0"),
         "environments that sleep as long as SMAC and are as wide; not the game",
         "gymnasium",
     ),
@@ -256,14 +326,16 @@ CASES = tuple(
         name=f"srl_table_1{name}",
         claim=f"SRL's Table 1 in kind: {what}; frames/s that trainers learn from by PPO on all cores of this process: "
         "workers with inline and with remote inference, TCG_EX, and other libraries, each at its best numbers of "
-        f"environments, processes and threads; {column.samples} samples an update.",
+        f"environments, processes, threads and learners; {column.samples} samples an update.",
         unit="frames/s",
         open=opener(column),
         obstacle=_obstacle(package),
         reference="SRL (arXiv 2306.16688), Table 1, 8 A100: 2.29x RLlib (Atari), 1.92x (DMLab), 3.27x (Football), "
         "1.82x (SMAC) at equal cores",
         limits="Peers are missing where their environment is (benchmarks/peers/setup.py rllib sample_factory). "
-        "Workers share cores where there are more workers. Returns are not compared.",
+        "Workers share cores where there are more workers. At most 8 processes step environments that sleep: with "
+        "more every side would be faster. RLlib with 3 runners has a few environments and samples fewer. Returns are "
+        "not compared.",
         repeats=3,
     )
     for name, (column, what, package) in COLUMNS.items()

@@ -7,7 +7,16 @@ import pytest
 
 from gmi_drl.benchmarks.cases import find_case
 from gmi_drl.benchmarks.cases.common import sleeping
-from gmi_drl.benchmarks.cases.peers.srl_table_1 import COLUMNS, PONG, Shape, worker_layout
+from gmi_drl.benchmarks.cases.peers.srl_table_1 import (
+    COLUMNS,
+    PONG,
+    SWEEP_S,
+    SWEEP_UPDATES,
+    PeerShape,
+    Shape,
+    climbed,
+    worker_layout,
+)
 from gmi_drl.templates import WORKERS
 
 
@@ -25,6 +34,28 @@ def test_every_shape_has_the_samples_of_the_column(name, policies):
 def test_cases_are_found_by_their_columns():
     assert find_case("srl_table_1").unit == "frames/s" and find_case("srl_table_1_smac_like")
     assert PONG.frames == 4
+
+
+def test_all_numbers_of_environments_are_tried_and_the_others_rise_until_the_rate_stops_growing():
+    asked = []
+
+    def rate(shape):
+        asked.append((shape.num_env, shape.runners, shape.learners))
+        return min(shape.runners, 3) + {8: 0.1, 16: 0.0, 32: 0.2, 64: 0.1}[shape.num_env] - 0.1 * shape.learners
+
+    choices = {"num_env": (8, 16, 32, 64), "runners": (1, 2, 3, 4, 5), "learners": (1, 2)}
+    best, rates = climbed(PeerShape(8), choices, rate)
+    assert best == PeerShape(32, 3)
+    tried = [(num_env, 1, 1) for num_env in (8, 16, 32, 64)]
+    assert asked == [*tried, (32, 2, 1), (32, 3, 1), (32, 4, 1), (32, 3, 2)]
+    assert len(rates) == len(asked) and rates[str(best)] == max(rates.values())
+
+
+def test_a_sweep_has_time_for_the_updates_of_environments_that_sleep():
+    column = COLUMNS["_football_like"][0]
+    update_s = column.samples * sleeping.FRAME_S[column.env_id] / 2
+    assert column.sweep_s(2) == pytest.approx(SWEEP_UPDATES * update_s) and column.sweep_s(2) > SWEEP_S
+    assert column.sweep_s(8) == PONG.sweep_s(1) == SWEEP_S
 
 
 @pytest.mark.starts_gmis
