@@ -2,9 +2,10 @@
 
     python benchmarks/network/network_cost.py -o benchmarks/results/network_cost/measured.json
 
-The hosts are network namespaces of this machine (root is needed); the network is our relay, `network_relay.py`. First
-the relay alone is measured: the round trip of a byte, and the bandwidth when all hosts send to their successor, as in
-a ring. The model is that of `gmi-drl plan --cluster`, for the network as described and as measured.
+The hosts are network namespaces of this machine (root is needed); the network is our relay, `network_relay.py` among
+the benchmarks' cases. First the relay alone is measured: the round trip of a byte, and the bandwidth when all hosts
+send to their successor, as in a ring. The model is that of `gmi-drl plan --cluster`, for the network as described and
+as measured.
 """
 
 import argparse
@@ -24,9 +25,9 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path += [str(ROOT / "tests"), str(ROOT / "tests" / "launch" / "nodes")]
 
-from network_relay import relayed  # noqa: E402
 from networks import Hosts, obstacle, some_hosts  # noqa: E402
 
+from gmi_drl.benchmarks.cases.common.network_relay import relayed  # noqa: E402
 from gmi_drl.benchmarks.machine import Watch  # noqa: E402
 from gmi_drl.config.run_config import RunConfig, default_config  # noqa: E402
 from gmi_drl.gmi.inventory import this_node  # noqa: E402

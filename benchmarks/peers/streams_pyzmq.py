@@ -1,7 +1,9 @@
-"""pyzmq: requests of one process to another, which copies each into a batch and answers with 64 bytes."""
+"""pyzmq: requests of processes to another one, which copies each into a batch and answers with 64 bytes."""
 
 import os
+import signal
 import tempfile
+from contextlib import suppress
 
 import numpy as np
 import zmq
@@ -12,65 +14,66 @@ CALLS = 100
 """Per line."""
 
 WAIT_MS = 60_000
+ADDRESS_BYTES = 200
 
 
 def main() -> None:
-    """Ask again and again for the time given. `env_steps` of a line are round trips."""
+    """Answer again and again for the time given. `env_steps` of a line are round trips."""
     parser = make_parser(__doc__)
     parser.add_argument("--nbytes", type=int, required=True)
     parser.add_argument("--way", choices=("ipc", "tcp"), required=True)
     parser.add_argument("--cores", type=int, required=True)
+    parser.add_argument("--clients", type=int, required=True)
     arguments = parser.parse_args()
     cores = sorted(os.sched_getaffinity(0))[: arguments.cores]
+    reading, writing = os.pipe()
+    children = []
+    for _ in range(arguments.clients):
+        children.append(os.fork())
+        if not children[-1]:
+            os.sched_setaffinity(0, [cores[0]])
+            ask(os.read(reading, ADDRESS_BYTES).decode().strip(), arguments.nbytes)
+    os.sched_setaffinity(0, [cores[-1]])
     with tempfile.TemporaryDirectory() as folder:
-        reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            os.sched_setaffinity(0, [cores[-1]])
-            serve(
-                f"ipc://{folder}/stream" if arguments.way == "ipc" else "tcp://127.0.0.1:*", arguments.nbytes, writing
-            )
-        os.sched_setaffinity(0, [cores[0]])
-        ask(os.read(reading, 1000).decode(), arguments.nbytes, arguments.seconds)
-        os.waitpid(child, 0)
+        socket = socket_of(zmq.REP)
+        socket.bind(f"ipc://{folder}/stream" if arguments.way == "ipc" else "tcp://127.0.0.1:*")
+        address = socket.getsockopt(zmq.LAST_ENDPOINT).strip(b"\0").ljust(ADDRESS_BYTES)
+        os.write(writing, address * arguments.clients)
+        serve(socket, arguments.nbytes, arguments.seconds)
+        for child in children:
+            with suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def socket_of(kind: int) -> zmq.Socket:
     """A socket whose waits have a deadline."""
     socket = zmq.Context().socket(kind)
     socket.setsockopt(zmq.RCVTIMEO, WAIT_MS)
+    socket.setsockopt(zmq.LINGER, 0)
     return socket
 
 
-def ask(address: str, nbytes: int, seconds: float) -> None:
-    """The client: writes an observation into its memory, sends it, and waits for the answer."""
+def ask(address: str, nbytes: int) -> None:
+    """A client: writes an observation into its memory, sends it, and waits for the answer, until it is killed."""
     socket = socket_of(zmq.REQ)
     socket.connect(address)
     observation, memory = np.ones(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
-    updates, done = Updates(seconds), 0
+    while True:
+        np.copyto(memory, observation)
+        socket.send(memory, copy=False)  # it is written again after the answer
+        socket.recv()
+
+
+def serve(socket: zmq.Socket, nbytes: int, seconds: float) -> None:
+    """The server: copies each request into a batch."""
+    batch, updates, done = np.zeros((1, nbytes // 4), np.float32), Updates(seconds), 0
     while not updates.is_over:
         for _ in range(CALLS):
-            np.copyto(memory, observation)
-            socket.send(memory, copy=False)  # it is written again after the answer
-            socket.recv()
+            np.copyto(batch[0], np.frombuffer(socket.recv(copy=False), np.float32))
+            socket.send(ANSWER)
         done += CALLS
         updates.report(done, None)
-    socket.send(b"")
-    socket.recv()
-
-
-def serve(address: str, nbytes: int, writing: int) -> None:
-    """The server: copies each request into a batch."""
-    socket = socket_of(zmq.REP)
-    socket.bind(address)
-    os.write(writing, socket.getsockopt(zmq.LAST_ENDPOINT).strip(b"\0"))
-    batch = np.zeros((1, nbytes // 4), np.float32)
-    while len(frame := socket.recv(copy=False)):
-        np.copyto(batch[0], np.frombuffer(frame, np.float32))
-        socket.send(ANSWER)
-    socket.send(b"")
-    socket.close()
-    os._exit(0)
 
 
 if __name__ == "__main__":

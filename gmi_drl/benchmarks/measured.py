@@ -130,6 +130,14 @@ STREAMS: Paths = (
     "gmi_drl/comm/streams/slots.py",
 )
 
+FAR_STREAMS: Paths = (
+    "gmi_drl/comm/links/framing.py",
+    "gmi_drl/comm/links/send_buffer.py",
+    "gmi_drl/comm/streams/far_client.py",
+    "gmi_drl/comm/streams/far_clients.py",
+    "gmi_drl/comm/streams/slot_link.py",
+)
+
 DECOUPLED: Paths = (
     *OUR_TASKS,
     *ACTING,

@@ -26,6 +26,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_shards,
     sequence_prefetch,
     streams,
+    streams_far,
     workers_inline_remote,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
@@ -59,6 +60,7 @@ from gmi_drl.benchmarks.measured import (
     CHANNELS,
     DECOUPLED,
     DEDICATED,
+    FAR_STREAMS,
     FROM_REPLAY,
     ITERATION,
     LINKS,
@@ -91,6 +93,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (costs, (costs.CASE,), TRAINING),
     (channels, channels.CASES, CHANNELS),
     (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq", peers=["pyzmq"]))),
+    (streams_far, streams_far.CASES, (*STREAMS, *FAR_STREAMS)),
     (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
     (reductions, reductions.CASES, SUMS),
     (

@@ -6,23 +6,33 @@ arrives half a round trip later. Packets are large, so that Python keeps up. The
 not available everywhere.
 """
 
+import ctypes
 import fcntl
 import os
 import queue
+import shutil
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
 
 TUNSETIFF, IFF_TUN, IFF_NO_PI = 0x400454CA, 0x1, 0x1000
 MTU = 65_000
-DEVICE = "slow0"
+TUN, DEVICE = "/dev/net/tun", "slow0"
+ADDRESSES = ("10.199.0.1", "10.199.0.2")
+"""Of the namespaces of a `wire`, which nothing outside of them sees."""
+
+CLONE_NEWNET = 0x40000000
 TO = slice(16, 20)
 """The bytes of the destination address in an IPv4 packet."""
+
+_COUNT = count()  # the kernel takes its time to forget a name
 
 
 def main() -> None:
@@ -59,10 +69,10 @@ def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: floa
         round_trip_ms: In addition to the relay's own time.
     """
     with ExitStack() as life:
-        ends = {}
+        ends = dict[str, int]()
         for space, own in addresses.items():
             name = f"slow{os.getpid()}{len(ends)}"[:15]
-            ends[own] = os.open("/dev/net/tun", os.O_RDWR)
+            ends[own] = os.open(TUN, os.O_RDWR)
             life.callback(os.close, ends[own])
             fcntl.ioctl(ends[own], TUNSETIFF, struct.pack("16sH", name.encode(), IFF_TUN | IFF_NO_PI))
             ip("link", "set", name, "netns", space, "name", DEVICE)
@@ -77,6 +87,57 @@ def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: floa
             life.callback(carrier.wait)
             life.callback(carrier.kill)
         yield
+
+
+def obstacle() -> str | None:
+    """Why this process cannot make a `wire`, with the remedy; None if it can."""
+    can = os.geteuid() == 0 and shutil.which("ip") and os.access(TUN, os.W_OK)
+    return None if can else f"it needs root, iproute2 and {TUN}, for network namespaces"
+
+
+@contextmanager
+def wire(gbit_per_s: float, round_trip_ms: float) -> Iterator[Callable[[], tuple[socket.socket, socket.socket]]]:
+    """Make two namespaces, with the relay between them, for a `with` block.
+
+    Returns:
+        What makes both ends of a new TCP connection between them. Any process can use these.
+    """
+    with ExitStack() as life:
+        spaces = [f"gmi-wire-{os.getpid()}-{next(_COUNT)}" for _ in ADDRESSES]
+        for space, address in zip(spaces, ADDRESSES, strict=True):
+            ip("netns", "add", space)
+            life.callback(ip, "netns", "del", space)
+            ip("-n", space, "addr", "add", f"{address}/32", "dev", "lo")
+            ip("-n", space, "link", "set", "lo", "up")
+        life.enter_context(relayed(dict(zip(spaces, ADDRESSES, strict=True)), gbit_per_s, round_trip_ms))
+
+        def connect() -> tuple[socket.socket, socket.socket]:
+            with _inside(spaces[0]):
+                listening = socket.create_server((ADDRESSES[0], 0))
+            with listening:
+                with _inside(spaces[1]):
+                    theirs = socket.create_connection(listening.getsockname(), timeout=20)
+                ours, _ = listening.accept()
+            return ours, theirs
+
+        yield connect
+
+
+@contextmanager
+def _inside(space: str) -> Iterator[None]:
+    """Let this thread make sockets in a namespace, where they stay."""
+    with open("/proc/thread-self/ns/net") as home, open(Path("/run/netns", space)) as there:
+        _enter(there.fileno())
+        try:
+            yield
+        finally:
+            _enter(home.fileno())
+
+
+def _enter(space: int) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(space, CLONE_NEWNET):
+        raise OSError(ctypes.get_errno(), "setns")
 
 
 def ip(*words: str) -> None:
