@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from gmi_drl.benchmarks.case import Sample
+from gmi_drl.comm.host_links import MESSAGE_BYTES
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.streams import StreamClient, StreamServer, StreamSizes, join_stream
 from gmi_drl.comm.streams.far_client import far_client
-from gmi_drl.comm.streams.slot_link import MESSAGE_BYTES
 from gmi_drl.layout.experience import Kind
 from gmi_drl.roles.main import die_with
 
@@ -84,6 +84,7 @@ class Ends:
     def _start(self, client: int, core: int) -> None:
         """Start the process of a client, with connections of its own."""
         self._back[client] = _FORK.Queue()
+        self._back[client].cancel_join_thread()  # or this process waits at its end until an ended client has read all
         (ours, theirs), (orders, their_orders) = _plain((self._wire or _on_loopback)()), _FORK.Pipe()
         self._sockets.append(ours)
         self._orders.append(orders)
