@@ -290,10 +290,9 @@ def test_numbers_of_another_size_and_unknown_words_are_refused(far_run):
         (lambda c: c.send(OPEN, b"{}"), "no channel sizes"),
         (lambda c: c.send(OPEN, b"\x01\xff"), "GMI 1 sent a damaged frame: 'utf-8' codec"),
         (lambda c: c.send(PIECE, b"x"), "GMI 1 sent a damaged frame: "),
-        (lambda c: [c.send(OPEN, b"\x01" + run.sizes.text.encode()) for _ in range(2)], "of unknown kind 17, or twice"),
+        (lambda c: [c.send(OPEN, opening(run.sizes)) for _ in range(2)], "of unknown kind 17, or twice"),
     ):
-        sender = run.proxy_pair(1).sender()
-        spoil(sender)
+        spoil(sender := run.proxy_pair(1).sender())
         assert why in heard(sender)
         sender.close()
     sender = run.proxy_pair(1).sender()
