@@ -70,7 +70,7 @@ def remote(learners: int) -> int:
 def joined(nodes: int, runners: int = settings.CORES, learners: int = 1) -> Iterator[None]:
     """Be the driver of a cluster of our own; one node has room for so many runners and learners."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    os.environ["RAY_worker_niceness"] = "0"  # Ray's 15 would give way to all that runs besides; ours does not either
+    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  (Ray's name; its 15 gives way to all else, ours do not)
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
     with tempfile.TemporaryDirectory(dir="/tmp", ignore_cleanup_errors=True) as folder:  # short: it holds sockets
         if nodes == 1:
