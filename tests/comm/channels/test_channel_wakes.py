@@ -203,10 +203,10 @@ def test_large_parameters_go_out_while_a_place_is_waited_for():
     with closing(trainer), closing(connection):
         for kind, text in ((OPEN, opening(sizes)), (LEASE, b"")):
             connection.send_frame(kind, text)
-        until(lambda: GRANTED in [kind for kind, _ in connection.read()])
+        until(lambda: GRANTED in (kind for kind, _ in connection.read()))  # reads no further
+        connection.receive_data(came.numpy().data.cast("B"))
         connection.send_frame(LEASE)  # there is no other place
         time.sleep(0.2)
-        connection.receive_data(came.numpy().data.cast("B"))
         until(lambda: [*connection.read(), not connection.is_receiving][-1])
     assert came.equal(numbers)
     thread.join(WOKEN_S)
