@@ -40,12 +40,16 @@ class FrozenPolicy:
         return (self.source.newest_checkpoint() / LEARNER_FILE).stat().st_size
 
     def copy(self) -> None:
-        """Copy the setup and the newest learner. An earlier copy is replaced at the end: it may be the source.
+        """Copy the setup and the newest learner. An earlier copy is replaced at the end.
+
+        If the copy itself is the source, as that is gone, it stays.
 
         Raises:
             UsageError: if the newest checkpoint is broken.
             MachineError: if it cannot be copied, or not within `COPY_S`.
         """
+        if self.source.path == self.folder.path:
+            return
         draft = RunFolder(self.folder.path.with_name(f".{self.name}.draft"))
         try:
             shutil.rmtree(draft.path, ignore_errors=True)
@@ -64,6 +68,7 @@ class FrozenPolicy:
     def _copy_newest(self, checkpoints: Path) -> None:
         deadline = time.monotonic() + COPY_S
         while not _copy_learner(self.source.newest_checkpoint(), checkpoints):
+            time.sleep(0.05)
             if time.monotonic() > deadline:
                 why = f"{self.source.path} removes each checkpoint before it is copied, for {COPY_S:g} s"
                 raise MachineError(f"policies.{self.name}.checkpoint: {why}: let it save less often, or keep more")

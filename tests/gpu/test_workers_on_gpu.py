@@ -31,6 +31,10 @@ def test_graphs_of_padded_batches_answer_as_an_agent_on_cores_does(memory):
                 asked, given = ([each[slot] for slot in slots] for each in (server.requests, server.answers))
                 Forward()(here, what, asked, given)
                 wanted = [{name: tensor.clone() for name, tensor in one.items()} for one in given]
+                for one in given:
+                    for name, tensor in one.items():
+                        if (name == "value") == (what == VALUE):
+                            tensor.fill_(7.0)
                 forward(there, what, asked, given)
                 for found, right in zip(given, wanted, strict=True):
                     for name in found:

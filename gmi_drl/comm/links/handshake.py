@@ -122,6 +122,8 @@ class PeerListener:
     def accept(self) -> list[FramedConnection]:
         """The connections that are complete now. A rank that has ended meanwhile is a line in the log.
 
+        To be called once a second, also if nobody comes: those who say nothing are turned away.
+
         Raises:
             MachineError: If there are too few descriptors.
         """
@@ -131,7 +133,7 @@ class PeerListener:
                 continue
             try:
                 _send_identity(client.connection, self._token, self._member)
-            except ConnectionError as error:
+            except OSError as error:
                 client.connection.close()
                 print(_ended_text(self._member, who[0], error), file=sys.stderr, flush=True)
             else:

@@ -17,14 +17,13 @@ def ask_for_room(connection: socket.socket, nbytes: int) -> None:
     nbytes = min(nbytes, _MOST_BYTES)
     if _has_room(connection, nbytes):
         return
-    with suppress(PermissionError):
+    with suppress(OSError):
         connection.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, nbytes)
         return
-    with socket.socket(connection.family) as trial:
+    with suppress(OSError), socket.socket(connection.family) as trial:
         trial.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, nbytes)
-        if not _has_room(trial, nbytes):
-            return
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, nbytes)
+        if _has_room(trial, nbytes):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, nbytes)
 
 
 def _has_room(connection: socket.socket, nbytes: int) -> bool:

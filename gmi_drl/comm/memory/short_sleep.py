@@ -21,7 +21,8 @@ _ppoll = ctypes.CDLL(None).ppoll  # `select.select` is as precise, but takes no 
 
 
 def sleep_until_readable(descriptors: Sequence[int], seconds: float) -> None:
-    """Sleep until one of the descriptors can be read, at most `seconds`. A signal may end it earlier."""
+    """Sleep until one of the descriptors can be read, at most `seconds`, not below 0. A signal may end it earlier."""
+    seconds = max(0.0, seconds)
     polled = (_Polled * len(descriptors))(*(_Polled(descriptor, POLLIN) for descriptor in descriptors))
     most = _Time(int(seconds), int(seconds % 1 * 1e9))
     _ppoll(polled, ctypes.c_ulong(len(descriptors)), ctypes.byref(most), None)

@@ -83,6 +83,8 @@ class StreamServer:
         self._lines = [slot * SLOT_WORDS for slot in slots]
         self._owners = [client for client in self._clients for _ in range(self.sizes.members)]
         self._numbers = [(slot, self._lines[slot] + POSTED, self._lines[slot] + ANSWERED) for slot in range(len(slots))]
+        self.most = min(len(slots), self._most or len(slots))
+        """The most requests of a batch."""
         self._taken: dict[int, int] = {}  # the numbers of the last batch's requests, by slot
         self._table = memory.table[slots[0] : slots[-1] + 1]  # a server's slots are consecutive
         self._turn = 0
@@ -117,8 +119,7 @@ class StreamServer:
         """
         waiting = self._waiting()
         while True:
-            if waiting:
-                due = self._collect(waiting)
+            if waiting and (due := self._collect(waiting)):
                 self._turn = due[-1] + 1
                 self._taken = {slot: self._words[self._lines[slot] + POSTED] for slot in due}
                 order_loads()
@@ -210,11 +211,12 @@ class StreamServer:
         return later + slots[: len(slots) - len(later)]
 
     def _collect(self, waiting: Sequence[int]) -> Sequence[int]:
-        """Wait until a batch with these requests is due. Returns its slots."""
+        """Wait until a batch with these requests is due. Returns its slots; none if their client has come anew."""
         if len(waiting) == len(self._numbers) and self._most is None:
             return waiting
         began, waited_s = time.perf_counter(), 0.0
-        while not (due := self._due(waiting, waited_s)):
+        due: Sequence[int] = ()
+        while waiting and not (due := self._due(waiting, waited_s)):
             left_s = self._wait_s - waited_s
             if left_s >= _LEAST_SLEEP_S:
                 self._notifier.wait_at_most(partial(self._has_more, len(waiting)), left_s)
@@ -239,14 +241,14 @@ class StreamServer:
 
     def _await_request(self) -> list[int]:
         """Wait for a request, or news of the clients. Returns the slots with open requests."""
-        until, waiting = time.perf_counter() + self._spin_s, list[int]()
+        until, waiting, absent = time.perf_counter() + self._spin_s, list[int](), len(self._absent())
         while self._spin_s and time.perf_counter() < until:
             if waiting := self._waiting():
                 return waiting
 
         def has_come() -> bool:
             waiting[:] = self._waiting()
-            return bool(waiting) or self._has_news()
+            return bool(waiting) or self._has_news() or len(self._absent()) != absent
 
         self._notifier.wait_for(
             has_come,

@@ -95,7 +95,7 @@ class GMIProcesses:
             "drains": instances.drains,
             "agents_are_restarted": restarts is not None,
         }
-        self._restarts, self._losses, self._late = restarts, losses, late
+        self._restarts, self._losses, self._late = restarts, losses or Losses(self.layout, lambda line: None), late
         self._children = Children(order, job, instances, start, resources, environment)
         self._errors = GMIErrors(job.layout, job.folder, self._children)
         self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
@@ -105,8 +105,7 @@ class GMIProcesses:
         self._children.open()
         try:
             absent = self._late.absent if self._late else ()
-            if self._losses:
-                self._losses.lost.update(absent)
+            self._losses.lost.update(absent)
             here = [gmi.id for gmi in self.layout.gmis if gmi.id not in absent]
             for number in (*here, *map(proxy_of, proxy_processes(self.layout))):
                 self._add(number)
@@ -169,14 +168,14 @@ class GMIProcesses:
             try:
                 self._add(gmi_id)
             except GmiError as error:
-                if not self._losses or not self._losses.take(gmi_id, error):
+                if not self._losses.take(gmi_id, error):
                     raise
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
         if late:
             error = self._errors.late(late[0], START_S)
-            if late[0] not in self._joined or not self._losses or not self._losses.take(late[0], error):
+            if late[0] not in self._joined or not self._losses.take(late[0], error):
                 raise self._with_stacks(error)
             self._drop(late[0])
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
@@ -231,7 +230,7 @@ class GMIProcesses:
                     case Failed(blames_peer=True):
                         complaints[number] = self._errors.failure(number, word)
                         deadline = time.monotonic() + BLAME_S
-                    case Failed() if self._losses is not None and self._losses.allow(number):
+                    case Failed() if self._losses.allow(number):
                         deaths[number] = self._errors.failure(number, word)
                     case Failed():
                         error = error or self._errors.failure(number, word)
@@ -240,7 +239,8 @@ class GMIProcesses:
                     case _:
                         received.append((number, word))
             if deaths:  # after all ready descriptors: a restarted process may get the same ones
-                error = error or self._restart(deaths, has_complaint=bool(complaints))
+                is_blamed = not all(map(self._losses.allow, complaints))
+                error = error or self._restart(deaths, has_complaint=is_blamed)
                 deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
@@ -251,10 +251,10 @@ class GMIProcesses:
 
     def _go_on_without(self, complaints: Mapping[int, GmiError]) -> GmiError | None:
         """Drop the actors that blame a peer which has no error of its own. Returns the first that ends the run."""
-        losses = self._losses if self._has_reported else None
-        fatal = [error for number, error in complaints.items() if losses is None or not losses.allow(number)]
+        has_reported, allow = self._has_reported, self._losses.allow
+        fatal = [error for number, error in complaints.items() if not (has_reported and allow(number))]
         for number, complaint in complaints.items() if not fatal else ():
-            if losses is None or not losses.take(number, complaint):
+            if not self._losses.take(number, complaint):
                 return complaint
             self._drop(number)
         return fatal[0] if fatal else None
@@ -270,7 +270,7 @@ class GMIProcesses:
             if restarts and self._may_restart(number) and restarts.take(death, RESTARTED):
                 self._children.replace(number)
                 self._starting[number] = WaitClock()
-            elif self._losses is not None and self._losses.take(number, death):
+            elif self._losses.take(number, death):
                 self._drop(number)
             else:
                 return death
@@ -278,9 +278,9 @@ class GMIProcesses:
 
     def _drop(self, number: int) -> None:
         """Forget an actor, and tell policy workers, which a lost node does not. Proxies of lost actors are ended."""
-        assert self._losses is not None
+        left = self._children.keys() - {number}  # one that came late may not act yet, and is lost until then
         processes = proxy_processes(self.layout).items()
-        ended = [proxy_of(first) for first, gmis in processes if number in gmis and self._losses.lost >= {*gmis}]
+        ended = [proxy_of(first) for first, gmis in processes if number in gmis and not left & {*gmis}]
         for lost in {number, *ended} & self._children.keys():
             if lost in self._failed:
                 self._closing.wait({lost: self._children[lost]}, GRACE_S)
@@ -292,7 +292,7 @@ class GMIProcesses:
 
     def _may_end(self, number: int) -> bool:
         """Whether the others can go on after the end of a process."""
-        return self._may_restart(number) or (self._losses is not None and self._losses.allow(number))
+        return self._may_restart(number) or self._losses.allow(number)
 
     def _may_restart(self, number: int) -> bool:
         return self._restarts is not None and number in self._restarts.gmis
@@ -328,7 +328,7 @@ class GMIProcesses:
                 self.send(number, Proved())
             case Done(result):
                 self._results[number] = result
-            case Acts() if self._losses is not None:
+            case Acts():
                 self._losses.join(number)
             case Warned(message):
                 self._closing.warn(number, message)

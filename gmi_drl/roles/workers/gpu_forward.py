@@ -30,7 +30,7 @@ class GpuForward:
     def __init__(
         self, agents: Sequence[Agent], server: StreamServer, device: torch.device, *, cuda_graphs: bool = True
     ) -> None:
-        self._device, most = device, len(server.requests)
+        most = server.most
         sizes = [2**power for power in range((most - 1).bit_length() + 1)]
         self._batches = {size: Batch(size, server.requests[0], server.answers[0], device) for size in sizes}
         self._calls = {

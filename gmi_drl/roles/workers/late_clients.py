@@ -16,6 +16,7 @@ from gmi_drl.roles.launcher.connection import LauncherConnection
 from gmi_drl.roles.launcher.protocol import Lost
 
 _NAP_S = 0.5
+_LOOK_S = 1.0
 
 
 class LateClients:
@@ -97,14 +98,13 @@ class LateClients:
         self._changes[client] = connection
 
     def _accept(self) -> None:
-        by_descriptor = {one.fileno(): client for client, one in self._listeners.items()}
         with closing(epoll()) as accepting:
-            for descriptor in (self._stop, *by_descriptor):
+            for descriptor in (self._stop, *[listener.fileno() for listener in self._listeners.values()]):
                 accepting.register(descriptor, EPOLLIN)
             try:
-                while self._stop not in (ready := [descriptor for descriptor, _ in accepting.poll()]):
-                    for client in map(by_descriptor.__getitem__, ready):
-                        for connection in self._listeners[client].accept():
+                while self._stop not in [descriptor for descriptor, _ in accepting.poll(_LOOK_S)]:
+                    for client, listener in self._listeners.items():  # also those that nobody comes to: see `accept`
+                        for connection in listener.accept():
                             self._came.put((client, connection))
                             os.eventfd_write(self._eventfd, 1)
             except GmiError as error:  # too few descriptors, for all of them

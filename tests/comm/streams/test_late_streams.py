@@ -207,3 +207,47 @@ def test_a_server_whose_last_client_is_started_again_waits_for_it():
         assert value_of(came[0].take(0)) == 6.0
         came[0].close()
         server.close()
+
+
+@contextmanager
+def serving(server):
+    """Answers one batch in a thread. Yields a list that gets its slots, or nothing at the end of all."""
+    served_slots = []
+    thread = threading.Thread(target=lambda: served_slots.append(serve(server)), daemon=True)
+    thread.start()
+    yield served_slots
+    thread.join(20)
+    assert not thread.is_alive(), "it waits for nobody"
+
+
+def test_while_it_waits_for_those_who_come_later_the_loss_of_one_does_not_end_the_server():
+    with served((FAR, 3), [FAR, 3]) as (made, server, changes):
+        with serving(server) as slots:
+            changes.tell(FAR, None)
+            while server._far.absent != {3}:
+                pass
+            here, there = (FramedConnection(one, 1) for one in socket.socketpair())
+            changes.tell(3, here)
+            client = far_client(there, 3, made.sizes, 5.0, 5.0)
+            post(client, 4.0)
+            assert value_of(client.take(0)) == 8.0
+        assert slots == [[1]]
+        client.close()
+
+
+def test_a_batch_whose_only_request_was_of_a_client_that_comes_again_is_waited_for_no_more():
+    with ends(sizes_of(clients=((1, FAR),)), hang_s=1.0) as made:
+        changes = Changes()
+        server = StreamServer(*made.join(0), wait_s=30.0, far={FAR: None}, changes=changes)
+        near, far = made.client(1), late_client(made, server, changes, FAR)
+        post(far, 1.0)
+        server._has_news()
+        with serving(server) as slots:
+            while not server._far._links[FAR].ready and not slots and server._words[server._lines[1]] == 0:
+                pass  # until its request has come
+            here, there = socket.socketpair()
+            changes.tell(FAR, FramedConnection(here, 1))
+            there.close()
+            near.close()
+        assert slots == [[]]
+        server.close()

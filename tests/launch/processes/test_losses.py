@@ -17,6 +17,7 @@ from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.roles.launcher.protocol import Acts, Attached, Closed, Done, Failed, Report
 from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.process_names import proxy_of
 
 
 def with_actors(count, fewest):
@@ -140,3 +141,38 @@ def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_
         assert run.heard() == [] and losses.lost == {2}
         assert told == ["GMI 2: the task is not installed: going on with 1 actor"]
         assert started[2].is_ended
+
+
+def test_proxies_stay_for_an_actor_of_their_node_that_does_not_act_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    kinds = ("trainer",), *[("simulator", "agent")] * 3
+    gmis = [GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds)]
+    devices = Device(kind="cpu", node="a", gmis=tuple(gmis[:2])), Device(kind="cpu", node="b", gmis=tuple(gmis[2:]))
+    layout = Layout(share_cores=True, devices=devices, channels=Channels(), streams=Streams(fewest_actors=1))
+    folder, started, coming = RunFolder(tmp_path / "run"), {}, [2, 3]
+    folder.create()
+    instances = SimpleNamespace(
+        drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
+    )
+    late = SimpleNamespace(absent={2, 3}, come=lambda: [coming.pop(0) for _ in coming[:]])
+    losses, job = Losses(layout, lambda line: None), Job(layout, tiny_config(), folder, {}, 64)
+    proxies = proxy_of(2)
+    resources = dict.fromkeys((*range(4), proxies), Resources())
+
+    def start(order, environment, log, resources):
+        return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
+
+    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses, late) as processes:
+        run = Launched(processes, started.values(), [])
+        for number in (0, 1, proxies):
+            started[number].tell(Attached())
+        started[0].tell(Report({"a": 1}))
+        assert run.heard() == [{"a": 1}]
+        assert run.heard() == [] and {2, 3} <= set(started)
+        for number in (2, 3):
+            started[number].tell(Attached())
+        assert run.heard() == [] and losses.lost == {2, 3}
+        started[3].die()
+        assert run.heard() == [] and not started[proxies].is_ended and not started[2].is_ended
+        started[2].die()
+        assert run.heard() == [] and started[proxies].is_ended
