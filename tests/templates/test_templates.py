@@ -178,8 +178,7 @@ def with_other_groups(layout):
 def test_what_is_no_layout_of_the_template_is_told(template, broken):
     whole = template.lay_out(ANT, NODE, Cut(fewest(template), 64)).model_dump(mode="json")
     layout = parse(Layout, broken(whole), "broken")
-    (mistake,) = template.check(layout)
-    assert template.name in mistake
+    assert any(template.name in mistake for mistake in template.check(layout))
     with pytest.raises(UsageError, match=template.name):
         template_for(layout, template.purpose)
 
