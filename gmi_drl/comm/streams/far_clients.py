@@ -36,6 +36,7 @@ class FarClients:
 
     Attributes:
         absent: The clients that have not come yet.
+        changed: How often one has come, or was lost.
         refused: Why the connection of a client was closed, by its id: what it has sent was wrong, or it has asked for a
             version of the policy that nobody has published.
     """
@@ -51,7 +52,7 @@ class FarClients:
         self._ids, self._links = frozenset(connections), dict[int, SlotLink]()
         self._clients = dict[int, int]()  # by descriptor
         self._poll, self._sending = epoll(), set[int]()
-        self.refused = dict[int, str]()
+        self.refused, self.changed = dict[int, str](), 0
         self.absent = {client for client, connection in connections.items() if connection is None}
         notifier.watch_descriptor(self._poll.fileno())
         if changes is not None:
@@ -113,6 +114,7 @@ class FarClients:
 
     def _add(self, client: int, connection: FramedConnection) -> None:
         """Take a client's connection. Its slots are as new: what a process of it before has posted is answered."""
+        self.changed += 1
         slots = self._memory.sizes.slots_of(client)
         self._memory.table[slots.start : slots.stop, :LINE_WORDS] = 0
         self._memory.table[slots.start : slots.stop, ANSWERED] = 0
@@ -132,6 +134,7 @@ class FarClients:
             if connection is not None:
                 self._add(client, connection)
             elif client not in self._links:
+                self.changed += 1
                 self._notifier.set_ended(client)
 
     def _end(self, client: int) -> None:
@@ -139,6 +142,7 @@ class FarClients:
         descriptor = self._links[client].connection.fileno()
         if self._clients.pop(descriptor, None) is None:
             return
+        self.changed += 1
         self._poll.unregister(descriptor)
         self._sending.discard(descriptor)  # another connection may get the same one
         self._links[client].connection.close()

@@ -93,9 +93,8 @@ class StreamServer:
         self.slots = memory.slots[slots[0] * self.sizes.slot_bytes : (slots[-1] + 1) * self.sizes.slot_bytes]
         """Their memory, uint8: whole pages, which CUDA can register."""
         self.answers: list[dict[str, Tensor]] = [memory.answer(slot) for slot in slots]
-        firsts = self._lines[:: self.sizes.members]
-        self._states_at = [line + word for line in firsts for word in (HAS_LEFT, PROCESSES)]
-        self._states: list[int] = []  # those words as they were when clients were last looked at
+        self._states = self._table[:: self.sizes.members, PROCESSES : HAS_LEFT + 1]  # words of the clients
+        self._seen_states: tuple[bytes, int] = b"", 0  # these, and the changes of those elsewhere, at the last look
         self._processes = [self._word(client, PROCESSES) for client in range(len(self._clients))]
         self._ended: set[int] = set()
         self._left = 0
@@ -261,11 +260,10 @@ class StreamServer:
 
     def _has_news(self) -> bool:
         """Note which clients have left, ended or been succeeded. Returns whether those that may post have changed."""
-        words = self._words
-        states = [words[place] for place in self._states_at]
-        if states == self._states and self._far is None and not self._notifier.seen_ended(self._living):
+        states = self._states.tobytes(), self._far.changed if self._far else 0
+        if states == self._seen_states and not self._notifier.seen_ended(self._living):
             return False
-        self._states = states
+        self._seen_states = states
         left = {client for number, client in enumerate(self._clients) if self._word(number, HAS_LEFT)}
         for number, client in enumerate(self._clients):
             if (processes := self._word(number, PROCESSES)) != self._processes[number]:
