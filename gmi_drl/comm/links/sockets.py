@@ -26,7 +26,7 @@ from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import UsageError
 
 _NATIVE = frozenset((torch.float32, torch.float64, torch.int64, torch.int32, torch.uint8))
-"""Types that Python knows, too: that takes a fifth of the time."""
+"""Types that Python knows, too: their memory is given by fewer calls."""
 
 
 class SocketLink:

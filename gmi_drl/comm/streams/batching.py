@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 
 def requests_due(
-    waiting: Sequence[int], *, members: int, living: int, most: int | None, waited_s: float, wait_s: float
+    waiting: Sequence[int], *, members: int, living: int, most: int, waited_s: float, wait_s: float
 ) -> Sequence[int]:
     """The slots that make the next batch; empty while it is better to wait for more.
 
@@ -14,11 +14,11 @@ def requests_due(
         waiting: The slots with open requests, in the order in which it is their turn.
         members: Slots of a client.
         living: Clients that may still post.
-        most: Slots of a full batch; None: all.
+        most: Slots of a full batch.
         waited_s: Seconds since the first of these requests was seen.
         wait_s: The most that a request waits for others.
     """
-    if most is not None and len(waiting) >= most:
+    if len(waiting) >= most:
         return waiting[:most]
     have_posted = len({slot // members for slot in waiting})
     return waiting if waiting and (have_posted >= living or waited_s >= wait_s) else ()

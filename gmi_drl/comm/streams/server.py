@@ -43,8 +43,8 @@ class StreamServer:
     Args:
         memory: Of the stream.
         notifier: Of this GMI.
-        wait_s: The most that a request waits for others of its batch. In the
-            last millisecond this process looks without sleeping if it has a `spin_s`.
+        wait_s: The most that a request waits for others of its batch. In the last millisecond of it this process looks
+            without sleeping, if it has a `spin_s`.
         most_rows: The most rows of a batch; None: no limit.
         spin_s: Seconds of looking for requests before it sleeps; 0 unless clients and server have cores of their own.
         patience: How many times `hang_s` it waits for a request; see `gmi_drl.layout.waits`.
@@ -77,13 +77,12 @@ class StreamServer:
         self._words, self._notifier = memory.words, notifier
         self._wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
         self._awaits_successors = awaits_successors
-        self._most = None if most_rows is None else max(1, most_rows // self.sizes.rows)
         self._clients = list(self.sizes.clients_of(notifier.own))
         slots = list(chain.from_iterable(map(self.sizes.slots_of, self._clients)))
         self._lines = [slot * SLOT_WORDS for slot in slots]
         self._owners = [client for client in self._clients for _ in range(self.sizes.members)]
         self._numbers = [(slot, self._lines[slot] + POSTED, self._lines[slot] + ANSWERED) for slot in range(len(slots))]
-        self.most = min(len(slots), self._most or len(slots))
+        self.most = len(slots) if most_rows is None else min(len(slots), max(1, most_rows // self.sizes.rows))
         """The most requests of a batch."""
         self._taken: dict[int, int] = {}  # the numbers of the last batch's requests, by slot
         self._table = memory.table[slots[0] : slots[-1] + 1]  # a server's slots are consecutive
@@ -211,7 +210,7 @@ class StreamServer:
 
     def _collect(self, waiting: Sequence[int]) -> Sequence[int]:
         """Wait until a batch with these requests is due. Returns its slots; none if their client has come anew."""
-        if len(waiting) == len(self._numbers) and self._most is None:
+        if len(waiting) == len(self._numbers) == self.most:
             return waiting
         began, waited_s = time.perf_counter(), 0.0
         due: Sequence[int] = ()
@@ -229,7 +228,7 @@ class StreamServer:
             waiting,
             members=self.sizes.members,
             living=len(self._living),
-            most=self._most,
+            most=self.most,
             waited_s=waited_s,
             wait_s=self._wait_s,
         )
