@@ -10,7 +10,7 @@ collects its part, and learns from it `epochs` times; DDP averages the gradients
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import torch
 import torch.distributed
@@ -64,7 +64,7 @@ def main() -> None:
             break
 
 
-def train(given: argparse.Namespace) -> Iterator[tuple[int, list[float], float]]:
+def train(given: argparse.Namespace) -> Generator[tuple[int, list[float], float], None, None]:
     """Play and learn in turn until closed, which all ranks do after the same iteration.
 
     Yields:
