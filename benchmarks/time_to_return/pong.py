@@ -1,7 +1,7 @@
-"""PPO on Pong for an hour of a core: ours, and a loop in the manner of CleanRL, with the same network and settings.
+"""PPO on Pong for an hour of a core: ours, also by workers, and a loop in the manner of CleanRL, of the same settings.
 
     python benchmarks/peers/setup.py cleanrl_envpool
-    python benchmarks/time_to_return/pong.py learn                  # two hours; continues where it was stopped
+    python benchmarks/time_to_return/pong.py learn                  # three hours; continues where it was stopped
     python benchmarks/time_to_return/pong.py learn --seconds 60     # a trial
     python benchmarks/time_to_return/pong.py tell
     python benchmarks/time_to_return/pong.py draw
@@ -12,8 +12,10 @@ whole games. How runs are counted: `trainings.py`.
 
 from collections.abc import Iterator
 
-from trainings import OURS, Settings, Trainings, Update, by_ours, by_peer
+from trainings import OURS, Settings, Trainings, Update, by_ours, by_peer, our_config
+from worker_trainings import ACTS, ANSWERS, TRAINS, by_layout, layout_of
 
+WORKERS, MAX_LAG = "workers, remote", 1
 PEER, DRIVER = "cleanrl_envpool", "atari_cleanrl"
 HOUR_S = 3600.0
 TASKS = {
@@ -38,10 +40,13 @@ TASKS = {
 
 def train(settings: Settings, side: str, seed: int) -> Iterator[Update]:
     """Train by a side."""
+    if side == WORKERS:
+        layout = layout_of(f"envpool:{settings.env_id}", settings.num_env, [[ACTS, ANSWERS, TRAINS]], MAX_LAG)
+        return by_layout(settings, layout, our_config(settings, seed))
     return by_ours(settings, seed) if side == OURS else by_peer(settings, side, DRIVER, seed)
 
 
-TRAININGS = Trainings(__file__, "pong", TASKS, (OURS, PEER), train, seeds=1)
+TRAININGS = Trainings(__file__, "pong", TASKS, (OURS, WORKERS, PEER), train, seeds=1)
 
 if __name__ == "__main__":
     TRAININGS.main(__doc__.splitlines()[0])

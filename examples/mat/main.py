@@ -10,6 +10,7 @@ collects its part, and learns from it `epochs` times; DDP averages the gradients
 import argparse
 import os
 import time
+from collections.abc import Generator
 
 import torch
 import torch.distributed
@@ -35,7 +36,7 @@ SIGNATURE = Signature(
 
 
 def main() -> None:
-    """Play and learn in turn; rank 0 tells the returns."""
+    """Train for a while; rank 0 tells the returns."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--worlds", type=int, default=64, help="of each rank")
@@ -45,6 +46,31 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=5e-4, help="of learning")
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
+    began, ended = time.monotonic(), list[float]()
+    for iteration, (steps, returns, reward) in enumerate(train(given), 1):
+        ended += returns
+        told = torch.tensor([time.monotonic() - began > given.seconds])
+        torch.distributed.broadcast(told, 0)
+        is_over = bool(told)
+        if torch.distributed.get_rank() == 0 and (is_over or iteration % TOLD_EVERY == 0):
+            mean = sum(ended) / max(1, len(ended))
+            print(
+                f"{time.monotonic() - began:.0f} s, {steps} steps: return {mean:.1f} of {len(ended)} episodes, "
+                f"reward of a step {reward:.3f}",
+                flush=True,
+            )
+            ended.clear()
+        if is_over:
+            break
+
+
+def train(given: argparse.Namespace) -> Generator[tuple[int, list[float], float], None, None]:
+    """Play and learn in turn until closed, which all ranks do after the same iteration.
+
+    Yields:
+        The steps of all ranks so far; of this rank the returns of the episodes that have ended since the last
+        iteration, and the mean reward of a step in this one.
+    """
     torch.set_num_threads(1)
     join()
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -54,31 +80,26 @@ def main() -> None:
     adam = torch.optim.Adam(learning.parameters(), lr=given.rate, eps=1e-5)
     shards = open_shards_of_torch(SIGNATURE, trajectories=2 * given.worlds, steps=given.steps)
     torch.manual_seed(1000 * given.seed + rank)
-    worlds, began = Legs(given.worlds, seed=1000 * given.seed + rank), time.monotonic()
-    iteration, steps, is_over = 0, 0, False
-    while not is_over:
-        reward = play(worlds, network, shards, given.worlds, given.steps)
-        indices = shards.select(given.worlds * size, Fifo())
-        fields, _ = shards.collect(indices, split=True)
-        learn(learning, adam, {name: value.flatten(0, 1) for name, value in fields.items()}, given)
-        if rank == 0:
-            shards.evict(indices)
-        iteration, steps = iteration + 1, steps + indices.numel() * given.steps
-        told = torch.tensor([time.monotonic() - began > given.seconds])
-        torch.distributed.broadcast(told, 0)
-        is_over = bool(told)
-        if rank == 0 and (is_over or iteration % TOLD_EVERY == 0):
-            ended, mean = len(worlds.returns), sum(worlds.returns) / max(1, len(worlds.returns))
+    worlds, steps = Legs(given.worlds, seed=1000 * given.seed + rank), 0
+    try:
+        while True:
+            reward = play(worlds, network, shards, given.worlds, given.steps)
+            indices = shards.select(given.worlds * size, Fifo())
+            fields, _ = shards.collect(indices, split=True)
+            learn(learning, adam, {name: value.flatten(0, 1) for name, value in fields.items()}, given)
+            if rank == 0:
+                shards.evict(indices)
+            steps += indices.numel() * given.steps
+            returns = worlds.returns.copy()
             worlds.returns.clear()
-            print(
-                f"{time.monotonic() - began:.0f} s, {steps} steps: return {mean:.1f} of {ended} episodes, "
-                f"reward of a step {reward:.3f}",
-                flush=True,
-            )
-    torch.distributed.barrier()
-    worlds.close()
-    shards.close()
-    torch.distributed.destroy_process_group()
+            yield steps, returns, reward
+    except GeneratorExit:
+        torch.distributed.barrier()
+        raise
+    finally:
+        worlds.close()
+        shards.close()
+        torch.distributed.destroy_process_group()
 
 
 def join() -> None:

@@ -14,7 +14,7 @@ from gmi_drl.templates import WORKERS
 @pytest.mark.parametrize("side", sorted(every_stream.SIDES))
 def test_layouts_of_all_streams_are_valid(side):
     nodes = every_stream.SIDES[side]
-    layout = worker_trainings.layout_of(every_stream.NAME, 8, nodes, every_stream.MAX_LAG)
+    layout = worker_trainings.layout_of(every_stream.NAMES["CartPole-v1"], 8, nodes, every_stream.MAX_LAG)
     assert WORKERS.check(layout) == [] and len(layout.nodes) == len(nodes)
     assert (layout.streams is not None) == side.startswith("remote")
 

@@ -27,6 +27,7 @@ from gmi_drl.benchmarks.cases.components import (
     sequence_prefetch,
     streams,
     streams_far,
+    update_products,
     workers_inline_remote,
 )
 from gmi_drl.benchmarks.cases.learning import learning, learning_asynchronous, memories
@@ -127,6 +128,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
+    (update_products, (update_products.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
     (learning, learning.CASES, TRAINING),

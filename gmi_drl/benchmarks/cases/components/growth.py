@@ -11,6 +11,7 @@ from statistics import linear_regression
 
 from gmi_drl.benchmarks.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.benchmarks.cases.components import planning
 from gmi_drl.benchmarks.cores import one_core
 
@@ -19,6 +20,9 @@ HORIZON = 4
 WIDTHS, QUICK_WIDTHS = (64, 128, 256, 512, 1024, 2048), (16, 32, 64)
 SAMPLES, MINIBATCHES = 1024, 4
 GPUS, QUICK_GPUS = (10, 100, 1000, 10_000), (10, 20, 40)
+CORES, GMIS, QUICK_GMIS = 2, (1, 2, 4, 8), (1, 2, 3)
+GMI_ENVIRONMENTS, QUICK_GMI_ENVIRONMENTS = 256, 16
+SECONDS, QUICK_SECONDS = 6.0, 1.0
 
 BEND = 1.25
 """Growth bends at the size from which on each unit costs this many times what it cost at a smaller size, or more."""
@@ -134,6 +138,27 @@ def open_plans(quick: bool) -> Iterator[Sides]:
         yield {"gmi-drl": _side("GPUs", QUICK_GPUS if quick else GPUS, plan)}
 
 
+@contextmanager
+def open_gmis(quick: bool) -> Iterator[Sides]:
+    """Trainings of Ant by GMIs with as many environments each, which share two cores where there are more."""
+    from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.layout.cut import Cut
+    from gmi_drl.templates import TCG_EX
+    from gmi_drl.workload import TASK_SPECS
+
+    config, num_env = default_config(TASK_SPECS["ant"]), QUICK_GMI_ENVIRONMENTS if quick else GMI_ENVIRONMENTS
+    gmis, horizon = (QUICK_GMIS if quick else GMIS), config.learner.horizon
+    layouts = {count: on_two_cores(TCG_EX, Cut(count, num_env, share_cores=count > CORES)) for count in gmis}
+    with of_layouts(layouts, config) as sessions:
+
+        def iteration(count: int) -> float:
+            measured = sessions[count].measure(num_env, QUICK_SECONDS if quick else SECONDS)
+            return count * num_env * horizon / measured.steps_per_second
+
+        yield {"gmi-drl": _side("GMIs", gmis, iteration)}
+
+
 def _seconds(call: Callable[[], object]) -> float:
     """Processor time of a call."""
     began = time.process_time()
@@ -141,14 +166,16 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.process_time() - began
 
 
-def _case(name: str, claim: str, opened: Callable[[bool], AbstractContextManager[Sides]], limits: str = "") -> Case:
+def _case(
+    name: str, claim: str, opened: Callable[[bool], AbstractContextManager[Sides]], limits: str = "", cores: int = 1
+) -> Case:
     return Case(
         name=f"growth_{name}",
         claim=f"{claim} 1 is growth in proportion.",
         unit="exponent",
         open=opened,
         lower_is_better=True,
-        obstacle=lambda: requirements.simulation_on_cores(1),
+        obstacle=lambda: requirements.simulation_on_cores(cores),
         limits=limits,
         compared=False,
     )
@@ -172,5 +199,12 @@ CASES = (
         "How the time of a plan from a profile grows with 10 to 10,000 GPUs.",
         open_plans,
         "The profile is invented and has four points.",
+    ),
+    _case(
+        "gmis",
+        f"How the time of an iteration of PPO on Ant grows with 1 to 8 GMIs of {GMI_ENVIRONMENTS} environments each on "
+        "the same two cores; a single GMI has a thread on each.",
+        open_gmis,
+        cores=CORES,
     ),
 )

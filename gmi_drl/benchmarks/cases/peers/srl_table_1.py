@@ -1,8 +1,8 @@
 """SRL's Table 1 in kind: frames/s that trainers learn from, by workers, TCG_EX and other libraries.
 
 Each side is swept: all numbers of environments are tried, then its processes and its trainers, threads or learners rise
-until the rate stops growing. A rate has at least a whole update after a warm-up. With `--repeats 1` a column takes 20
-to 25 minutes on two cores: at most 35 trainings of 20 seconds, 5 to 20 for the start of each, and five of 60 seconds.
+until the rate stops growing. A rate has at least a whole update after a warm-up. With `--repeats 1` a column takes half
+an hour on two cores: at most 35 trainings of 20 seconds, 5 to 25 for the start of each, and five of 60 seconds.
 """
 
 import json
@@ -15,7 +15,7 @@ from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts
-from gmi_drl.benchmarks.cases.common.worker_run import QUICK_WARM_UP_S, WARM_UP_S, layout_of, rates
+from gmi_drl.benchmarks.cases.common.worker_run import QUICK_WARM_UP_S, layout_of, rates
 from gmi_drl.benchmarks.cases.peers import pong_speed, ppo_ant_v5
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
@@ -31,6 +31,8 @@ SLEEPING_SAMPLES = 256
 RLLIB, SAMPLE_FACTORY = "rllib", "sample_factory"
 SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 60.0, 5.0
 WARM_UP_UPDATES, QUICK_SAMPLES = 2, 128
+WORKERS_WARM_UP_S = 15.0
+"""Before workers are measured: until their channels are full, trainers have the shared cores for themselves."""
 NUM_ENVS = (8, 32, 64)
 SWEEP_UPDATES = 5
 """Updates for which a sweep has time where environments sleep."""
@@ -181,7 +183,7 @@ def _workers(column: Column, policies: int, quick: bool) -> Side:
 
     def train(shape: Shape, seconds: float) -> Sample:
         layout, horizon = worker_layout(column, shape, policies, cores)
-        warm_up_s = QUICK_WARM_UP_S if quick else WARM_UP_S
+        warm_up_s = QUICK_WARM_UP_S if quick else WORKERS_WARM_UP_S
         return _in_frames(column, rates(layout, column.config(horizon), seconds, warm_up_s), vars(shape))
 
     choices = {"num_env": column.num_envs, "actors": column.processes, "trainers": sorted({1, cores})}

@@ -1,0 +1,64 @@
+"""The Multi-Agent Transformer on the four legs of Ant beside our PPO, which sees and moves all of them at once.
+
+    python benchmarks/time_to_return/mat.py learn                    # continues where it was stopped
+    python benchmarks/time_to_return/mat.py learn --seeds 1 --seconds 60      # a trial
+    python benchmarks/time_to_return/mat.py tell
+    python benchmarks/time_to_return/mat.py draw
+
+MAT is `examples/mat` with its usual settings, which PPO has, too. How runs are counted: `trainings.py`. Seeds were
+fixed before the first run. MAT knows the returns of episodes that began with a reset alone.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from trainings import OURS, Settings, Trainings, Update, by_ours
+
+from gmi_drl.benchmarks.peers import REPOSITORY
+
+MAT = "mat"
+TASKS = {
+    "Ant": Settings(
+        "ant", 400_000, None, num_env=64, horizon=32, batch=512, epochs=5, learning_rate=5e-4, hidden=(128, 64)
+    )
+}
+
+
+def train(settings: Settings, side: str, seed: int) -> Iterator[Update]:
+    """Train by a side."""
+    if side == OURS:
+        from gmi_drl.tasks import make
+
+        return by_ours(settings, seed, lambda seed: make(settings.env_id, num_env=settings.num_env, seed=seed))
+    return by_mat(settings, seed)
+
+
+def by_mat(settings: Settings, seed: int) -> Iterator[Update]:
+    """Train by the example, one rank."""
+    sys.path.append(str(REPOSITORY / "examples" / MAT))
+    import main as example
+
+    given = argparse.Namespace(
+        worlds=settings.num_env,
+        steps=settings.horizon,
+        epochs=settings.epochs,
+        batches=settings.samples // settings.batch,
+        rate=settings.learning_rate,
+        seed=seed,
+    )
+    began_s = time.process_time()
+    with closing(example.train(given)) as iterations:
+        for steps, returns, _ in iterations:
+            cpu_s = time.process_time() - began_s
+            yield Update(steps, cpu_s, len(returns), sum(returns))
+            if steps >= settings.steps or cpu_s >= settings.cpu_s:
+                return
+
+
+TRAININGS = Trainings(__file__, "mat", TASKS, (OURS, MAT), train)
+
+if __name__ == "__main__":
+    TRAININGS.main(__doc__.splitlines()[0])

@@ -1,0 +1,118 @@
+"""One PPO update beside its matrix products alone, which are the floor of its time."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import product
+from typing import TYPE_CHECKING
+
+from gmi_drl.benchmarks.case import Case, Sides
+from gmi_drl.benchmarks.cases.common.timing import mean_seconds
+from gmi_drl.benchmarks.cores import one_core
+from gmi_drl.layout.experience import RolloutForm
+
+if TYPE_CHECKING:
+    from gmi_drl.algo.networks import ActorCritic
+    from gmi_drl.algo.rollout import Rollout
+    from gmi_drl.workload import TaskSpec
+
+TASK, HORIZON, NUM_ENV = "mujoco:Ant-v5", 2, 512
+"""A GMI's part of an update of the case `ppo_ant_v5`, at its best number of environments on two cores."""
+
+UPDATES, QUICK_UPDATES = 10, 1
+
+
+@contextmanager
+def open_sides(quick: bool) -> Iterator[Sides]:
+    """Both sides, after an update."""
+    import torch
+
+    from gmi_drl.algo.networks import ActorCritic
+    from gmi_drl.algo.ppo import PPO
+    from gmi_drl.config.learners import PPOConfig
+    from gmi_drl.launch.task_info import task_spec
+
+    config, updates = PPOConfig(), QUICK_UPDATES if quick else UPDATES
+    with one_core():
+        torch.manual_seed(0)
+        spec = task_spec(TASK)
+        policy = ActorCritic(spec, init_std=1.0)
+        ours = PPO(policy, config)
+        rollout, samples = experience(spec, policy), HORIZON * NUM_ENV
+
+        def update() -> None:
+            ours.update(rollout, torch.randperm(samples))
+            ours.metrics()
+
+        alone = products(policy, samples // config.minibatches, config.epochs * config.minibatches)
+        sides: dict[str, Callable[[], object]] = {"gmi-drl": update, "its matrix products": alone}
+        for warm_up in sides.values():
+            warm_up()
+        yield {name: partial(mean_seconds, side, updates) for name, side in sides.items()}
+
+
+def experience(spec: "TaskSpec", policy: "ActorCritic") -> "Rollout":
+    """A rollout `[T, N]` of random observations, actions and rewards, with advantages."""
+    import torch
+
+    from gmi_drl.algo.rollout import Rollout
+    from gmi_drl.config.learners import PPOConfig
+
+    rollout = Rollout(RolloutForm(HORIZON, NUM_ENV, spec.observation, spec.action), torch.device("cpu"))
+    for field in (rollout.obs, rollout.action, rollout.reward):
+        field.normal_()
+    rollout.valid.fill_(1)
+    rollout.done.zero_()
+    rollout.bootstrap.zero_()
+    with torch.no_grad():
+        rollout.log_std.copy_(policy.log_std)
+        for t in range(HORIZON):
+            rollout.params[t] = policy.params(rollout.obs[t])
+            rollout.log_prob[t] = policy.log_prob(rollout.action[t], rollout.params[t])
+            rollout.value[t] = policy.value(rollout.obs[t])
+    rollout.advantages(torch.zeros(NUM_ENV), PPOConfig())
+    return rollout
+
+
+def products(policy: "ActorCritic", batch: int, count: int) -> Callable[[], None]:
+    """The products of `count` mini-batches, forward and backward, into memory that is there already.
+
+    Args:
+        policy: Its weights are read.
+        batch: Rows of a mini-batch.
+        count: Of mini-batches.
+    """
+    import torch
+    from torch import nn
+
+    networks = [[one for one in net.modules() if isinstance(one, nn.Linear)] for net in (policy.actor, policy.critic)]
+    gradients = {layer: torch.empty_like(layer.weight) for layers in networks for layer in layers}
+    read = {size: torch.randn(batch, size) for layer in gradients for size in layer.weight.shape}
+    written = {size: torch.empty_like(rows) for size, rows in read.items()}
+
+    def multiply_all() -> None:
+        with torch.no_grad():
+            for _, layers in product(range(count), networks):
+                for layer in layers:
+                    out = written[layer.out_features]
+                    torch.addmm(layer.bias, read[layer.in_features], layer.weight.t(), out=out)
+                for layer in reversed(layers):
+                    gradient = read[layer.out_features]
+                    torch.mm(read[layer.in_features].t(), gradient, out=gradients[layer].t())
+                    if layer is not layers[0]:
+                        torch.mm(gradient, layer.weight, out=written[layer.in_features])
+
+    return multiply_all
+
+
+CASE = Case(
+    name="ppo_update_products",
+    claim="One PPO update on 1 thread (4 epochs of 4 mini-batches of 256, a GMI's part of an update of `ppo_ant_v5`) "
+    "against its matrix products alone, forward and backward, of the same shapes and strides: the floor of an update "
+    "in float32.",
+    unit="s",
+    open=open_sides,
+    lower_is_better=True,
+    limits="On a CPU only. The products read and write the same memory each time, so more of it is in caches.",
+    repeats=15,
+)
