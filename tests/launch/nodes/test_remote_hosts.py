@@ -64,7 +64,8 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
 
     def unseeing(name):
         request = lambda message: asked.update({name: message["begins_with"]})  # noqa: E731
-        response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False}  # noqa: E731
+        memory = {"free": 2**40, "free_of_machine": 2**40}
+        response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False, **memory}  # noqa: E731
         return SimpleNamespace(name=name, machine=name, cpus=[0], request=request, response=response)
 
     layout, there = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, ACTOR, POLICY], b=[ACTOR]), {}
