@@ -14,6 +14,7 @@ from gmi_drl.launch.known_rooms import OnNode, rooms_of_groups, rooms_of_task
 from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
 from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import GMI, Layout
+from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import Template, template_for
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
@@ -61,6 +62,12 @@ class Job:
             return self.folder.learning
         trainers = [gmi.id for gmi in self._gmis_on(node) if "trainer" in gmi.roles]
         return list(dict.fromkeys(map(self.folder_of, trainers)))
+
+    def parts_on(self, node: str) -> frozenset[str] | None:
+        """The parts of it that they read; None: all, since GMIs of a single node may deal out the rings of others."""
+        if len(self.layout.nodes) == 1:
+            return None
+        return frozenset([LEARNER_PART, *(f"gmi-{gmi.id}" for gmi in self._gmis_on(node))])
 
     @property
     def rooms(self) -> list[OnNode]:

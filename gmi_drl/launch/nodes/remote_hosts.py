@@ -97,7 +97,13 @@ class RemoteHosts:
         for name, node in nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
         receivers = {
-            name: FolderReceiver(folder, job.folder_of, restored=job.restored_on(name), frozen=job.frozen_on(name))
+            name: FolderReceiver(
+                folder,
+                job.folder_of,
+                restored=job.restored_on(name),
+                parts=job.parts_on(name),
+                frozen=job.frozen_on(name),
+            )
             for name in nodes
         }
         secret, seen = secrets.token_hex(16), folder.path / TOKEN

@@ -38,7 +38,7 @@ class Holistic(DRL_role):
             resume: The checkpoint to go on from, a path within the run folder.
         """
         saved = self.mgr.run_folder / resume if resume else None
-        index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
+        index = read_index(saved, ()) if saved else {"iteration": 0, "env_steps": 0}  # parts are checked when read
         iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
         self._set_up_evaluation(iteration, index.get(BEST))
