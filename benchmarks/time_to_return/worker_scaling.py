@@ -3,11 +3,13 @@
     python benchmarks/time_to_return/worker_scaling.py measure                   # continues where it was stopped
     python benchmarks/time_to_return/worker_scaling.py measure --seconds 2       # a trial
     python benchmarks/time_to_return/worker_scaling.py tell
+    python benchmarks/time_to_return/worker_scaling.py saturation
 
 A light client is a connection of a process without torch, which asks again as soon as it is answered; no policy
 computes the answers. Actors, whose environments sleep, have a node of their own, beside one with a policy worker and a
 trainer. Both nodes are of this machine. `tell` fits the costs of a request, a rollout and a GMI: the `services` of
-a profile of workers (`gmi-drl plan --template workers --profile`).
+a profile of workers (`gmi-drl plan --template workers --profile`). `saturation` computes from them which service of
+SRL's cluster would be full first (`worker_saturation.py`), and writes that to a file.
 """
 
 import argparse
@@ -246,18 +248,31 @@ def measure(seconds: float | None) -> None:
             print(in_words(run), flush=True)
 
 
+def write_saturation() -> None:
+    """Compute where services of SRL's cluster would be full. Prints and writes the table."""
+    import worker_saturation
+
+    lines = worker_saturation.told(worker_saturation.costs_of(read(FILE), fitted), NUM_ENV, HORIZON)
+    text = "\n".join(lines) + "\n"
+    FILE.with_name("saturation.txt").write_text(text)
+    print(text, end="")
+
+
 def main() -> None:
     """Run a command."""
     parser = argparse.ArgumentParser(description="What serving more actors costs.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("measure").add_argument("--seconds", type=float, help="a trial: of each measurement")
     commands.add_parser("tell")
+    commands.add_parser("saturation")
     light = commands.add_parser("light", help="clients, as `measure` starts them")
     for name in ("port", "first", "count", "nbytes"):
         light.add_argument(name, type=int)
     given = parser.parse_args()
     if given.command == "light":
         light_clients(given.port, given.first, given.count, given.nbytes)
+    elif given.command == "saturation":
+        write_saturation()
     elif given.command == "measure":
         measure(given.seconds)
     else:

@@ -3,12 +3,12 @@
 import os
 import secrets
 import socket
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 from gmi_drl.comm.links.handshake import RankAddresses, listen
-from gmi_drl.comm.memory.segment import create_empty, create_segment, create_table
+from gmi_drl.comm.memory.segment import create_empty, create_segment, create_table, segment_bytes
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.mapping import MappingList
 from gmi_drl.layout.reduction_method import ReductionMethod
@@ -143,13 +143,27 @@ class RendezvousPoints:
 
     def _make(self, method: ReductionMethod | None, mapping: MappingList, slot_bytes: int, own: Sequence[int]) -> None:
         needs = NEEDS[method.rendezvous_by] if method else LINK_ALONE
-        if "segment" in needs:
-            for ranks in mapping if "listener" in needs else [own]:
-                if set(ranks) & set(own):  # a device is of one host
-                    made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
-                    self._segments |= dict.fromkeys(ranks, made)
+        for ranks in _who_share(needs, mapping, own):
+            made = create_table(len(ranks)) if "store" in needs else create_segment(len(ranks), slot_bytes)
+            self._segments |= dict.fromkeys(ranks, made)
         if "store" in needs:
             self._store = create_empty("gmi-drl-store")
         if "listener" in needs:
             for rank in own:
                 self._listeners[rank] = listen(self._host)
+
+
+def shared_bytes(method: ReductionMethod, mapping: MappingList, slot_bytes: int, own: Collection[int]) -> int:
+    """Bytes of the segments that a host makes for its own ranks of a group. Tables are small and do not count."""
+    needs = NEEDS[method.rendezvous_by]
+    if "store" in needs:
+        return 0
+    return sum(segment_bytes(len(ranks), slot_bytes) for ranks in _who_share(needs, mapping, own))
+
+
+def _who_share(needs: Sequence[str], mapping: MappingList, own: Collection[int]) -> Iterator[Sequence[int]]:
+    """The ranks of each segment of a host: those of a device if devices have links, else all."""
+    if "segment" in needs:
+        for ranks in mapping if "listener" in needs else [sorted(own)]:
+            if set(ranks) & set(own):  # a device is of one host
+                yield ranks

@@ -18,7 +18,7 @@ from typing import Any
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.claims import claims_folder
-from gmi_drl.processes.cleanup import start_cleanup_process
+from gmi_drl.processes.cleanup import REMEDY, start_cleanup_process
 from gmi_drl.processes.signals import ENDING, handlers_delayed
 from gmi_drl.registry import class_at
 
@@ -33,7 +33,6 @@ ANSWER_S = 60.0
 
 SLACK_S = 10.0
 MOST_BYTES = 2**16
-REMEDY = "install Python there again, end other processes, or raise the limits `ulimit -u` and `ulimit -n`"
 PROGRAM = "from gmi_drl.gmi.launcher_watchdog import main; main()"
 
 

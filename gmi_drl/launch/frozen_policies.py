@@ -77,7 +77,7 @@ class FrozenPolicy:
 def _copy_learner(saved: Path, checkpoints: Path) -> bool:
     """Copy the learner of a checkpoint. Returns whether it was there: a training may remove it meanwhile."""
     try:
-        iteration = checkpoint.read_index(saved)["iteration"]
+        iteration = checkpoint.read_index(saved, [checkpoint.LEARNER_PART])["iteration"]
         draft = checkpoint.draft(checkpoints, iteration)
         draft.mkdir(exist_ok=True)
         shutil.copyfile(saved / LEARNER_FILE, draft / LEARNER_FILE)

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gmi_drl.gmi import Claim, Instances
+from gmi_drl.hardware import host_memory
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_process import processes_here
+from gmi_drl.launch.rooms import free_now, require_room
 from gmi_drl.launch.shared_resources import shared_resources
 from gmi_drl.roles.launcher.resources import Resources
 
@@ -49,7 +51,7 @@ class DeviceOpener(Protocol):
 
         Raises:
             UsageError: if the devices are held for another layout.
-            MachineError: if they cannot be cut.
+            MachineError: if they cannot be cut, or hosts have too little memory.
         """
 
 
@@ -62,6 +64,7 @@ class LocalDevices:
     @contextmanager
     def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
         """See `DeviceOpener`."""
+        require_room([free_now("this machine", host_memory.available_bytes(), (room for _, room in job.rooms))])
         with self.claim.cut(job.layout) as instances, processes_here() as start:
             links = job.config.learner.has_shards
             yield OpenedDevices(instances, start, lambda: shared_resources(job.layout, job.slot_bytes, links=links))

@@ -10,9 +10,11 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
+from gmi_drl.launch.known_rooms import OnNode, rooms_of_groups, rooms_of_task
 from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
 from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import GMI, Layout
+from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.templates import Template, template_for
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
@@ -61,6 +63,17 @@ class Job:
         trainers = [gmi.id for gmi in self._gmis_on(node) if "trainer" in gmi.roles]
         return list(dict.fromkeys(map(self.folder_of, trainers)))
 
+    def parts_on(self, node: str) -> frozenset[str] | None:
+        """The parts of it that they read; None: all, since GMIs of a single node may deal out the rings of others."""
+        if len(self.layout.nodes) == 1:
+            return None
+        return frozenset([LEARNER_PART, *(f"gmi-{gmi.id}" for gmi in self._gmis_on(node))])
+
+    @property
+    def rooms(self) -> list[OnNode]:
+        """The memory of known size that the GMIs need, with the node of each."""
+        return rooms_of_groups(self.layout, self.slot_bytes)
+
     def _gmis_on(self, node: str) -> list[GMI]:
         return [gmi for device in self.layout.devices_on(node) for gmi in device.gmis]
 
@@ -73,16 +86,30 @@ class Job:
 
 
 @dataclass(frozen=True)
-class TrainingJob(Job):
-    """A job that trains. `resolve` makes it, once per training.
+class TaskJob(Job):
+    """A job whose GMIs act in a task.
 
     Args:
         task: The sizes of the layout's task.
+    """
+
+    task: TaskSpec
+
+    @property
+    def rooms(self) -> list[OnNode]:
+        """See `Job`: also for experience and actions."""
+        return [*super().rooms, *rooms_of_task(self.layout, self.config, self.task)]
+
+
+@dataclass(frozen=True)
+class TrainingJob(TaskJob):
+    """A job that trains. `resolve` makes it, once per training.
+
+    Args:
         template: The layout's template.
         learner: The registry's entry for the kind of learner.
     """
 
-    task: TaskSpec
     template: Template
     learner: LearnerEntry
 

@@ -105,22 +105,26 @@ def _learning(config: RunConfig) -> list[str]:
     return [name for name, section in config.policies.items() if section.checkpoint is None]
 
 
+def views_of(layout: Layout, config: RunConfig, task: TaskSpec) -> list[tuple[Layout, RunConfig]]:
+    """Layout and configuration as each policy that learns sees them; as they are, if all agents have one policy."""
+    return list(_views(layout, config, task).values()) if config.policies else [(layout, config)]
+
+
+def _views(layout: Layout, config: RunConfig, task: TaskSpec) -> dict[str, tuple[Layout, RunConfig]]:
+    agents = agents_of(config.policies, task.agent_names, task.name)
+    return {
+        name: (layout_of(layout, name, (len(agents[name]), task.agents)), policy_config(config, name))
+        for name in _learning(config)
+    }
+
+
 def _seen_by_each(layout: Layout, config: RunConfig, folder: RunFolder, task: TaskSpec) -> tuple[LearningPolicy, ...]:
     """The policies that learn. Frozen ones are checked."""
-    agents = agents_of(config.policies, task.agent_names, task.name)
+    views = _views(layout, config, task)
     for name, section in config.policies.items():
         if section.checkpoint is not None:
             _require_frozen(name, source_of(section.checkpoint, folder.frozen(name)), task)
-    return tuple(
-        LearningPolicy(
-            name,
-            layout_of(layout, name, (len(agents[name]), task.agents)),
-            policy_config(config, name),
-            folder.policy(name),
-            task,
-        )
-        for name in _learning(config)
-    )
+    return tuple(LearningPolicy(name, *view, folder.policy(name), task) for name, view in views.items())
 
 
 def _require_alike(policies: Sequence[LearningPolicy]) -> None:

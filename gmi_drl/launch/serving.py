@@ -14,7 +14,7 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.job import Job, require_whole_worlds
+from gmi_drl.launch.job import TaskJob, require_whole_worlds
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.policies import LearningPolicy, served_policies
@@ -285,11 +285,11 @@ def _job(
     roles: Mapping[int, str],
     spec: TaskSpec,
     policies: tuple[LearningPolicy, ...],
-) -> Job:
+) -> TaskJob:
     """What is served. Actors of several policies have one role, whether they ask or act."""
     actors = [gmi.id for gmi in layout.with_role("simulator")] if policies else []
     roles = {**roles, **dict.fromkeys(actors, SERVED_ACTOR)}
-    return Job(layout, config, folder, roles, config.learner.bucket_bytes(spec), policies=policies)
+    return TaskJob(layout, config, folder, roles, config.learner.bucket_bytes(spec), spec, policies=policies)
 
 
 @contextmanager

@@ -10,19 +10,10 @@ from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.memory.mailbox_memory import Mailboxes, create_mailboxes
 from gmi_drl.comm.memory.segment import create_empty
 from gmi_drl.comm.rendezvous import RendezvousPoints, link_name
-from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import TRAINERS, policy_names
-from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.roles.launcher.resources import Resources
-from gmi_drl.units import counted
-
-PROXY_BYTES = 192 * 2**20
-"""More memory than a process of proxies takes, without what each proxy adds. The tests measure it."""
-
-EACH_PROXY_BYTES = 2**20
-"""More memory than each proxy adds to its process."""
 
 Addresses = dict[str, dict[int, tuple[str, int]]]
 """The addresses at which ranks listen, by the name of their group."""
@@ -95,7 +86,6 @@ class HostResources:
                     self._ranks[meant] = ranks
             if host is not None:
                 self._links = undone.enter_context(closing(HostLinks(layout, node, host)))
-                self._check_room(layout)
             self._mailboxes = undone.enter_context(closing(create_mailboxes(sorted({*here, *self.guests}))))
             self._guests = {name: self._eventfds(undone) for name in policy_names(layout) if self.guests}
             self._life = undone.pop_all()
@@ -152,11 +142,3 @@ class HostResources:
         for descriptor in made.values():
             undone.callback(os.close, descriptor)
         return made
-
-    def _check_room(self, layout: Layout) -> None:
-        """Raise `MachineError` if this host has no memory for the proxies of GMIs of other hosts."""
-        if guests := self.guests:
-            processes = sum(first in guests for first in proxy_processes(layout))
-            who = f"proxies of {counted(len(guests), 'agent')} of other hosts"
-            needed = processes * PROXY_BYTES + len(guests) * EACH_PROXY_BYTES
-            check_available(needed, who, "use fewer agents, or put trainers where memory is")

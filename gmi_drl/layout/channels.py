@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from gmi_drl.files import FileModel
+from gmi_drl.layout.experience import Kind, RolloutForm
 
 
 class Channels(FileModel):
@@ -25,6 +26,37 @@ class Channels(FileModel):
     on_gpu: bool = True
     """Whether agents on the GPU of a trainer write into the trainer's memory there, if the backend lets them map it
     (CUDA IPC); else experience goes through the host."""
+
+    @property
+    def batches(self) -> int:
+        """Batches of rollouts for which a trainer has memory."""
+        return self.max_lag + 1
+
+    def steps_of_transfer(self, kind: Kind, steps: int) -> int:
+        """Of a kind with so many steps, those that one record announces: as many as make a transfer (MCC), or one."""
+        if self.mode == "UCC":
+            return 1
+        return min(steps, max(1, self.transfer_bytes * steps // max(kind.nbytes, 1)))
+
+    def records_of(self, form: RolloutForm) -> int:
+        """Records that announce one rollout."""
+        steps = ((kind, form.steps_of(kind)) for kind in form.kinds)
+        return sum(-(-count // self.steps_of_transfer(kind, count)) for kind, count in steps)
+
+    def ring_records(self, form: RolloutForm, rollouts: int, agents: int) -> int:
+        """Records that may be in the ring from an agent to a trainer: those of twice the agent's share of the places.
+
+        So an agent can run ahead of a trainer that learns, in either mode. It leases a place only if the ring has room
+        for all records of a rollout, beside those that it leased and has not sent, so it never waits with a place that
+        others wait for.
+
+        Args:
+            form: Of a rollout.
+            rollouts: R, of a trainer in an update.
+            agents: That share the places.
+        """
+        places = self.batches * rollouts
+        return min(places, 2 * -(-places // agents)) * self.records_of(form)
 
 
 class Streams(FileModel):

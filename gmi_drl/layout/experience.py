@@ -116,6 +116,10 @@ class RolloutForm:
             Kind("facts", (NUM_FACTS,), is_stepwise=False, dtype="float64"),
         )
 
+    def steps_of(self, kind: Kind) -> int:
+        """The number of steps of a kind: T if it grows with every step, else 1."""
+        return self.horizon if kind.is_stepwise else 1
+
     @property
     def nbytes(self) -> int:
         """Bytes of a rollout, without padding between its kinds."""

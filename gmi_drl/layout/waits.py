@@ -11,6 +11,7 @@ error names the right GMI.
 | a trainer | the agent whose rollout is due in its channels, or its first one for new parameters (`experience`) | 1 |
 | a trainer | the agent that it requests rollouts from, which may wait for simulators (`experience`) | 2 |
 | an actor | its policy worker (`FIRST_HAND`) | 1 |
+| the rank 0 of one of several policies, which holds (`Hold`) | the launcher (`FIRST_HAND`) | 1 |
 | a trainer | an actor that may wait for its policy worker (`experience`) | 2 |
 | a rank of a group | the other ranks (`rank`) | one more than a trainer for experience: 1, 2 or 3 |
 | an agent, or its proxy | its trainers (`trainer`) | one more than the longest wait of these |

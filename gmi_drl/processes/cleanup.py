@@ -8,6 +8,9 @@ from typing import IO
 
 from gmi_drl.processes.signals import held_back
 
+REMEDY = "install Python there again, end other processes, or raise the limits `ulimit -u` and `ulimit -n`"
+"""What a user can do if such a process cannot be started."""
+
 
 def start_cleanup_process(
     command: Sequence[str],

@@ -11,12 +11,12 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import NoFeasiblePlanError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
+from gmi_drl.launch.known_rooms import SMALLER_RINGS, less_in_channels
 from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.layout import Projection
 from gmi_drl.profiler.budget import budget_of
 from gmi_drl.profiler.identical_machines import Machines, require_alike
 from gmi_drl.profiler.measured_plan import known_speeds
-from gmi_drl.profiler.memory_check import SMALLER_RINGS, less_in_channels
 from gmi_drl.profiler.rates import Rates, both_at_once, rates_here
 from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.agent_trainer_split import AS_GOOD, Division, chosen, divisions

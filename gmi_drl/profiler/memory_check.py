@@ -6,21 +6,23 @@ from contextlib import closing
 from math import ceil, inf
 
 from gmi_drl.config.learners import OUR_PPO
-from gmi_drl.config.learners.base import ROLLOUT_COPIES, LearnerConfig
+from gmi_drl.config.learners.base import ROLLOUT_COPIES
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi import backend_for
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.speeds import SpeedsByBackend
+from gmi_drl.launch.known_rooms import SMALLER_RINGS, less_in_channels, rooms_of_task
+from gmi_drl.launch.rooms import HostRoom
+from gmi_drl.launch.rooms import shortage as shortage_of_hosts
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Layout
-from gmi_drl.layout.servers import actors_without_agent
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measurable import measurable
 from gmi_drl.profiler.points import SMALL, PointMeasurer
 from gmi_drl.profiler.speeds import remembered_speeds
-from gmi_drl.scheduler.memory import SPARE, fit, fits_host, shortage
+from gmi_drl.scheduler.memory import SPARE, fit, shortage
 from gmi_drl.scheduler.profile import ProfilePoint
 from gmi_drl.templates import backend_refusal, template_of
 from gmi_drl.units import GIB, human_bytes, human_gib
@@ -32,14 +34,6 @@ PLENTY_BYTES = 2**20
 FIXED_BYTES = 2**30
 """More than a process without environments and networks takes."""
 
-SMALLER_RINGS = "lower learner.replay.size"
-
-
-def less_in_channels(learner: LearnerConfig) -> str:
-    """The remedy if channels are too large."""
-    settings = "learner.rollouts or max_lag" if "rollouts" in type(learner).model_fields else "max_lag"
-    return f"let agents have fewer environments, or lower {settings} in the layout's channels"
-
 
 def require_room(
     layout: Layout, config: RunConfig, task: TaskSpec, node: Node, tell: Callable[[str], None] = lambda line: None
@@ -49,8 +43,8 @@ def require_room(
     First 1 MiB for each environment and the memory of the learner (`LearnerConfig.memory_bytes`) are compared with the
     memory. If they do not fit, or the learner cannot say, one GMI is measured with few environments (or its points are
     taken from the cache), and a line through these points is compared. If our PPO was measured in a learner's place,
-    the memory that the learner takes beyond PPO's is added. The sizes of channels and rings of replay are known: they
-    are refused if they do not fit even without the GMIs.
+    the memory that the learner takes beyond PPO's is added. Channels, streams and rings of replay have known sizes:
+    they are refused if they do not fit even without the GMIs.
 
     Args:
         layout: The layout to train on.
@@ -71,9 +65,9 @@ def require_room(
     less = less_in_channels(learner)
     batches = learner.channels_bytes(layout, task)
     channels = batches * len(layout.with_role("trainer"))
-    if channels and (why := _shortage(layout, node, 0, 0, channels) or _gpu_shortage(layout, node, batches)):
+    _require_known_rooms(layout, config, task, node)
+    if channels and (why := _gpu_shortage(layout, node, batches)):
         raise LayoutMismatchError(f"{why}: {less}")
-    _require_room_for_streams(layout, learner, task, node, channels)
     worlds = learner.environments_of(layout) if layout.channels else most
     ring = learner.ring_bytes(task, worlds, of_rollouts=layout.channels is not None, on_gpu=node.num_gpus > 0)
     if any(ring) and (why := _shortage_of_trainers(layout, node, *ring, channels)):
@@ -116,18 +110,13 @@ def require_room(
         )
 
 
-def _require_room_for_streams(
-    layout: Layout, learner: LearnerConfig, task: TaskSpec, node: Node, channels: int
-) -> None:
-    """Refuse slots of inference streams that, beside channels of so many bytes, alone exceed the host's memory."""
-    rows = sum(gmi.num_env for gmi in actors_without_agent(layout)) if layout.streams else 0
-    each = learner.request_bytes(task) + learner.answer_bytes(task)
-    if rows and not fits_host(node, rows * each + channels):
-        beside = f" beside {human_bytes(channels)} of channels" if channels else ""
-        raise LayoutMismatchError(
-            f"inference streams would take {human_bytes(rows * each)} ({rows} environments of {human_bytes(each)})"
-            f"{beside}, of the host's {human_gib(node.cpu.memory_gib)}: use fewer actors or environments"
-        )
+def _require_known_rooms(layout: Layout, config: RunConfig, task: TaskSpec, node: Node) -> None:
+    """Refuse what alone exceeds the memory of the host: channels, streams and rings of replay."""
+    rooms = tuple(room for _, room in rooms_of_task(layout, config, task))
+    may_be_taken = f"{1 - SPARE:.0%} of its {human_gib(node.cpu.memory_gib)} may be taken"
+    host = HostRoom("this machine", int((1 - SPARE) * node.cpu.memory_gib * GIB), may_be_taken, rooms)
+    if why := shortage_of_hosts([host]):
+        raise LayoutMismatchError(why)
 
 
 def _require_room_for_images(layout: Layout, config: RunConfig, task: TaskSpec, node: Node) -> None:

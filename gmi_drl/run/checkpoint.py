@@ -6,7 +6,7 @@ Parts are written to a draft folder, which is renamed when all are complete: a c
 import hashlib
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any
@@ -72,10 +72,10 @@ def write_part(folder: Path, name: str, tensors: Mapping[str, "Tensor"]) -> Path
 
     try:
         folder.mkdir(exist_ok=True)
-        write_atomically(folder / f"{name}.safetensors", pieces_of(tensors))
+        write_atomically(folder / _file_of(name), pieces_of(tensors))
     except OSError as error:
         raise MachineError(f"{folder.parent.resolve()}: the checkpoint cannot be written: {error.strerror}") from None
-    return folder / f"{name}.safetensors"
+    return folder / _file_of(name)
 
 
 def commit(checkpoints: Path, iteration: int, facts: Mapping[str, Any], kept: int) -> Path:
@@ -158,21 +158,37 @@ def _evaluated(checkpoint: Path) -> float | None:
     return value if isinstance(value, int | float) else None
 
 
-def read_index(checkpoint: Path) -> dict[str, Any]:
-    """The index of a checkpoint, after checking it and all parts against their digests.
+def read_index(checkpoint: Path, parts: Collection[str] | None = None) -> dict[str, Any]:
+    """The index of a checkpoint, after checking it and parts against their digests.
+
+    Args:
+        checkpoint: Its folder.
+        parts: The names of these parts; None: all. `read_part` checks others when it reads them.
 
     Raises:
         UsageError: naming the file that is broken or was changed.
     """
-    remedy = f"move {checkpoint} away to use the checkpoint before it"
+    remedy = _remedy(checkpoint)
     index = _read_sealed(checkpoint, remedy)
     if int(checkpoint.name) != index["iteration"]:
         named = f"its index has iteration {index['iteration']}: give the folder its name back, {index['iteration']:06d}"
         raise UsageError(f"{checkpoint} was renamed, {named}, or {remedy}")
-    for name, digest in index["parts"].items():
-        if not (checkpoint / name).is_file() or _digest(checkpoint / name) != digest:
-            raise UsageError(f"{checkpoint}: {name} is missing or was changed since it was written: {remedy}")
+    for file in index["parts"] if parts is None else map(_file_of, parts):
+        if not (checkpoint / file).is_file() or _digest(checkpoint / file) != index["parts"].get(file):
+            raise _changed(checkpoint, file)
     return index
+
+
+def _remedy(checkpoint: Path) -> str:
+    return f"move {checkpoint} away to use the checkpoint before it"
+
+
+def _changed(checkpoint: Path, file: str) -> UsageError:
+    return UsageError(f"{checkpoint}: {file} is missing or was changed since it was written: {_remedy(checkpoint)}")
+
+
+def _file_of(part: str) -> str:
+    return f"{part}.safetensors"
 
 
 def _read_sealed(checkpoint: Path, remedy: str) -> dict[str, Any]:
@@ -198,15 +214,30 @@ def _read_sealed(checkpoint: Path, remedy: str) -> dict[str, Any]:
     return dict(index)
 
 
-def read_part(checkpoint: Path, name: str) -> dict[str, "Tensor"]:
-    """The tensors of one part, on the CPU."""
+def read_part(checkpoint: Path, name: str, index: Mapping[str, Any] | None = None) -> dict[str, "Tensor"]:
+    """The tensors of one part, on the CPU.
+
+    Args:
+        checkpoint: Its folder.
+        name: Of the part.
+        index: Of `read_index`, which has its digest; None: the digest is not checked here.
+
+    Raises:
+        UsageError: if it cannot be read, or was changed since it was written.
+    """
     from safetensors import SafetensorError
     from safetensors.torch import load
 
+    file = _file_of(name)
     try:
-        return load((checkpoint / f"{name}.safetensors").read_bytes())
+        data = (checkpoint / file).read_bytes()
+        if index is not None and hashlib.sha256(data).hexdigest() != index["parts"].get(file):
+            raise _changed(checkpoint, file)
+        return load(data)
+    except FileNotFoundError:
+        raise _changed(checkpoint, file) from None
     except (OSError, SafetensorError) as error:
-        raise UsageError(f"{checkpoint}: {name}.safetensors cannot be read: {error}") from None
+        raise UsageError(f"{checkpoint}: {file} cannot be read: {error}") from None
 
 
 def prefixed(prefix: str, tensors: Mapping[str, "Tensor"]) -> dict[str, "Tensor"]:

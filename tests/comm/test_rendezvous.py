@@ -7,7 +7,7 @@ from conftest import open_descriptors
 
 from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.comm.memory.segment import map_segment
-from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints
+from gmi_drl.comm.rendezvous import Rendezvous, RendezvousPoints, shared_bytes
 from gmi_drl.errors import MachineError
 from gmi_drl.layout.reductions import HAR, MPR_GLOO, MPR_SHM, NONE
 
@@ -24,6 +24,9 @@ def test_ranks_of_links_share_memory_within_their_device_alone():
         ranks = RankAddresses.from_descriptor(descriptor)
         assert len(set(ranks.addresses)) == 5 and len(ranks.token) == 32
         assert all(stat.S_ISSOCK(os.fstat(points[rank].listener).st_mode) for rank in range(5))
+        sizes = [os.fstat(segments[rank]).st_size for rank in (0, 2)]
+        assert shared_bytes(HAR, UNEVEN, 4000, range(5)) == sum(sizes)
+        assert [shared_bytes(HAR, UNEVEN, 4000, ranks) for ranks in ((1, 0), (2, 3, 4))] == sizes
     assert open_descriptors() == before
 
 
@@ -38,6 +41,8 @@ def test_others_share_one_segment_or_a_table_and_a_store():
         assert len({gloo[rank].store for rank in range(5)}) == 1 and os.fstat(gloo[0].store).st_size == 0
         assert set(shared[0].descriptors) == {"segment"} and set(gloo[0].descriptors) == {"segment", "store"}
         assert os.fstat(gloo[0].segment).st_size < 2**16 < os.fstat(shared[0].segment).st_size, "a table has no slots"
+        assert shared_bytes(MPR_SHM, UNEVEN, 4000, range(5)) == os.fstat(shared[0].segment).st_size
+        assert shared_bytes(MPR_GLOO, UNEVEN, 1, range(5)) == 0 == shared_bytes(NONE, [[0]], 1, [0])
     assert open_descriptors() == before
 
 

@@ -4,7 +4,7 @@ import psutil
 import pytest
 
 from gmi_drl.errors import MachineError
-from gmi_drl.hardware.host_memory import SPARE_BYTES, available_bytes, check_available, memory_bytes
+from gmi_drl.hardware.host_memory import SPARE_BYTES, available_bytes, check_available, machine_bytes, memory_bytes
 
 MIB = 2**20
 MACHINE = SimpleNamespace(total=1000 * MIB, available=600 * MIB)
@@ -41,6 +41,7 @@ def test_without_a_limit_it_is_the_machines(tmp_path):
 def test_a_containers_limit_counts_and_what_it_uses(tmp_path, line):
     cgroups(tmp_path, line, top=v2(128, 100))
     assert (memory_bytes(tmp_path), available_bytes(tmp_path)) == (128 * MIB, 28 * MIB)
+    assert machine_bytes() == 600 * MIB, "of all its containers"
 
 
 def test_limits_and_use_of_the_cgroups_above_count(tmp_path):

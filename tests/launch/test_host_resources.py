@@ -6,9 +6,8 @@ import pytest
 from conftest import open_descriptors
 
 from gmi_drl.comm.links.handshake import RankAddresses
-from gmi_drl.errors import MachineError
 from gmi_drl.launch.nodes.meeting import Meeting
-from gmi_drl.launch.shared_resources import PROXY_BYTES, HostResources
+from gmi_drl.launch.shared_resources import HostResources
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, HOLISTIC, Device, GmiGroup, Layout
 
@@ -20,16 +19,6 @@ def over_two_nodes():
     return Layout(
         share_cores=True, devices=(trainer, Device(node="b", kind="cpu", gmis=tuple(agents))), channels=Channels()
     )
-
-
-def test_a_host_without_memory_for_who_stands_in_for_agents_of_others_is_refused(monkeypatch):
-    before = open_descriptors()
-    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: PROXY_BYTES)
-    with pytest.raises(MachineError, match=r"proxies of 3 agents of other hosts need 195\.0 MiB .*: use fewer agents"):
-        HostResources(over_two_nodes(), 1024, "a", "127.0.0.1")
-    with closing(HostResources(over_two_nodes(), 1024, "b", "127.0.0.1")) as other:
-        assert other.guests == ()
-    assert open_descriptors() == before
 
 
 def test_mailboxes_are_for_the_gmis_of_the_host_and_those_that_somebody_stands_in_for():

@@ -73,3 +73,15 @@ def test_nothing_is_left_of_a_layout_that_does_not_start(place, install):
         pass
     assert (toy.cuts, toy.alive) == (1, 0) and not folder.rendezvous_folder.exists()
     assert open_descriptors() == before and not children_of(os.getpid())
+
+
+def test_nothing_is_started_where_the_memory_is_lacking(place, monkeypatch):
+    monkeypatch.setattr("gmi_drl.hardware.host_memory.available_bytes", lambda: 2**27)
+    before, told = open_descriptors(), r"this machine needs 129\.\d MiB .* 128\.0 MiB are free, .*: use fewer GMIs"
+    with (
+        pytest.raises(MachineError, match=told),
+        open_layout(tiny_layout(2), tiny_config(), *place, {}, slot_bytes=2**26),
+    ):
+        pass
+    assert not place[0].layout_file.exists() and not place[0].log_file(0).exists()
+    assert open_descriptors() == before and not children_of(os.getpid())

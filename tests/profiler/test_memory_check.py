@@ -5,7 +5,7 @@ import pytest
 from conftest import tiny_config, tiny_layout
 from toys import install_backend
 
-from gmi_drl.config.learners import A3CConfig, DQNConfig, PPOConfig, RslRlConfig, SACConfig
+from gmi_drl.config.learners import A3CConfig, PPOConfig, RslRlConfig
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import GmiError, LayoutMismatchError
 from gmi_drl.gmi.claims import claim
@@ -83,7 +83,7 @@ def test_what_cannot_be_reckoned_is_measured(monkeypatch):
 def test_channels_that_have_no_room_are_refused_by_their_size():
     layout = Decoupled(1, Channels(max_lag=99)).lay_out(ANT, node_with(4.0), Cut(2, 1024))
     config = tiny_config(learner=A3CConfig(horizon=32))
-    told = r"2 GMIs and .* of channels would take .* of the host's 819\.2 MiB: .*environments.*rollouts.*max_lag"
+    told = r"needs .* 90% of its 819\.2 MiB .* for channels \(1 trainer, each 100 batches .*environments.*rollouts.*lag"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(layout, config, ANT, node_with(0.8))
     require_room(layout, config, ANT, node_with(8.0))
@@ -102,7 +102,7 @@ def test_slots_of_streams_that_have_no_room_are_refused_by_their_size():
     each = config.learner.request_bytes(ANT) + config.learner.answer_bytes(ANT)
     request, answer = kinds_of(ANT, config.learner.rollout_form(ANT, 7), 1)
     assert 7 * each == sum(kind.nbytes for kind in (*request, *answer))
-    told = rf"streams would take .* \({most} environments of {each} B\), of the host's 204\.8 MiB: use fewer actors"
+    told = rf"needs .* 90% of its 204\.8 MiB .* for an inference stream \(1 slot x {most} rows of {each} B\): use fewer"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(asking(most), config, ANT, node_with(0.2))
 
@@ -184,17 +184,11 @@ def test_images_that_do_not_fit_are_refused_by_their_bytes_with_what_fits():
         memory_check._require_room_for_images(tiny_layout(gmis=1, num_env=fits + 1), config, games, node_with(4.0))
 
 
-@pytest.mark.parametrize(("kind", "is_told"), [("a3c", True), ("sac", False), ("dqn", False), ("ppo", False)])
-def test_the_remedy_for_channels_names_settings_that_the_learner_has(kind, is_told):
-    learner = {"a3c": A3CConfig, "sac": SACConfig, "dqn": DQNConfig, "ppo": PPOConfig}[kind]()
-    assert ("learner.rollouts" in memory_check.less_in_channels(learner)) == is_told
-
-
 def test_rings_that_have_no_room_are_refused_by_their_size():
     config = default_config(ANT, "sac")
     large = config.learner.replay.model_copy(update={"size": 400_000_000})
     config = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": large})})
-    told = r"1 GMI would take .* of the host's 4\.0 GiB, in rings of replay alone: lower learner\.replay\.size"
+    told = r"needs .* 90% of its 4\.0 GiB .* for 1 ring of replay: lower learner\.replay\.size"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(tiny_layout(gmis=1, num_env=8), config, ANT, node_with(4.0))
 
@@ -210,6 +204,6 @@ def test_rings_of_rollouts_are_on_trainers_alone():
     require_room(DECOUPLED.lay_out(ANT, node, cut), config, ANT, node_with(9.0), told_lines.append)
     assert told_lines == [], "agents have none"
     require_room(DECOUPLED.lay_out(ANT, node, cut), config, ANT, node)
-    told = r"2 GMIs .* would take .* in rings of replay alone"
+    told = r"needs .* for 2 rings of replay, .* for channels .*: lower learner\.replay\.size, or let agents"
     with pytest.raises(LayoutMismatchError, match=told):
         require_room(Decoupled(2).lay_out(ANT, node, cut), config, ANT, node)

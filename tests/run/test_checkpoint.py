@@ -127,6 +127,34 @@ def test_damage_is_refused(tmp_path, damage, message):
         checkpoint.read_index(saved)
 
 
+def test_who_reads_one_part_needs_that_part_alone(tmp_path):
+    checkpoint.write_part(checkpoint.draft(tmp_path, 1), "gmi-0", {"w": torch.zeros(1)})
+    saved = save(tmp_path, 1)
+    lose_part(saved)
+    with pytest.raises(UsageError, match=r"learner\.safetensors is missing"):
+        checkpoint.read_index(saved)
+    for parts in ((), ["gmi-0"]):
+        index = checkpoint.read_index(saved, parts)
+    assert checkpoint.read_part(saved, "gmi-0", index)["w"].item() == 0
+    for part in ("learner", "gmi-1"):
+        told = f"{part}.safetensors is missing or was changed since it was written: move .* away"
+        with pytest.raises(UsageError, match=told):
+            checkpoint.read_index(saved, [part])
+        with pytest.raises(UsageError, match=told):
+            checkpoint.read_part(saved, part, index)
+
+
+def test_a_part_that_was_changed_is_refused_by_who_reads_it(tmp_path):
+    saved = save(tmp_path, 1)
+    index = checkpoint.read_index(saved)
+    (tmp_path / "other").mkdir()
+    other = save(tmp_path / "other", 2) / "learner.safetensors"
+    shutil.copyfile(other, saved / "learner.safetensors")  # whole, and of another run
+    assert checkpoint.read_part(saved, "learner")["w"][0] == 2
+    with pytest.raises(UsageError, match=r"learner\.safetensors is missing or was changed"):
+        checkpoint.read_part(saved, "learner", index)
+
+
 def test_a_checkpoint_that_was_renamed_is_refused_with_its_name(tmp_path):
     later = save(tmp_path, 15).rename(tmp_path / "000040")
     with pytest.raises(UsageError, match=r"000040 was renamed, its index has iteration 15: .* name back, 000015"):

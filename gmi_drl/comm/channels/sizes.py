@@ -56,7 +56,7 @@ class ChannelSizes:
     @property
     def batches(self) -> int:
         """Batches of a trainer."""
-        return self.channels.max_lag + 1
+        return self.channels.batches
 
     @property
     def places(self) -> int:
@@ -86,29 +86,21 @@ class ChannelSizes:
 
     def steps_of_transfer(self, kind: Kind) -> int:
         """Steps of a kind that one record announces: as many as make a transfer (MCC), or one (UCC)."""
-        steps = self.steps_of(kind)
-        if self.channels.mode == "UCC":
-            return 1
-        return min(steps, max(1, self.channels.transfer_bytes * steps // max(kind.nbytes, 1)))
+        return self.channels.steps_of_transfer(kind, self.steps_of(kind))
 
     def steps_of(self, kind: Kind) -> int:
         """The number of steps of a kind: T if it grows with every step, else 1."""
-        return self.form.horizon if kind.is_stepwise else 1
+        return self.form.steps_of(kind)
 
     @cached_property
     def ring_records(self) -> int:
-        """Records that may be in the ring from an agent to a trainer: those of twice the agent's share of the places.
-
-        So an agent can run ahead of a trainer that learns, in either mode. It leases a place only if the ring has room
-        for all records of a rollout, beside those that it leased and has not sent, so it never waits with a place that
-        others wait for.
-        """
-        return min(self.places, 2 * -(-self.places // len(self.agents))) * self.rollout_records
+        """Records that may be in the ring from an agent to a trainer; see `Channels.ring_records`."""
+        return self.channels.ring_records(self.form, self.rollouts, len(self.agents))
 
     @cached_property
     def rollout_records(self) -> int:
         """Records of one rollout."""
-        return sum(-(-self.steps_of(kind) // self.steps_of_transfer(kind)) for kind in self.form.kinds)
+        return self.channels.records_of(self.form)
 
     @cached_property
     def text(self) -> str:

@@ -29,8 +29,12 @@ def create_segment(size: int, slot_bytes: int) -> int:
     """
     if size < 1 or slot_bytes < 1:
         raise UsageError(f"a segment needs 1 rank and 1 byte per slot at least, not {size} and {slot_bytes}")
-    slot_bytes = in_pages(slot_bytes)
-    return _created(size, slot_bytes, first_slot(size) + size * (slot_bytes + STAGING_BYTES))
+    return _created(size, in_pages(slot_bytes), segment_bytes(size, slot_bytes))
+
+
+def segment_bytes(size: int, slot_bytes: int) -> int:
+    """Bytes that `create_segment` takes."""
+    return first_slot(size) + size * (in_pages(slot_bytes) + STAGING_BYTES)
 
 
 def create_table(size: int) -> int:

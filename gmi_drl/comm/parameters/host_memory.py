@@ -22,7 +22,7 @@ _SEALED = Sealed(b"gmi-par1", "the parameters of this host")
 _ALIVE = WORDS  # the word after those of `Parameters`: keepalives of trainers that have arrived
 _TOLD = WORDS + 1  # the newest version by the last answer of the trainers' host
 _ANSWERS = WORDS + 2  # how many such answers have come
-_LEFT = WORDS + 3  # from here on for each reader: whether it has left
+_LEFT = WORDS + 3  # from here on for each reader: whether it has left; then for each GMI: how many answers it waits for
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,9 @@ class HostParameters:
         self._notifier = notifier = Notifier(mailboxes, MailboxMemory(mailboxes.memory), own, hang_s)
         text = json.dumps(asdict(sizes))
         start = _SEALED.header_bytes(text)
-        first, each = start + in_pages(8 * (_LEFT + len(sizes.readers))), in_pages(sizes.nbytes)
+        everyone = (sizes.receiver, *sizes.readers)
+        wanted = _LEFT + len(sizes.readers)
+        first, each = start + in_pages(8 * (wanted + len(everyone))), in_pages(sizes.nbytes)
         if own == sizes.receiver:
             _SEALED.make(memory, first + BUFFERS * each, text, "use a smaller network")
         else:
@@ -79,6 +81,8 @@ class HostParameters:
                 raise UsageError(f"the parameters of this host have other sizes than this GMI's: {text}")
         mapped = mmap.mmap(memory, first + BUFFERS * each, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._words = memoryview(mapped)[start:first].cast("q")
+        self._wanted = self._words[wanted : wanted + len(everyone)]
+        self._own = everyone.index(own)
         buffers = [
             torch.frombuffer(mapped, dtype=torch.uint8, count=sizes.nbytes, offset=first + number * each)
             for number in range(BUFFERS)
@@ -96,7 +100,7 @@ class HostParameters:
             Whether it is published: False as soon as trainers are known to be more than one version behind it.
         """
         self.parameters.await_first()
-        enough = self._words[_ANSWERS] + 2  # the first may tell what was the newest before
+        self._wanted[self._own] = enough = self._words[_ANSWERS] + 2  # the first may tell what was the newest before
 
         def is_far_ahead() -> bool:
             answers = self._words[_ANSWERS]
@@ -130,6 +134,11 @@ class HostParameters:
         """Wake all policy workers of this host, also this one."""
         for peer in (self.own, *self.sizes.readers):
             self._notifier.notify(peer)
+
+    @property
+    def wants_answers(self) -> bool:
+        """Whether a policy worker of this host waits for answers which version is the newest."""
+        return max(self._wanted) > self._words[_ANSWERS]
 
     def tell_newest(self, version: int) -> None:
         """Note, as the receiver, which version was the newest where trainers are; its parameters may come later."""

@@ -157,8 +157,8 @@ class ParameterReceiver:
         self._connection.send_frame(NEWER, NUMBER.pack(version))
 
     def _ask_for_newest(self) -> None:
-        """Ask which version is the newest, if it is time: by the clock, because trainers may never be silent."""
-        if time.perf_counter() >= self._ask_at:
+        """Ask which version is the newest if somebody waits, by the clock: trainers may never be silent."""
+        if time.perf_counter() >= self._ask_at and self._host.wants_answers:
             self._ask_at = math.inf
             self._connection.send_frame(NEWEST)
 

@@ -150,8 +150,8 @@ class LearnerConfig(FileModel):
         return self.batches_bytes(task, layout.channels, rollouts, actors[0].num_env)
 
     def batches_bytes(self, task: TaskSpec, channels: Channels, rollouts: int, num_env: int) -> int:
-        """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts. The rest is small."""
-        return (channels.max_lag + 1) * self.rollout_form(task, num_env).offsets(rollouts)[-1]
+        """Bytes of channels for one trainer: `max_lag + 1` batches of `rollouts` rollouts, without their queues."""
+        return channels.batches * self.rollout_form(task, num_env).offsets(rollouts)[-1]
 
     def request_bytes(self, task: TaskSpec) -> int:
         """Bytes of an environment's part of a request for an action (`roles.workers.forward`)."""

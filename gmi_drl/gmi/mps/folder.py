@@ -6,7 +6,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,7 @@ from gmi_drl.gmi.claims import locked
 from gmi_drl.gmi.mps.control import Control
 
 REMEDY = "set GMI_DRL_MPS to a folder with a short path"
+ROOM = "make room on that disk, raise `ulimit -n`, or set GMI_DRL_MPS to another folder with a short path"
 MOST_BYTES = 107
 """The longest path of a socket (`sun_path` in unix(7), without the final zero)."""
 
@@ -80,18 +81,33 @@ def made() -> Iterator[tuple[Path, int]]:
     The folder stays. A process that inherits the descriptor keeps the lock, and must remove the folder.
 
     Raises:
-        MachineError: as for `new_name`.
+        MachineError: as for `new_name`, or if it cannot be created there.
     """
     folder = new_name()
+    try:
+        descriptor = _make(folder)
+    except OSError as error:
+        with suppress(OSError):
+            remove(folder)
+        raise MachineError(f"{folder.parent}: MPS cannot have folders there ({error.strerror}): {ROOM}") from None
+    try:
+        yield folder, descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _make(folder: Path) -> int:
+    """Create a folder, and beside it its lock, which is held from now on. Returns the descriptor of the lock."""
     draft = folder.with_suffix(".draft")  # gets the lock's name when it is locked
     descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         draft.rename(lock_of(folder))
         folder.mkdir(mode=0o700)
-        yield folder, descriptor
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def remove(folder: Path) -> None:

@@ -1,14 +1,14 @@
 """Receives files and checkpoints for the run folder from hosts that do not see it."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.launch.frozen_policies import FrozenPolicy
 from gmi_drl.launch.nodes.folder_upload import chunks
-from gmi_drl.run.checkpoint import list_checkpoints
+from gmi_drl.run.checkpoint import INDEX, list_checkpoints
 from gmi_drl.run.checkpoint_store import CheckpointStore
 from gmi_drl.run.folder import RunFolder
 
@@ -20,6 +20,7 @@ class FolderReceiver:
         folder: The run folder.
         folder_of: Returns the folder where a GMI saves: the run folder, or that of its policy in it.
         restored: The folders whose newest checkpoint GMIs there read. Actors get what they act by from trainers.
+        parts: The parts of it that they read; None: all.
         frozen: The frozen policies by which GMIs there act.
     """
 
@@ -29,16 +30,18 @@ class FolderReceiver:
         folder_of: Callable[[int], RunFolder],
         *,
         restored: Sequence[RunFolder],
+        parts: Collection[str] | None = None,
         frozen: Sequence[FrozenPolicy] = (),
     ) -> None:
         self._folder, self._folder_of, self._restored, self._frozen = folder, folder_of, restored, frozen
+        self._parts = parts
 
     def files(self) -> Iterator[Path]:
         """Yield the files that a copy of the run folder needs at first: the setup, and what GMIs there read."""
         several = [one for one in self._folder.learning if one.path != self._folder.path]
         frozen = [one.folder for one in self._frozen]
         setup = [file for one in (self._folder, *several, *frozen) for file in (one.layout_file, one.config_file)]
-        for file in (*setup, *_newest([*self._restored, *frozen])):
+        for file in (*setup, *_newest(self._restored, self._parts), *_newest(frozen)):
             yield file.relative_to(self._folder.path)
 
     def size(self) -> int:
@@ -46,7 +49,8 @@ class FolderReceiver:
 
         Nor are the copies of frozen policies.
         """
-        return sum(file.stat().st_size for file in _newest(self._restored)) + sum(one.size() for one in self._frozen)
+        own = sum(file.stat().st_size for file in _newest(self._restored, self._parts))
+        return own + sum(one.size() for one in self._frozen)
 
     def take(self, file: str, offset: int, data: bytes, *, is_last: bool) -> None:
         """Append a piece to a draft of a file. The last piece renames it to `file`.
@@ -94,8 +98,8 @@ class FolderReceiver:
                 yield str(file), data
 
 
-def _newest(folders: Iterable[RunFolder]) -> Iterator[Path]:
-    """The files of the newest checkpoint of each of some folders."""
+def _newest(folders: Iterable[RunFolder], parts: Collection[str] | None = None) -> Iterator[Path]:
+    """The files of the newest checkpoint of each of some folders: the index, and these parts; None: all."""
     for folder in folders:
         for one in list_checkpoints(folder.checkpoints)[-1:]:
-            yield from one.iterdir()
+            yield from (file for file in one.iterdir() if parts is None or file.name == INDEX or file.stem in parts)

@@ -14,6 +14,7 @@ from gmi_drl.comm.links.handshake import RankAddresses
 from gmi_drl.errors import GmiError, MachineError
 from gmi_drl.files import parse
 from gmi_drl.gmi import Instances, claimed
+from gmi_drl.hardware import host_memory
 from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.launch.processes.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.processes.gmi_processes import DRAIN_S
@@ -107,7 +108,7 @@ class Host:
         cpus: list[int],
         claims: bool,
     ) -> Message:
-        """Claim and cut the devices."""
+        """Claim and cut the devices. The response has the bytes of memory that are free here."""
         self._layout, home = parse(Layout, dict(layout), "layout"), Path(run_folder)
         os.sched_setaffinity(0, cpus)
         part, self._ids = self._layout.part_on(self._node)
@@ -122,7 +123,8 @@ class Host:
             self._starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()
-        return {"type": "opened", "drains": self._instances.drains, "sees_folder": self._copy is None}
+        memory = {"free": host_memory.available_bytes(), "free_of_machine": host_memory.machine_bytes()}
+        return {"type": "opened", "drains": self._instances.drains, "sees_folder": self._copy is None, **memory}
 
     def _take(self, file: str, data: bytes = b"") -> None:
         """Append to a file of the local copy of the run folder."""

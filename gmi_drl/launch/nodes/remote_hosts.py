@@ -19,8 +19,10 @@ from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.node_host import TOKEN
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI, RemoteInstances, nothing_shared
 from gmi_drl.launch.nodes.remote_node import RemoteNode, Tell
+from gmi_drl.launch.nodes.room_on_nodes import rooms_on_nodes
 from gmi_drl.launch.nodes.supervisor_starters import END_S, SupervisorHandle, SupervisorStarter
 from gmi_drl.launch.nodes.versions import differing
+from gmi_drl.launch.rooms import require_room
 from gmi_drl.layout.late_nodes import late_nodes, starts_without
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import proxied, proxy_processes
@@ -95,7 +97,13 @@ class RemoteHosts:
         for name, node in nodes.items():
             node.first_gmi = layout.devices_on(name)[0].gmis[0].id
         receivers = {
-            name: FolderReceiver(folder, job.folder_of, restored=job.restored_on(name), frozen=job.frozen_on(name))
+            name: FolderReceiver(
+                folder,
+                job.folder_of,
+                restored=job.restored_on(name),
+                parts=job.parts_on(name),
+                frozen=job.frozen_on(name),
+            )
             for name in nodes
         }
         secret, seen = secrets.token_hex(16), folder.path / TOKEN
@@ -117,6 +125,7 @@ class RemoteHosts:
             )
         finally:
             seen.unlink()
+        require_room(rooms_on_nodes(job.rooms, nodes, opened))
         for name, node in nodes.items():
             node.receiver = None if opened[name]["sees_folder"] else receivers[name]
         return opened

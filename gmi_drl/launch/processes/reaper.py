@@ -30,12 +30,18 @@ class Reaper:
     """The launcher's end: starts the reaper process and tells it what to kill or remove if the launcher dies.
 
     A thread waits for the reaper's death, and starts another one. The first time it warns (GmiWarning).
+
+    Raises:
+        MachineError: if it cannot be started.
     """
 
     def __init__(self) -> None:
         self._watched: dict[str, Sequence[int]] = {}  # messages that still hold, in order, with their pidfds
         self._lock, self._closed = threading.Lock(), threading.Event()
-        self._start()
+        try:
+            self._start()
+        except OSError as error:
+            raise _not_started(error) from None
         self._watcher = threading.Thread(target=self._replace, daemon=True)
         self._watcher.start()
 
@@ -113,6 +119,14 @@ class Reaper:
             if not replaced:
                 _warn(f"{text} and is replaced by another, which ends what GMIs have started if this process is killed")
             self._closed.wait(REPLACED_S)
+
+
+def _not_started(error: OSError) -> Exception:
+    from gmi_drl.errors import MachineError  # as in `_start`
+    from gmi_drl.processes.cleanup import REMEDY
+
+    what = "the reaper, which ends what GMIs have started if this process is killed"
+    return MachineError(f"{sys.executable} cannot be started as {what} ({error}): {REMEDY}")
 
 
 def _warn(text: str) -> None:

@@ -96,7 +96,7 @@ def saved_parts(checkpoint: Path, index: Mapping[str, Any]) -> Iterator[dict[str
     """Read the part of each GMI of a checkpoint, in order."""
     files = [Path(name).stem for name in index["parts"] if name.startswith("gmi-")]
     for name in sorted(files, key=lambda name: int(name.removeprefix("gmi-"))):
-        yield read_part(checkpoint, name)
+        yield read_part(checkpoint, name, index)
 
 
 def columns_of(part: Mapping[str, Tensor]) -> tuple[int, int]:

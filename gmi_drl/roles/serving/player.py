@@ -208,7 +208,8 @@ def load_newest_learner(folder: RunFolder) -> tuple[int, dict[str, Tensor]]:
 def _read(saved: Path) -> tuple[int, dict[str, Tensor]] | None:
     """Iteration and learner of a checkpoint; None if it was removed meanwhile."""
     try:
-        return checkpoint.read_index(saved)["iteration"], checkpoint.read_part(saved, LEARNER_PART)
+        index = checkpoint.read_index(saved, ())
+        return index["iteration"], checkpoint.read_part(saved, LEARNER_PART, index)
     except UsageError:
         if saved.exists():
             raise

@@ -133,11 +133,11 @@ class Checkpointer:
 
         The adapted learning rate is restored, unless the user has changed the configured one since.
         """
-        replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART))
+        replica.load_learner_state(checkpoint.read_part(saved, LEARNER_PART, index))
         if index["learning_rate"] != self.config.learner.learning_rate:
             replica.set_learning_rate(self.config.learner.learning_rate)
         if index["layout"] == self.layout.digest:
-            replica.load_local_state(checkpoint.read_part(saved, self.part))
+            replica.load_local_state(checkpoint.read_part(saved, self.part, index))
 
     def _write_parts(self, replica: Replica, iteration: int) -> str:
         """Write this GMI's parts of a draft, when all learners are equal. Returns the digest of the learner."""

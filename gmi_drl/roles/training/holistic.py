@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from gmi_drl.algo.rollout import sample_share_of
+from gmi_drl.comm.memory.wait_clock import WaitClock
+from gmi_drl.errors import GmiError
 from gmi_drl.layout.layout import GMI
 from gmi_drl.roles.drl_role import DRL_role
 from gmi_drl.roles.launcher.protocol import Hold, Holds, MessageToGMI, Save, Stop
@@ -38,7 +40,7 @@ class Holistic(DRL_role):
             resume: The checkpoint to go on from, a path within the run folder.
         """
         saved = self.mgr.run_folder / resume if resume else None
-        index = read_index(saved) if saved else {"iteration": 0, "env_steps": 0}
+        index = read_index(saved, ()) if saved else {"iteration": 0, "env_steps": 0}  # parts are checked when read
         iteration, self.env_steps = index["iteration"], index["env_steps"]
         self._set_up(iteration)
         self._set_up_evaluation(iteration, index.get(BEST))
@@ -145,10 +147,17 @@ class Holistic(DRL_role):
         return Decision.SAVE if due or self.checkpointer.is_late() else Decision.GO_ON
 
     def _hold(self, iteration: int) -> list[MessageToGMI]:
-        """Wait until the launcher has told all policies what to do. Returns what it has told this one."""
+        """Wait until the launcher has told all policies what to do. Returns what it has told this one.
+
+        Raises:
+            GmiError: if it has not within `hang_s`.
+        """
         self.mgr.launcher.deliver(Holds(iteration))
-        words = list[MessageToGMI]()
+        words, waiting = list[MessageToGMI](), WaitClock()
         while not any(isinstance(word, Stop | Save) for word in words):
+            if waiting.look() > self.mgr.hang_s:
+                late = f"the launcher has not told for {self.mgr.hang_s:g} s when all policies stop or save"
+                raise GmiError(f"{late}: if it was suspended, raise hang_s; continue by --resume")
             words += self.mgr.launcher.await_messages(1.0)
         return words
 

@@ -17,7 +17,7 @@ from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN, READY
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
-from gmi_drl.launch.shared_resources import EACH_PROXY_BYTES
+from gmi_drl.launch.known_rooms import EACH_PROXY_BYTES
 from tests.comm.channels.proxy_pair import ProxyPair, opening
 from tests.comm.channels.traced_rollouts import parameters, pieces, rollouts_in, send, sizes_of, write
 from tests.comm.ranks import FORK

@@ -122,6 +122,24 @@ def test_a_version_far_ahead_of_all_that_trainers_have_published_is_not_waited_f
             assert reader.await_version(8)
 
 
+def test_which_version_is_the_newest_is_asked_only_while_somebody_waits_for_one():
+    with hosts() as made:
+        made.receiver._ask_s, asked = SOON_S, []
+        handle = made.proxy._handle
+        made.proxy._handle = lambda kind, payload: (asked.append(kind), handle(kind, payload))
+        made.trainer.parameters.publish(0, weights())
+        made.start()
+        with closing(made.read_here(READER)) as reader:
+            assert reader.parameters.read_into(weights()) == 0
+            for end in (reader, made.receiver):
+                time.sleep(10 * SOON_S)
+                assert NEWEST not in asked
+                assert not end.await_version(9)
+                time.sleep(10 * SOON_S)
+                assert asked.count(NEWEST) == 2, "as many answers as a wait needs"
+                asked.clear()
+
+
 def test_it_is_not_waited_for_either_while_trainers_publish_and_send_keepalives_all_the_time():
     refused, most_s = threading.Event(), 10.0
 

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -5,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+from conftest import open_descriptors
 
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.mps.folder import (
@@ -89,3 +91,18 @@ def test_a_folder_of_all_claims_that_others_can_open_is_not_looked_into(above):
 def test_daemons_of_a_folder_are_found_again(above):
     control_of(above, 3).pipes.mkdir(parents=True)
     assert [control.pipes for control in controls_in(above)] == [above / "3" / "pipe"]
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_the_remedy_and_nothing_is_left(above, monkeypatch):
+    def full(path, target):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = open_descriptors()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", full)
+        told = r"cannot have folders there \(No space left on device\): make room"
+        with pytest.raises(MachineError, match=told), made():
+            pass
+    assert list(above.iterdir()) == [] and open_descriptors() == before
+    with pytest.raises(OSError, match="of who uses it"), made():
+        raise OSError("of who uses it")

@@ -17,9 +17,9 @@ from gmi_drl.config.learners import A3CConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.known_rooms import PROXY_BYTES
 from gmi_drl.launch.nodes.node_host import PROXY_MODULE
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
-from gmi_drl.launch.shared_resources import PROXY_BYTES
 from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Channels
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout

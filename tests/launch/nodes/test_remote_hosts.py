@@ -6,6 +6,7 @@ from test_workers_on_nodes import ACTOR, POLICY, TRAINER, layout_of
 
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.launch.job import Job
+from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.meeting import Meeting
 from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
 from gmi_drl.launch.nodes.remote_hosts import RemoteHosts, cpus_of, has_same_versions
@@ -64,7 +65,8 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
 
     def unseeing(name):
         request = lambda message: asked.update({name: message["begins_with"]})  # noqa: E731
-        response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False}  # noqa: E731
+        memory = {"free": 2**40, "free_of_machine": 2**40}
+        response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False, **memory}  # noqa: E731
         return SimpleNamespace(name=name, machine=name, cpus=[0], request=request, response=response)
 
     layout, there = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, ACTOR, POLICY], b=[ACTOR]), {}
@@ -76,6 +78,29 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
     files = {name: [file for file, _ in node.receiver.pieces()] for name, node in there.items()}
     assert files["b"] == ["layout.yaml", "config.yaml"]
     assert files["a"] == [*files["b"], "checkpoints/000001/checkpoint.json"]
+
+
+def test_a_node_gets_the_parts_that_its_gmis_read_and_a_single_node_all(tmp_path):
+    """Of a checkpoint that it does not see. GMIs of a single node may deal out the rings of all others anew."""
+    folder = RunFolder(tmp_path)
+    folder.create()
+    saved = folder.checkpoints / "000001"
+    saved.mkdir()
+    for name in ("checkpoint.json", "learner.safetensors", *(f"gmi-{number}.safetensors" for number in range(4))):
+        (saved / name).write_text("xy")
+
+    def parts(layout, node):
+        job = Job(layout, RunConfig(), folder, {}, 8)
+        receiver = FolderReceiver(
+            folder, job.folder_of, restored=job.restored_on(node), parts=job.parts_on(node), frozen=[]
+        )
+        found = sorted(file.stem for file in receiver.files() if file.parts[0] == "checkpoints")
+        assert receiver.size() == 2 * len(found)
+        return found
+
+    assert parts(over("a", "b"), "a") == ["checkpoint", "gmi-0", "gmi-1", "learner"]
+    assert parts(over("a", "b"), "b") == ["checkpoint", "gmi-2", "gmi-3", "learner"]
+    assert parts(over("a"), "a") == ["checkpoint", "gmi-0", "gmi-1", "gmi-2", "gmi-3", "learner"]
 
 
 def test_of_a_lost_node_its_gmis_tell_and_not_who_stands_in_there_for_those_of_others(tmp_path):

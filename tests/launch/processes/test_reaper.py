@@ -8,8 +8,9 @@ from itertools import count
 
 import psutil
 import pytest
-from conftest import environment
+from conftest import environment, open_descriptors
 
+from gmi_drl.errors import MachineError
 from gmi_drl.launch.processes import reaper
 
 LAUNCHER = """
@@ -124,3 +125,12 @@ def test_a_folder_is_removed_with_all_that_comes_meanwhile(tmp_path):
     reaper.remove(bytes(folder))
     writer.join()
     assert not folder.exists()
+
+
+def test_a_reaper_that_cannot_be_started_is_told_with_the_remedy(monkeypatch):
+    before = open_descriptors()
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    told = r"^/nowhere/python cannot be started as the reaper, .*No such file.*: install"
+    with pytest.raises(MachineError, match=told):
+        reaper.Reaper()
+    assert open_descriptors() == before

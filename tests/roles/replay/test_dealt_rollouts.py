@@ -1,5 +1,6 @@
 """Rings of rollouts that are dealt out to other trainers: all steps are there, and no window has steps of two rows."""
 
+from hashlib import sha256
 from types import SimpleNamespace
 
 import pytest
@@ -111,10 +112,11 @@ def test_a_trainer_begins_with_its_share_on_another_layout_of_one_host(tmp_path,
     before, now = (Pair(settings("sac", {})) for _ in range(2))
     for _ in range(3):
         before.learn(before.play())
-    write_part(tmp_path, "gmi-2", before.learner.local_state())
+    part = write_part(tmp_path, "gmi-2", before.learner.local_state())
+    parts = {part.name: sha256(part.read_bytes()).hexdigest(), "learner.safetensors": ""}
     trainer = object.__new__(ReplayTrainer)
     trainer.mgr = SimpleNamespace(layout=SimpleNamespace(digest="own", nodes=(None,) * nodes))
     trainer.checkpointer = SimpleNamespace(restore=lambda replica, saved, index: None)
     trainer.replica = SimpleNamespace(learner=now.learner)
-    trainer.restore(tmp_path, {"layout": layout, "parts": {"gmi-2.safetensors": "", "learner.safetensors": ""}})
+    trainer.restore(tmp_path, {"layout": layout, "parts": parts})
     assert now.learner.ring.written == rows

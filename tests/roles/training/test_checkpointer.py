@@ -6,7 +6,7 @@ import torch
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.comm.groups.single import SingleRankGroup
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.roles.training.checkpointer import Checkpointer
 from gmi_drl.run.checkpoint import list_checkpoints, read_index
 from gmi_drl.run.checkpoint_store import CheckpointStore
@@ -158,3 +158,19 @@ def test_a_checkpoint_is_late_after_a_time_but_takes_one_percent_of_it_at_most(
 def test_checkpoints_by_time_leave_no_files_for_other_tools(make_checkpointer, exported):
     make_checkpointer().save(Held(1.0), 1, 32, exports=False)
     assert exported == []
+
+
+def test_a_gmi_reads_its_own_part_alone_and_refuses_a_changed_one(make_checkpointer, tmp_path):
+    make_checkpointer(1, Second()).save(Held(1.0), 3, 96)
+    make_checkpointer(0).save(Held(1.0), 3, 96)
+    (saved,) = list_checkpoints(tmp_path / "checkpoints")
+    index, first, second = read_index(saved), make_checkpointer(0), make_checkpointer(1)
+    shutil.copyfile(saved / "learner.safetensors", saved / "gmi-1.safetensors")
+    first.restore(Held(5.0), saved, index)
+    with pytest.raises(UsageError, match=r"gmi-1\.safetensors is missing or was changed"):
+        second.restore(Held(5.0), saved, index)
+    (saved / "gmi-1.safetensors").unlink()
+    first.restore(Held(5.0), saved, index)
+    shutil.copyfile(saved / "gmi-0.safetensors", saved / "learner.safetensors")
+    with pytest.raises(UsageError, match=r"learner\.safetensors is missing or was changed"):
+        first.restore(Held(5.0), saved, index)

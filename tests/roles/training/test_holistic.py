@@ -146,7 +146,7 @@ def make_role(monkeypatch, line):
     devices, groups = (Device(kind="cpu", gmis=gmis),), {"trainers": GmiGroup(members=(0, 1), reduction="MPR-shm")}
     layout = Layout(task="ant", template="TCG_EX", devices=devices, groups=groups)
     line = LauncherConnection(theirs.detach())
-    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, Resources(), hang_s=5)
+    manager = GMI_manager(layout, layout.gmis[0], Path("unused"), Path("unused"), line, Resources(), hang_s=60)
     monkeypatch.setattr(GMI_manager, "_current", manager)
 
     def make(role, config):
@@ -208,6 +208,15 @@ def test_a_leader_holds_until_it_is_told_in_which_iteration_it_stops_and_forgets
     assert role._decide(7) is Decision.GO_ON
     answering.join(60)
     assert [role._decide(iteration) for iteration in (8, 9)] == [Decision.SAVE, Decision.STOP]
+
+
+def test_a_leader_that_holds_names_the_launcher_that_does_not_answer(make_role, launcher):
+    role = make_role(Holistic, tiny_config())
+    role.mgr.hang_s = 0.1
+    for word in (Hold(), Reduce("none")):  # which is no answer
+        launcher.send(encode(word))
+    with pytest.raises(GmiError, match=r"launcher has not told for 0\.1 s when all policies stop or save: .*--resume"):
+        role._decide(7)
 
 
 def rsl_rl(network, minibatches):
