@@ -83,7 +83,9 @@ def pool_of(layout: Layout, gmi_id: int) -> Pool:
 
 def far_readers(layout: Layout) -> dict[int, Pool]:
     """The policy workers that receive parameters from another host, by id, with their pools."""
-    return {first: pool_of(layout, first) for first, *_ in receivers(layout).values()}
+    firsts = [first for first, *_ in receivers(layout).values()]
+    pools = pools_of(layout) if firsts else ()
+    return {first: next(pool for pool in pools if first in pool.policy_workers) for first in firsts}
 
 
 def proxied(layout: Layout) -> dict[int, Pool]:
