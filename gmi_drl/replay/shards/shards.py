@@ -33,7 +33,8 @@ class Shards:
 
     `allocate`, `insert`, `update`, `evict` and `drop` concern this rank alone. All other methods are calls of all
     ranks: each makes the same with the same arguments, in the same order. Ranks that differ all raise the same
-    `UsageError`, before data moves. A rank that is lost is named on all others by `PeerDiedError` or `PeerSilentError`.
+    `UsageError`, before anything is written. A rank that is lost is named on all others by `PeerDiedError` or
+    `PeerSilentError`.
 
     Global indices are `rank x trajectories + local`.
 
@@ -221,8 +222,8 @@ class Shards:
         names = tuple(self.shard.storage.signature.columns if columns is None else columns)
         request = Request(indices, names, window, split)
         self._settle()
-        with self._lists.reading(indices):
-            owned = self._collection.check(request)
+        self._collection.check(request)
+        with self._lists.reading(request) as owned:
             collected = self._collection.collect(request, owned, out)
             self.shard.storage.await_gathers()
             self._lists.end(indices)

@@ -4,6 +4,7 @@ import torch
 
 from gmi_drl.replay.shards import AloneLink, Fifo, open_shards
 from gmi_drl.replay.shards.lists import Lists
+from gmi_drl.replay.shards.requests import Request
 from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
 
 
@@ -18,9 +19,9 @@ def test_equal_lists_are_ended_one_by_one_and_leave_nothing():
     assert len(lists) == 1
     lists.end(indices)
     assert len(lists) == 1
-    with lists.reading(indices):
+    with lists.reading(Request(indices, ("a",), None, False)):
         assert int(shards.shard._holds[1]) == 2
-    with lists.reading(torch.tensor([2, 5, -1])):
+    with lists.reading(Request(torch.tensor([2, 5, -1]), ("a",), None, False)):
         assert shards.shard._holds.tolist() == [0, 2, 1]
     lists.end(indices)
     lists.end(indices)
