@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.shards.requests import Owned, Request
 from gmi_drl.replay.shards.shard import Shard
 
@@ -48,11 +49,11 @@ class Lists:
         self._shard.release(self.own(indices))
 
     @contextmanager
-    def reading(self, request: Request) -> Iterator[Owned]:
-        """Give what this rank owns of a request, and hold what is there of it for the time of a `with` block."""
+    def reading(self, request: Request, places: Integers) -> Iterator[Owned]:
+        """Give what this rank owns of a request, at these places; hold what is there for the time of a `with` block."""
         shard = self._shard
         with shard.lock:
-            owned = request.owned_by(self._rank, shard.lengths)
+            owned = request.owned_by(self._rank, places, shard.lengths.numpy())
             there = owned.there()
             is_held = bool(self._open) and _digest(request.indices) in self._open  # as a list, until its end
             if not is_held:

@@ -86,9 +86,10 @@ class Meeting:
         said[:, _HEAD : _HEAD + len(facts)] = facts
         if self.others:
             said[:, 0] = _digest(words)
-            self._exchange_heads(at_once or {})
+            self._exchange_heads(at_once)
             if sizes := {rank: size for rank, size in enumerate(heard[:, 2].tolist()) if size}:
-                came = self.exchange("trajectories", {}, sizes)
+                came = {rank: torch.empty(size, dtype=torch.int64) for rank, size in sizes.items()}
+                self._link.move_several({}, {rank: (rows,) for rank, rows in came.items()})
         heard = heard.copy()
         heard[self.rank] = said[self.rank]
         self.calls += 1
@@ -116,12 +117,12 @@ class Meeting:
         self.bytes[kind] += _bytes_of(part for parts in sends.values() for part in parts)
         self._link.move_several(sends, into)
 
-    def _exchange_heads(self, at_once: Mapping[int, Tensor]) -> None:
+    def _exchange_heads(self, at_once: Mapping[int, Tensor] | None) -> None:
         """Send the heads, with what goes at once behind them, and receive those of others."""
         said, sends = self._said, self._sends
         said[:, 2] = 0
         self.bytes["agreement"] += said[0].nbytes * len(self.others)
-        if at_once:
+        if at_once is not None:
             self.bytes["trajectories"] += _bytes_of(at_once.values())
             for rank, rows in at_once.items():
                 said[rank, 2] = len(rows)

@@ -3,7 +3,7 @@
 import zlib
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -47,16 +47,19 @@ class Request:
 
     def __bytes__(self) -> bytes:
         """All of it, in less time than the text."""
-        numbers, starts, length = self.numbers, _NO_STARTS, 0
-        if self.window is not None:
-            starts, length = self.window[0].numpy(), self.window[1]
-        sizes = numbers.shape, numbers.dtype.char, starts.shape, starts.dtype.char, length
-        return repr((self.columns, self.is_split, sizes)).encode() + numbers.tobytes() + starts.tobytes()
+        numbers, starts = self.numbers, self.starts
+        of = numbers.shape, numbers.dtype.char, starts.shape, starts.dtype.char, self.window and self.window[1]
+        return f"{self.columns} {self.is_split} {of}".encode() + numbers.tobytes() + starts.tobytes()
 
     @cached_property
     def numbers(self) -> Integers:
         """The indices as an array, of the same memory."""
         return self.indices.numpy()
+
+    @cached_property
+    def starts(self) -> NDArray[Any]:
+        """The starts of the windows as an array, of the same memory; none for whole trajectories."""
+        return _NO_STARTS if self.window is None else self.window[0].numpy()
 
     def check_window(self, steps: int) -> None:
         """Raise unless the window is one of trajectories of so many steps.
@@ -73,41 +76,40 @@ class Request:
             raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
         if not count:
             return
-        numbers = starts.numpy()
-        least = numbers.min()
-        if numbers.dtype == np.float64 and not 0 <= least <= numbers.max() < 1:
+        least = self.starts.min()
+        if starts.dtype == torch.float64 and not 0 <= least <= self.starts.max() < 1:
             raise UsageError("starts of windows are steps (int64) or fractions from 0 to below 1 (float64)")
         if least < 0:
             raise UsageError(f"a window begins at step 0 at least, not {least}")
 
-    def owned_by(self, rank: int, lengths: Tensor) -> "Owned":
+    def by_owner(self, ranks: int, trajectories: int) -> list[Integers]:
+        """The places of the list that each rank owns, int64 `[m]`, rising, for shards of so many trajectories."""
+        owners = self.numbers // trajectories
+        return [(owners == rank).nonzero()[0] for rank in range(ranks)]
+
+    def owned_by(self, rank: int, places: Integers, lengths: Integers) -> "Owned":
         """What a rank owns. The indices and the window were checked.
 
         Args:
             rank: One.
+            places: Of the list, which it owns.
             lengths: Steps of the trajectories in its shard, int64 `[trajectories]`; 0 where there is none.
         """
-        first, count = rank * len(lengths), len(lengths)
-        local = self.numbers - first if first else self.numbers
-        is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
-        places = None if np.count_nonzero(is_own) == len(local) else is_own.nonzero()[0]
-        if places is not None:
-            local = local[places]
-        there = lengths.numpy()[local]
-        return Owned(places, local, there, self._starts_of(places, there))
+        are_all = len(places) == len(self.numbers)
+        local = (self.numbers if are_all else self.numbers[places]) - rank * len(lengths)
+        there, here = lengths[local], None if are_all else places
+        return Owned(here, local, there, self._starts_of(here, there))
 
     def _starts_of(self, places: Integers | None, lengths: Integers) -> Integers | None:
         """The first steps of the windows at these places, of trajectories of these lengths."""
         if self.window is None:
             return None
-        starts, steps = self.window[0].numpy(), self.window[1]
-        if places is not None:
-            starts = starts[places]
+        starts, steps = self.starts if places is None else self.starts[places], self.window[1]
         if starts.dtype == np.int64:
             return starts
         return (starts * np.maximum(lengths - steps + 1, 1)).astype(np.int64)
 
-    def first_wrong(self, owned: "Owned", lengths: Tensor) -> tuple[int, int, int]:
+    def first_wrong(self, owned: "Owned", lengths: Integers) -> tuple[int, int, int]:
         """The first place of the list that its owner cannot serve: kind (0 for none), place, and what there is."""
         if owned.is_gone_somewhere:
             return GONE, owned.place_of(owned.lengths == 0), int((lengths > 0).sum())
@@ -147,12 +149,9 @@ class Owned(NamedTuple):
 
     def between(self, first: int, last: int) -> "Owned":
         """What lies at these places of the list, which are counted from the first one."""
-        if self.places is None:
-            part = slice(first, last)
-            places = None
-        else:
-            part = slice(*self.places.searchsorted((first, last)))
-            places = self.places[part] - first
+        places, part = None, slice(first, last)
+        if self.places is not None:
+            places, part = between(self.places, first, last), slice(*self.places.searchsorted((first, last)))
         starts = None if self.starts is None else self.starts[part]
         return Owned(places, self.local[part], self.lengths[part], starts)
 
@@ -160,6 +159,11 @@ class Owned(NamedTuple):
         """Steps that are collected of each, `[m]`; at most so many."""
         left = self.lengths if self.starts is None else self.lengths - self.starts
         return np.minimum(left, most)
+
+
+def between(places: Integers, first: int, last: int) -> Integers:
+    """Those of rising places that lie before the last one and not before the first one, counted from the first one."""
+    return places[slice(*places.searchsorted((first, last)))] - first
 
 
 def _checksum(values: Tensor) -> int:

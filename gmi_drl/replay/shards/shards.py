@@ -16,9 +16,10 @@ from gmi_drl.replay.shards.buffer import Buffer
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.central import select_centrally
 from gmi_drl.replay.shards.chances import Choice
-from gmi_drl.replay.shards.collection import Collection, Trajectories
+from gmi_drl.replay.shards.collection import Collection
 from gmi_drl.replay.shards.lists import Lists
 from gmi_drl.replay.shards.meeting import Meeting
+from gmi_drl.replay.shards.packing import Trajectories
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
 from gmi_drl.replay.shards.progress import Progress
 from gmi_drl.replay.shards.requests import Request, Window
@@ -223,8 +224,9 @@ class Shards:
         request = Request(indices, names, window, split)
         self._settle()
         self._collection.check(request)
-        with self._lists.reading(request) as owned:
-            collected = self._collection.collect(request, owned, out)
+        by_owner = request.by_owner(self.size, self.shard.trajectories)
+        with self._lists.reading(request, by_owner[self.rank]) as owned:
+            collected = self._collection.collect(request, owned, by_owner, out)
             self.shard.storage.await_gathers()
             self._lists.end(indices)
         return collected
