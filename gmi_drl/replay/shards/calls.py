@@ -1,7 +1,7 @@
 """What every call of all ranks begins with: that all make it, and the updates that wait for their owners."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -9,14 +9,14 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
-from gmi_drl.replay.shards.meeting import Meeting, numbers_of
+from gmi_drl.replay.shards.meeting import Meeting, Words, numbers_of
 from gmi_drl.replay.shards.shard import EVICT, Shard
 
 NOW = 2**31 - 1
 """As `as_of`: whatever lies there."""
 
 _UPDATE = 3  # numbers of an update: index, as_of, bits of the priority
-_NO_UPDATES = torch.empty(0, _UPDATE, dtype=torch.int64)
+_NO_UPDATES, _NO_OWNERS = torch.empty(0, _UPDATE, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
 
 
 class Calls:
@@ -36,11 +36,11 @@ class Calls:
         self.as_of, self.ignored = NOW, 0
         self._waiting: deque[Tensor] = deque()  # its calls are atomic: another thread may note updates at any time
 
-    def begin(self, words: object, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
+    def begin(self, words: Words, tell: Callable[[], Sequence[int]] = tuple) -> Integers:
         """Meet, and give updates to their owners.
 
         Args:
-            words: What this rank does, as a text.
+            words: What this rank does.
             tell: Numbers for the others; asked again after updates.
 
         Returns:
@@ -49,29 +49,35 @@ class Calls:
         Raises:
             UsageError: if another rank does something else. All raise it, in the same words.
         """
+        return self.begin_with(words, tell, None)[0]
+
+    def begin_with(
+        self, words: Words, tell: Callable[[], Sequence[int]], rows: Mapping[int, Tensor] | None
+    ) -> tuple[Integers, dict[int, Tensor]]:
+        """The same, with rows for some ranks, int64 `[n]`, which no update may change. Returns also what came."""
         meeting = self.meeting
         waiting = [self._waiting.popleft() for _ in range(len(self._waiting))] if self._waiting else []
         updates, owners, counts = self._by_owner(waiting)
         try:
-            rows, theirs = meeting.agree(words, [len(updates), *tell()], counts)
+            facts, theirs, came = meeting.agree(words, [len(updates), *tell()], counts, rows)
         except UsageError:
             self._waiting.extendleft(reversed(waiting))
             raise
-        if rows[:, 0].any():
+        if any(facts[:, 0].tolist()):
             sends = {rank: updates[owners == rank].flatten() for rank in meeting.others}
             sizes = {rank: _UPDATE * int(theirs[rank]) for rank in meeting.others}
-            came = meeting.exchange("updates", sends, sizes)
-            came[meeting.rank] = updates[owners == meeting.rank].flatten()
-            for _, part in sorted(came.items()):
+            parts = meeting.exchange("updates", sends, sizes)
+            parts[meeting.rank] = updates[owners == meeting.rank].flatten()
+            for _, part in sorted(parts.items()):
                 index, as_of, bits = part.view(-1, _UPDATE).unbind(1)
                 self.ignored += self.shard.update(index % self.shard.trajectories, as_of, numbers_of(bits.numpy()))
-            rows, _ = meeting.agree(words, [0, *tell()])
-        return rows[:, 1:]
+            facts = meeting.agree(words, [0, *tell()]).facts
+        return facts[:, 1:], came
 
-    def _by_owner(self, waiting: list[Tensor]) -> tuple[Tensor, Tensor, list[int]]:
+    def _by_owner(self, waiting: list[Tensor]) -> tuple[Tensor, Tensor, list[int] | None]:
         """Updates `[n, 3]`, the rank that each is for, and how many are for each rank."""
         if not waiting:
-            return _NO_UPDATES, _NO_UPDATES[:, 0], [0] * self.meeting.size
+            return _NO_UPDATES, _NO_OWNERS, None
         updates = torch.cat(waiting)
         owners = updates[:, 0] // self.shard.trajectories
         return updates, owners, torch.bincount(owners, minlength=self.meeting.size).tolist()

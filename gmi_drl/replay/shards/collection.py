@@ -1,4 +1,4 @@
-"""Collection (GEAR 3.4): gather what is local, move what is remote all at once, scatter it into place."""
+"""Collection (GEAR 3.4): gather what is local, move what is remote all at once, put it into place."""
 
 from collections.abc import Sequence
 from typing import NoReturn
@@ -11,18 +11,14 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
-from gmi_drl.replay.shards.requests import GONE, Owned, Request
+from gmi_drl.replay.shards.packing import Layout, Trajectories, packing_for
+from gmi_drl.replay.shards.requests import GONE, Owned, Request, between
+
+AT_ONCE_BYTES = 128 * 1024
+"""Requests of at most so many bytes are sent with the agreement: an exchange less, but a copy more."""
 
 IN_PLACE_BYTES = 16 * 1024
 """Rows of a trajectory in a column that are at least so large are sent by themselves: two copies less of each."""
-
-
-class Trajectories(dict[str, Tensor]):
-    """Fields `[n, T, *shape]` by name, views of `rows`."""
-
-    def __init__(self, rows: Rows) -> None:
-        super().__init__(rows.fields)
-        self.rows = rows
 
 
 class Collection:
@@ -35,199 +31,191 @@ class Collection:
 
     def __init__(self, calls: Calls, heads: Sequence[int]) -> None:
         self._calls, self._heads = calls, tuple(heads)
-        self._memory: dict[str, Tensor] = {}
+        self._meeting, self._shard, self._storage = calls.meeting, calls.shard, calls.shard.storage
+        self._packing = packing_for(calls.shard, calls.meeting.device)
+        self._layout = Layout(self._storage.signature, (), 0)
 
-    def check(self, request: Request) -> Owned:
-        """Begin the call; see that all that is asked for is there. Returns what this rank owns of it.
+    def check(self, request: Request) -> None:
+        """Raise unless this can be asked for, on all ranks: what is wrong is then a call of all ranks, too.
 
         Raises:
-            UsageError: if not, with the first place that is wrong, in the same words on all ranks.
+            UsageError: if not, or another rank does something else.
         """
-        calls, shard = self._calls, self._calls.shard
-        owned: Owned | None = None
+        try:
+            self._check(request)
+        except UsageError:
+            self._calls.begin(request)
+            raise
 
-        def tell() -> tuple[int, int, int]:
-            nonlocal owned
-            owned = request.owned_by(calls.meeting.rank, shard.lengths)
-            return request.first_wrong(owned, shard.lengths)
+    def collect(
+        self, request: Request, owned: Owned, by_owner: Sequence[Integers], out: Trajectories | None
+    ) -> tuple[Trajectories, Tensor]:
+        """Begin the call; gather, move and put into place. On ranks that are no heads nothing comes out.
 
-        rows = calls.begin(request, tell)
-        calls.check(request.indices)
-        if not request.columns:
-            raise UsageError("no column is to be collected: name some, or None for all")
-        if unknown := [name for name in request.columns if name not in shard.storage.signature.views]:
-            known = ", ".join(shard.storage.signature.columns)
-            raise UsageError(f"there is no column {unknown[0]!r} (columns: {known})")
-        if request.is_split and len(request.indices) < len(self._heads):
-            raise UsageError(f"{len(request.indices)} trajectories cannot be split over {len(self._heads)} heads")
-        request.check_window(shard.steps)
-        if rows[:, 0].any():
-            self._refuse(request, rows)
-        assert owned is not None  # the indices were checked
-        return owned if request.window is None else owned._replace(starts=request.starts_of(owned))
+        Args:
+            request: It was checked.
+            owned: What this rank owns of it, and holds.
+            by_owner: The places of the list that each rank owns.
+            out: Is written over if it fits, once all ranks agree.
 
-    def collect(self, request: Request, owned: Owned, out: Trajectories | None) -> tuple[Trajectories, Tensor]:
-        """Gather, move and scatter. On ranks that are no heads nothing comes out."""
-        meeting, rank = self._calls.meeting, self._calls.meeting.rank
-        steps = request.window[1] if request.window else self._calls.shard.steps
-        first, last = self._part(request, rank) if rank in self._heads else (0, 0)
-        target = self._target(request, last - first, steps, out)
+        Raises:
+            UsageError: if ranks differ, or an owner cannot serve a place; in the same words on all.
+        """
+        meeting, layout = self._meeting, self._layout_of(request)
+        is_at_once = self._is_at_once(layout, len(request.numbers))
+        in_place = not is_at_once and self._is_in_place(request)
+        wrong = request.first_wrong(owned, self._shard.lengths.numpy())
+        packed = dict[int, Tensor]() if wrong[0] or in_place else self._packed(request, layout, owned)
+        own = packed.pop(meeting.rank, None)
+        facts, came = self._calls.begin_with(request, lambda: wrong, packed if is_at_once else None)
+        if any(facts[:, 0].tolist()):
+            self._refuse(request, facts)
+        first, last = self._places_of(request, meeting.rank)
+        target = self._target(layout, last - first, out)
         lengths = np.zeros(last - first, dtype=np.int64)
-        mine = owned.between(first, last) if request.is_split or first == last else owned
-        if not meeting.others:
-            self._gather_own(request, mine, target, lengths)
-            return target, torch.from_numpy(lengths)
-        in_place = self._is_in_place(request)
-        sends = self._sends(request, owned, steps, in_place)
-        into, packed = dict[int, list[Tensor]](), dict[int, tuple[Integers, Tensor]]()
-        owners = request.numbers[first:last] // self._calls.shard.trajectories
-        for other in meeting.others:
-            here = (owners == other).nonzero()[0]
-            if not (count := len(here)):
-                continue
-            size = count if in_place else _even(count) + count * steps * sum(self._widths(request))
-            buffer = self._room(f"from {other}", size, meeting.device)
-            packed[other], into[other] = (here, buffer), [buffer]
-            if in_place:
-                into[other] += [target.rows.words[column][place] for column in request.columns for place in here]
-        self._gather_own(request, mine, target, lengths)
-        meeting.move("trajectories", sends, into)
-        for here, buffer in packed.values():
-            lengths[here] = buffer[: len(here)].cpu().numpy()
-            if not in_place:
-                self._scatter(request, torch.from_numpy(here), buffer, target.rows)
+        places = {other: by_owner[other] for other in meeting.others}
+        if last - first < len(request.numbers):
+            places = {other: between(all_of_it, first, last) for other, all_of_it in places.items()}
+        if in_place:
+            self._move_in_place(request, owned, places, target, lengths)
+        elif not is_at_once:
+            came = self._move(layout, packed, places)
+        for other, rows in came.items():
+            self._packing.unpack(layout, rows, places[other], target, lengths)
+        self._put_own(layout, self._part_of(request, owned, meeting.rank), own, target, lengths)
         return target, torch.from_numpy(lengths)
 
-    def _refuse(self, request: Request, rows: Integers) -> NoReturn:
+    def _check(self, request: Request) -> None:
+        """Raise unless this can be asked for."""
+        views, heads = self._storage.signature.views, len(self._heads)
+        self._calls.check(request.indices)
+        if not request.columns:
+            raise UsageError("no column is to be collected: name some, or None for all")
+        if unknown := [name for name in request.columns if name not in views]:
+            raise UsageError(f"there is no column {unknown[0]!r} (columns: {', '.join(views)})")
+        if request.is_split and len(request.numbers) < heads:
+            raise UsageError(f"{len(request.numbers)} trajectories cannot be split over {heads} heads")
+        request.check_window(self._shard.steps)
+
+    def _refuse(self, request: Request, facts: Integers) -> NoReturn:
         """Raise the error of the first place that an owner cannot serve."""
-        rank = int(rows[:, 0].nonzero()[0][0])
-        kind, place, length = rows[rank, :3].tolist()
-        index, shard = int(request.indices[place]), self._calls.shard
+        rank = int(facts[:, 0].nonzero()[0][0])
+        kind, place, length = facts[rank, :3].tolist()
+        index = int(request.indices[place])
         if kind == GONE:
-            where = f"at place {place}: rank {rank} has {length} of {shard.trajectories}"
+            where = f"at place {place}: rank {rank} has {length} of {self._shard.trajectories}"
             raise UsageError(f"there is no trajectory {index}, {where}; it was evicted, or never committed")
         first = int(request.window[0][place]) if request.window else 0
         raise UsageError(
             f"a window from step {first} on of trajectory {index}, at place {place}: it has {length} steps"
         )
 
-    def _sends(self, request: Request, owned: Owned, steps: int, in_place: bool) -> dict[int, list[Tensor]]:
-        """What each other head gets from this rank."""
-        sends = dict[int, list[Tensor]]()
-        for head in self._heads:
-            if head == self._calls.meeting.rank:
-                continue
-            part = owned.between(*self._part(request, head)) if request.is_split else owned
-            if not len(part.local):
-                continue
-            if in_place:
-                sends[head] = self._where_they_lie(request, part)
-            elif sends and not request.is_split:  # all heads get the same
-                sends[head] = next(iter(sends.values()))
-            else:
-                sends[head] = [self._pack(request, part, steps, head)]
-        return sends
+    def _layout_of(self, request: Request) -> Layout:
+        """How rows are packed; the last one is kept."""
+        steps = self._shard.steps if request.window is None else request.window[1]
+        if (self._layout.columns, self._layout.steps) != (request.columns, steps):
+            self._layout = Layout(self._storage.signature, request.columns, steps)
+        return self._layout
+
+    def _is_at_once(self, layout: Layout, count: int) -> bool:
+        """Whether rows go with the agreement; the same on all ranks. One that is alone sends none."""
+        if not self._meeting.others:
+            return True
+        return self._meeting.device.type == "cpu" and 8 * layout.size(count) <= AT_ONCE_BYTES
 
     def _is_in_place(self, request: Request) -> bool:
-        """Whether rows are sent from where they lie to where they belong, without a buffer; the same on all ranks."""
-        storage, shard = self._calls.shard.storage, self._calls.shard
-        if request.window is not None or not shard.is_padded or storage.device.type != "cpu":
+        """Whether rows go from where they lie to where they belong, without a buffer; the same on all ranks."""
+        if request.window is not None or not self._shard.is_padded or self._storage.device.type != "cpu":
             return False
-        return 8 * min(self._widths(request)) * shard.steps >= IN_PLACE_BYTES
+        widths = [self._storage.signature.row_bytes(column) for column in request.columns]
+        return min(widths) * self._shard.steps >= IN_PLACE_BYTES
 
-    def _where_they_lie(self, request: Request, part: Owned) -> list[Tensor]:
-        """Lengths, then the rows of each column: views of this shard's memory."""
-        shard = self._calls.shard
-        words = [shard.storage.rows.words[column].view(shard.trajectories, -1) for column in request.columns]
-        return [torch.from_numpy(part.lengths), *(rows[index] for rows in words for index in part.local.tolist())]
-
-    def _part(self, request: Request, head: int) -> tuple[int, int]:
-        """Places of the list that a head collects: the first one, and the one behind the last."""
-        count = len(request.indices)
+    def _places_of(self, request: Request, head: int) -> tuple[int, int]:
+        """Places of the list that a head collects: the first one, and the one behind the last. Others collect none."""
+        if head not in self._heads:
+            return 0, 0
+        count = len(request.numbers)
         if not request.is_split:
             return 0, count
         heads, number = len(self._heads), self._heads.index(head)
         return number * count // heads, (number + 1) * count // heads
 
-    def _pack(self, request: Request, part: Owned, steps: int, head: int) -> Tensor:
-        """Lengths and rows for a head in contiguous memory: int64, first the lengths, then column after column."""
-        count, widths = len(part.local), self._widths(request)
-        end = _even(count)
-        at = self._calls.shard.storage.device
-        buffer = self._room(f"to {head}", end + count * steps * sum(widths), at)
-        lengths = part.steps(steps)
-        buffer[:count] = torch.from_numpy(lengths)
-        for column, width in zip(request.columns, widths, strict=True):
-            size = count * steps * width
-            self._gather(column, part, lengths, buffer[end : end + size].view(count, steps, width))
-            end += size
-        return buffer.to(self._calls.meeting.device)
+    def _part_of(self, request: Request, owned: Owned, head: int) -> Owned:
+        """What a head gets of what this rank owns."""
+        if head in self._heads and not request.is_split:
+            return owned
+        return owned.between(*self._places_of(request, head))
 
-    def _gather_own(self, request: Request, part: Owned, target: Trajectories, lengths: Integers) -> None:
-        """Put what this rank owns itself into its places."""
-        if not (count := len(part.local)):
-            return
-        steps = part.steps(target.rows.lead[1])
-        lengths[slice(None) if part.places is None else part.places] = steps
-        for column in request.columns:
-            rows = target.rows.words[column]
-            if part.places is None:
-                self._gather(column, part, steps, rows)
+    def _packed(self, request: Request, layout: Layout, owned: Owned) -> dict[int, Tensor]:
+        """What each head gets from this rank, packed; this rank, too, if it would have to be put into place anyway."""
+        packed, here = dict[int, Tensor](), self._meeting.device
+        for head in self._heads:
+            part = self._part_of(request, owned, head)
+            is_own = head == self._meeting.rank
+            if not len(part.local) or (is_own and (part.places is None or self._storage.device != here)):
                 continue
-            some = self._room("own", count * rows[0].numel(), rows.device).view(count, *rows.shape[1:])
-            self._gather(column, part, steps, some)
-            rows.index_copy_(0, torch.from_numpy(part.places).to(rows.device), some)
+            if packed and not request.is_split:  # all get the same
+                packed[head] = next(iter(packed.values()))
+            else:
+                packed[head] = self._packing.pack(layout, part, f"to {head}").to(here)
+        return packed
 
-    def _gather(self, column: str, part: Owned, lengths: Integers, out: Tensor) -> None:
-        """Copy the rows of trajectories of this shard to `[m, T, words]`, zeros from their `lengths [m]` on."""
-        shard, local = self._calls.shard, torch.from_numpy(part.local)
-        storage = shard.storage
-        rows = storage.rows.words[column]
-        if part.starts is None and shard.is_padded and out.device == rows.device:
-            torch.index_select(rows.view(shard.trajectories, -1), 0, local, out=out.view(len(out), -1))
-            return
-        first, steps = shard.first_of(local), out.shape[1]
-        if part.starts is not None:
-            first = first + torch.from_numpy(part.starts)
-        are_whole = lengths.min() == steps
-        if are_whole and storage.has_stretches:
-            storage.gather_stretches(column, first, out)
-            return
-        length = steps if are_whole else torch.from_numpy(lengths)
-        into = Rows(storage.signature, {column: out})
-        storage.gather(first, length, longest=steps, columns=(column,), out=into)
-
-    def _scatter(self, request: Request, here: Tensor, buffer: Tensor, target: Rows) -> None:
-        """Put what came from one rank into its places."""
-        count = len(here)
-        end = _even(count)
-        for column in request.columns:
-            rows = target.words[column]
-            size = count * rows[0].numel()
-            part = buffer[end : end + size].view(count, *rows.shape[1:])
-            rows.index_copy_(0, here.to(rows.device), part.to(rows.device, non_blocking=True))
-            end += size
-
-    def _widths(self, request: Request) -> list[int]:
-        """Words of a step, by column."""
-        return [self._calls.shard.storage.signature.row_bytes(column) // 8 for column in request.columns]
-
-    def _target(self, request: Request, count: int, steps: int, out: Trajectories | None) -> Trajectories:
-        storage = self._calls.shard.storage
-        if out is not None and out.rows.lead == (count, steps) and out.rows.words.keys() == set(request.columns):
-            return out
-        return Trajectories(
-            Rows.empty(storage.signature, (count, steps), device=storage.device, columns=request.columns)
+    def _move(self, layout: Layout, packed: dict[int, Tensor], places: dict[int, Integers]) -> dict[int, Tensor]:
+        """Exchange what is packed. Returns what came, by rank."""
+        came = {
+            other: self._packing.room(f"from {other}", layout.size(len(here)), self._meeting.device)
+            for other, here in places.items()
+            if len(here)
+        }
+        self._meeting.move(
+            "trajectories",
+            {head: (rows,) for head, rows in packed.items()},
+            {other: (rows,) for other, rows in came.items()},
         )
+        return came
 
-    def _room(self, name: str, numel: int, device: torch.device) -> Tensor:
-        """Memory that is kept for the next call: to touch new pages takes longer than to copy them."""
-        there = self._memory.get(name)
-        if there is None or len(there) < numel:
-            self._memory[name] = there = torch.empty(numel, dtype=torch.int64, device=device)
-        return there[:numel]
+    def _move_in_place(
+        self,
+        request: Request,
+        owned: Owned,
+        places: dict[int, Integers],
+        target: Trajectories,
+        lengths: Integers,
+    ) -> None:
+        """Exchange lengths and rows, from where they lie to where they belong."""
+        sends, into = dict[int, list[Tensor]](), dict[int, list[Tensor]]()
+        for head in self._heads:
+            part = self._part_of(request, owned, head)
+            if head != self._meeting.rank and len(part.local):
+                sends[head] = self._where_they_lie(request, part)
+        for other, here in places.items():
+            rows = [target.rows.words[column][place] for column in request.columns for place in here]
+            into[other] = [self._packing.room(f"from {other}", len(here), self._storage.device), *rows]
+        self._meeting.move("trajectories", sends, into)
+        for other, here in places.items():
+            lengths[here] = into[other][0].numpy()
 
+    def _where_they_lie(self, request: Request, part: Owned) -> list[Tensor]:
+        """Lengths, then the rows of each column: views of this shard's memory."""
+        words = [self._storage.rows.words[column].view(self._shard.trajectories, -1) for column in request.columns]
+        return [torch.from_numpy(part.lengths), *(rows[index] for rows in words for index in part.local.tolist())]
 
-def _even(count: int) -> int:
-    """Rows begin at an even word, as numbers of 16 bytes need it."""
-    return count + count % 2
+    def _put_own(
+        self, layout: Layout, part: Owned, packed: Tensor | None, target: Trajectories, lengths: Integers
+    ) -> None:
+        """Put what this rank owns itself into its places."""
+        if not len(part.local):
+            return
+        if part.places is None:
+            lengths[:] = part.steps(layout.steps)
+            self._packing.gather(part, lengths, target.rows.words)
+            return
+        if packed is None:
+            packed = self._packing.pack(layout, part, f"to {self._meeting.rank}")
+        self._packing.unpack(layout, packed, part.places, target, lengths)
+
+    def _target(self, layout: Layout, count: int, out: Trajectories | None) -> Trajectories:
+        lead, storage = (count, layout.steps), self._storage
+        if out is not None and out.rows.lead == lead and out.rows.words.keys() == layout.widths.keys():
+            return out
+        return Trajectories(Rows.empty(storage.signature, lead, device=storage.device, columns=layout.columns))

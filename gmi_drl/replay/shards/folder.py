@@ -10,6 +10,7 @@ from torch import Tensor
 from gmi_drl.comm.links.link import MovingLink
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.episodes import EpisodeSet
+from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.selectors import Fifo
 from gmi_drl.replay.shards.opening import opened
 from gmi_drl.replay.shards.placement import ByPriority, Even, plan_placement
@@ -47,9 +48,10 @@ class FolderShard(Shard):
         self.lengths[:count], self.stamps[:count] = lengths, stamp_of(0, self.numbers)
         self.committed = count
 
-    def first_of(self, indices: Tensor) -> Tensor:
+    def first_of(self, indices: Integers) -> Integers:
         """See `Shard`."""
-        return self._first[indices]
+        first: Integers = self._first.numpy()[indices]
+        return first
 
     def trajectory_at(self, first: Tensor) -> Tensor:
         """See `Shard`."""

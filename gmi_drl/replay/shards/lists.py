@@ -10,9 +10,8 @@ import torch
 from torch import Tensor
 
 from gmi_drl.replay.indices import Integers
+from gmi_drl.replay.shards.requests import Owned, Request
 from gmi_drl.replay.shards.shard import Shard
-
-_NONE = np.empty(0, dtype=np.int64)
 
 
 class Lists:
@@ -29,7 +28,10 @@ class Lists:
 
     def own(self, indices: Tensor) -> Tensor:
         """Places in this rank's shard of those that it owns, in order."""
-        return torch.from_numpy(self._own(indices.numpy()))
+        count = self._shard.trajectories
+        local = indices.numpy() - self._rank * count
+        is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
+        return torch.from_numpy(local[is_own])
 
     def keep(self, indices: Tensor) -> None:
         """The own part of this list is held from now on (`Shard.hold` was called)."""
@@ -47,28 +49,20 @@ class Lists:
         self._shard.release(self.own(indices))
 
     @contextmanager
-    def reading(self, indices: Tensor) -> Iterator[None]:
-        """Hold the own part of any indices for the time of a `with` block, as far as it is there."""
+    def reading(self, request: Request, places: Integers) -> Iterator[Owned]:
+        """Give what this rank owns of a request, at these places; hold what is there for the time of a `with` block."""
         shard = self._shard
-        local = self._own(indices.numpy()) if indices.dtype == torch.int64 and indices.dim() == 1 else _NONE
         with shard.lock:
-            is_held = bool(self._open) and _digest(indices) in self._open  # as a list, until its end
+            owned = request.owned_by(self._rank, places, shard.lengths.numpy())
+            there = owned.there()
+            is_held = bool(self._open) and _digest(request.indices) in self._open  # as a list, until its end
             if not is_held:
-                there = shard.lengths.numpy()[local]
-                own = torch.from_numpy(local if there.all() else local[there > 0])
-                shard.hold(own)
+                shard.hold(there)
         try:
-            yield
+            yield owned
         finally:
             if not is_held:
-                shard.release(own)
-
-    def _own(self, indices: Integers) -> Integers:
-        """See `own`. By numpy: a third of torch's time for few."""
-        count = self._shard.trajectories
-        local = indices - self._rank * count
-        is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
-        return local if is_own.all() else local[is_own]
+                shard.release(there)
 
     def __len__(self) -> int:
         """Different lists that are held."""

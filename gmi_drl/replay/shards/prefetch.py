@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.shards.collection import Trajectories
+from gmi_drl.replay.shards.packing import Trajectories
 
 State = TypeVar("State")
 

@@ -17,6 +17,8 @@ Window = tuple[Tensor, int]
 GONE, PAST_THE_END = 1, 2
 """Why a place of a list cannot be served: its trajectory is not there, its window begins behind the end."""
 
+_NO_STARTS = np.empty(0, dtype=np.int64)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -40,52 +42,24 @@ class Request:
         words = f"collects {indices.numel()} trajectories ({named}; checksum {_checksum(indices):08x})"
         words += f" of columns {', '.join(self.columns)}"
         if window is not None:
-            words += f" by windows of {window[1]} steps ({_checksum(window[0]):08x})"
+            words += f" by windows of {window[1]} steps ({window[0].dtype}, checksum {_checksum(window[0]):08x})"
         return words + (" split over heads" if self.is_split else "")
+
+    def __bytes__(self) -> bytes:
+        """All of it, in less time than the text."""
+        numbers, starts = self.numbers, self.starts
+        of = numbers.shape, numbers.dtype.char, starts.shape, starts.dtype.char, self.window and self.window[1]
+        return f"{self.columns} {self.is_split} {of}".encode() + numbers.tobytes() + starts.tobytes()
 
     @cached_property
     def numbers(self) -> Integers:
         """The indices as an array, of the same memory."""
         return self.indices.numpy()
 
-    def owned_by(self, rank: int, lengths: Tensor) -> "Owned | None":
-        """What a rank owns; None if the indices are no list.
-
-        Args:
-            rank: One.
-            lengths: Steps of the trajectories in its shard, int64 `[trajectories]`; 0 where there is none.
-        """
-        if not _is_list(self.indices):
-            return None
-        first, count = rank * len(lengths), len(lengths)
-        local = self.numbers - first if first else self.numbers
-        is_own = local.view(np.uint64) < count  # as unsigned numbers, negative ones are large
-        places = None if is_own.all() else is_own.nonzero()[0]
-        if places is not None:
-            local = local[places]
-        there = lengths.numpy()[local]
-        return Owned(places, local, there)
-
-    def first_wrong(self, owned: "Owned | None", lengths: Tensor) -> tuple[int, int, int]:
-        """The first place of the list that its owner cannot serve: kind (0 for none), place, and what there is."""
-        if owned is None or not len(owned.local):
-            return 0, 0, 0
-        if not owned.lengths.all():
-            return GONE, owned.place_of(owned.lengths == 0), int((lengths > 0).sum())
-        if self.window and _is_list(self.window[0]) and len(self.window[0]) == len(self.indices):
-            late = owned.of(self.window[0].numpy()) >= owned.lengths
-            if late.any():
-                return PAST_THE_END, owned.place_of(late), int(owned.lengths[late][0])
-        return 0, 0, 0
-
-    def starts_of(self, owned: "Owned") -> Integers | None:
-        """The first steps of the windows of what one rank owns; None for whole trajectories."""
-        if self.window is None:
-            return None
-        starts, steps = owned.of(self.window[0].numpy()), self.window[1]
-        if starts.dtype == np.int64:
-            return starts
-        return (starts * np.maximum(owned.lengths - steps + 1, 1)).astype(np.int64)
+    @cached_property
+    def starts(self) -> NDArray[Any]:
+        """The starts of the windows as an array, of the same memory; none for whole trajectories."""
+        return _NO_STARTS if self.window is None else self.window[0].numpy()
 
     def check_window(self, steps: int) -> None:
         """Raise unless the window is one of trajectories of so many steps.
@@ -96,16 +70,52 @@ class Request:
         if self.window is None:
             return
         starts, length = self.window
-        are_points, count = _are_points(starts), len(self.indices)
-        is_list = (are_points or _is_list(starts)) and len(starts) == count
-        if not is_list or not (isinstance(length, int) and 1 <= length <= steps):
+        is_list, count = starts.dtype in (torch.int64, torch.float64) and starts.dim() == 1, len(self.indices)
+        if not is_list or len(starts) != count or not (isinstance(length, int) and 1 <= length <= steps):
             text = f"a window has starts int64 or float64 [{count}] and a length of 1 to {steps}"
             raise UsageError(f"{text}, not {starts.dtype} {list(starts.shape)} and {length}")
-        numbers = starts.numpy()
-        if are_points and count and not 0 <= numbers.min() <= numbers.max() < 1:
+        if not count:
+            return
+        least = self.starts.min()
+        if starts.dtype == torch.float64 and not 0 <= least <= self.starts.max() < 1:
             raise UsageError("starts of windows are steps (int64) or fractions from 0 to below 1 (float64)")
-        if count and not are_points and numbers.min() < 0:
-            raise UsageError(f"a window begins at step 0 at least, not {numbers.min()}")
+        if least < 0:
+            raise UsageError(f"a window begins at step 0 at least, not {least}")
+
+    def by_owner(self, ranks: int, trajectories: int) -> list[Integers]:
+        """The places of the list that each rank owns, int64 `[m]`, rising, for shards of so many trajectories."""
+        owners = self.numbers // trajectories
+        return [(owners == rank).nonzero()[0] for rank in range(ranks)]
+
+    def owned_by(self, rank: int, places: Integers, lengths: Integers) -> "Owned":
+        """What a rank owns. The indices and the window were checked.
+
+        Args:
+            rank: One.
+            places: Of the list, which it owns.
+            lengths: Steps of the trajectories in its shard, int64 `[trajectories]`; 0 where there is none.
+        """
+        are_all = len(places) == len(self.numbers)
+        local = (self.numbers if are_all else self.numbers[places]) - rank * len(lengths)
+        there, here = lengths[local], None if are_all else places
+        return Owned(here, local, there, self._starts_of(here, there))
+
+    def _starts_of(self, places: Integers | None, lengths: Integers) -> Integers | None:
+        """The first steps of the windows at these places, of trajectories of these lengths."""
+        if self.window is None:
+            return None
+        starts, steps = self.starts if places is None else self.starts[places], self.window[1]
+        if starts.dtype == np.int64:
+            return starts
+        return (starts * np.maximum(lengths - steps + 1, 1)).astype(np.int64)
+
+    def first_wrong(self, owned: "Owned", lengths: Integers) -> tuple[int, int, int]:
+        """The first place of the list that its owner cannot serve: kind (0 for none), place, and what there is."""
+        if owned.is_gone_somewhere:
+            return GONE, owned.place_of(owned.lengths == 0), int((lengths > 0).sum())
+        if owned.starts is not None and np.count_nonzero(late := owned.starts >= owned.lengths):
+            return PAST_THE_END, owned.place_of(late), int(owned.lengths[late][0])
+        return 0, 0, 0
 
 
 class Owned(NamedTuple):
@@ -114,7 +124,7 @@ class Owned(NamedTuple):
     Args:
         places: Of the list, int64 `[m]`, rising; None for all.
         local: Of the trajectories in its shard, `[m]`.
-        lengths: Of the trajectories, `[m]`.
+        lengths: Of the trajectories, `[m]`; 0 of one that is not there.
         starts: Of the windows, `[m]`; None for whole trajectories.
     """
 
@@ -123,9 +133,14 @@ class Owned(NamedTuple):
     lengths: Integers
     starts: Integers | None = None
 
-    def of(self, values: NDArray[Any]) -> NDArray[Any]:
-        """What belongs to this part of `[n]`."""
-        return values if self.places is None else values[self.places]
+    @property
+    def is_gone_somewhere(self) -> bool:
+        """Whether a trajectory is not there."""
+        return bool(np.count_nonzero(self.lengths) < len(self.lengths))
+
+    def there(self) -> Tensor:
+        """Those in its shard that are there, int64 `[m]` at most."""
+        return torch.from_numpy(self.local[self.lengths > 0] if self.is_gone_somewhere else self.local)
 
     def place_of(self, marks: NDArray[np.bool_]) -> int:
         """The place of the list that is marked first in `[m]`."""
@@ -134,12 +149,9 @@ class Owned(NamedTuple):
 
     def between(self, first: int, last: int) -> "Owned":
         """What lies at these places of the list, which are counted from the first one."""
-        if self.places is None:
-            part = slice(first, last)
-            places = None
-        else:
-            part = slice(*self.places.searchsorted((first, last)))
-            places = self.places[part] - first
+        places, part = None, slice(first, last)
+        if self.places is not None:
+            places, part = between(self.places, first, last), slice(*self.places.searchsorted((first, last)))
         starts = None if self.starts is None else self.starts[part]
         return Owned(places, self.local[part], self.lengths[part], starts)
 
@@ -149,12 +161,9 @@ class Owned(NamedTuple):
         return np.minimum(left, most)
 
 
-def _is_list(values: Tensor) -> bool:
-    return values.dtype == torch.int64 and values.dim() == 1
-
-
-def _are_points(starts: Tensor) -> bool:
-    return starts.dtype == torch.float64 and starts.dim() == 1
+def between(places: Integers, first: int, last: int) -> Integers:
+    """Those of rising places that lie before the last one and not before the first one, counted from the first one."""
+    return places[slice(*places.searchsorted((first, last)))] - first
 
 
 def _checksum(values: Tensor) -> int:

@@ -77,7 +77,7 @@ class Shard:
         """Guards everything but rows."""
         return self.table.lock
 
-    def first_of(self, indices: Tensor) -> Tensor:
+    def first_of(self, indices: Integers) -> Integers:
         """The places of the first steps of trajectories `[n]` in the storage."""
         return indices * self.steps
 

@@ -16,9 +16,10 @@ from gmi_drl.replay.shards.buffer import Buffer
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.central import select_centrally
 from gmi_drl.replay.shards.chances import Choice
-from gmi_drl.replay.shards.collection import Collection, Trajectories
+from gmi_drl.replay.shards.collection import Collection
 from gmi_drl.replay.shards.lists import Lists
 from gmi_drl.replay.shards.meeting import Meeting
+from gmi_drl.replay.shards.packing import Trajectories
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
 from gmi_drl.replay.shards.progress import Progress
 from gmi_drl.replay.shards.requests import Request, Window
@@ -33,7 +34,8 @@ class Shards:
 
     `allocate`, `insert`, `update`, `evict` and `drop` concern this rank alone. All other methods are calls of all
     ranks: each makes the same with the same arguments, in the same order. Ranks that differ all raise the same
-    `UsageError`, before data moves. A rank that is lost is named on all others by `PeerDiedError` or `PeerSilentError`.
+    `UsageError`, before anything is written. A rank that is lost is named on all others by `PeerDiedError` or
+    `PeerSilentError`.
 
     Global indices are `rank x trajectories + local`.
 
@@ -221,9 +223,10 @@ class Shards:
         names = tuple(self.shard.storage.signature.columns if columns is None else columns)
         request = Request(indices, names, window, split)
         self._settle()
-        with self._lists.reading(indices):
-            owned = self._collection.check(request)
-            collected = self._collection.collect(request, owned, out)
+        self._collection.check(request)
+        by_owner = request.by_owner(self.size, self.shard.trajectories)
+        with self._lists.reading(request, by_owner[self.rank]) as owned:
+            collected = self._collection.collect(request, owned, by_owner, out)
             self.shard.storage.await_gathers()
             self._lists.end(indices)
         return collected

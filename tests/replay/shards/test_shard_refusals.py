@@ -1,4 +1,4 @@
-"""What shards refuse: on all ranks, in the same words, before data moves."""
+"""What shards refuse: on all ranks, in the same words, before anything is written."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ def refused_by_all(call, size=2, **options):
         with pytest.raises(UsageError) as caught:
             call(shards)
         moved = {kind for kind in shards.bytes if shards.bytes[kind] != before.get(kind)}
-        assert moved <= {"agreement"}
+        assert moved <= {"agreement", "trajectories"}  # few rows go with the agreement
         assert len(shards.select(3)) == 3
         return str(caught.value)
 
@@ -56,6 +56,28 @@ def refused_by_all(call, size=2, **options):
 )
 def test_ranks_that_ask_for_different_things(call, says):
     assert says in refused_by_all(call)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda shards, out: shards.sync(),
+        lambda shards, out: shards.collect(torch.tensor([8]), out=out),
+        lambda shards, out: shards.collect(torch.tensor([8, 0]), ["b"]),
+        lambda shards, out: shards.collect(torch.tensor([8, 99]), out=out),
+    ],
+    ids=["no rows", "fewer", "others", "none that there are"],
+)
+def test_rows_for_another_request_are_thrown_away(other):
+    def job(shards):
+        shards.insert(trajectories([1 + shards.rank]))
+        out, _ = shards.collect(torch.tensor([0, 8]))
+        with pytest.raises(UsageError, match="all ranks must make the same calls"):
+            other(shards, out) if shards.rank else shards.collect(torch.tensor([8, 0]), out=out)
+        before = out["tag"][:, 0].tolist()
+        return before, shards.collect(torch.tensor([8, 0]), out=out)[0]["tag"][:, 0].tolist()
+
+    assert on_ranks(2, job) == [([100, 200], [200, 100])] * 2
 
 
 def test_a_list_whose_collection_was_refused_is_kept():

@@ -72,7 +72,8 @@ def check(fields, lengths, expected):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_random_schedules(seed):
+def test_random_schedules(seed, monkeypatch):
+    monkeypatch.setattr(collection, "AT_ONCE_BYTES", collection.AT_ONCE_BYTES * (seed < 2))
     model = Model()
 
     def job(shards):
@@ -179,6 +180,7 @@ def test_trajectories_are_whole_while_actors_write_beside(seed):
 
 def test_any_indices_are_read_whole_while_actors_write_beside(monkeypatch):
     monkeypatch.setattr(collection, "IN_PLACE_BYTES", 0)
+    monkeypatch.setattr(collection, "AT_ONCE_BYTES", 0)
 
     def job(shards):
         stop, whole = threading.Event(), 0

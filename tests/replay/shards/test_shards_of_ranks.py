@@ -6,7 +6,7 @@ import torch
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
-from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted
+from gmi_drl.replay.shards import Fifo, Lifo, TopK, Uniform, Weighted, collection
 from tests.replay.shards.shard_ranks import on_ranks, trajectories
 
 
@@ -184,6 +184,35 @@ def test_windows():
     first, second = on_ranks(2, job, trajectories=2)
     assert first == second
     assert first == ([[1, 2], [502, 0], [502, 0], [103, 0]], [2, 1, 1, 1], 8 * (2 + 2 * 2))
+
+
+@pytest.mark.parametrize(("at_once", "exchanges"), [(2**20, 1), (0, 2)])
+def test_few_rows_go_with_the_agreement(at_once, exchanges, monkeypatch):
+    monkeypatch.setattr(collection, "AT_ONCE_BYTES", at_once)
+
+    def job(shards):
+        shards.insert(trajectories([1 + shards.rank, 3]))
+        move, sent = shards._link.move_several, []
+        shards._link.move_several = lambda sends, into: (sent.append(bool(sends)), move(sends, into))
+        indices, starts = torch.tensor([8, 0, 1]), torch.tensor([0.0, 0.4, 0.9]).double()
+        fields, lengths = shards.collect(indices, ["b"], window=(starts, 2))
+        return fields["tag"].tolist(), lengths.tolist(), sum(sent), shards.bytes["trajectories"]
+
+    first, second = on_ranks(2, job)
+    assert first == ([[200, 201], [101, 102], [302, 303]], [2, 2, 2], exchanges, 8 * (2 + 2 * 2))
+    assert second == (*first[:3], 8 * (2 + 2))
+
+
+def test_rows_that_go_with_an_agreement_are_sent_once_also_if_updates_follow():
+    def job(shards):
+        shards.insert(trajectories([1 + shards.rank, 3]))
+        shards.evict(torch.tensor([8 * (1 - shards.rank)]))
+        tags = shards.collect(torch.tensor([0, 8]), ["b"])[0]["tag"][:, 0].tolist()  # which holds them
+        with pytest.raises(UsageError, match="no trajectory 0"):
+            shards.collect(torch.tensor([0, 8]))
+        return tags, shards.bytes["trajectories"]
+
+    assert on_ranks(2, job) == [([100, 200], 8 * (2 + 4))] * 2
 
 
 def test_steps_past_the_end_are_zeros_also_where_others_lay():

@@ -56,6 +56,7 @@ def _case(size: str, cores: int, clients: int = 1) -> Case:
     who = "one process" if clients == 1 else f"each of {clients} processes"
     ends = "_two_cores" if cores > 1 else f"_{clients}_clients" if clients > 1 else ""
     together = "" if clients == 1 else " Streams answer together what is there; sockets are polled."
+    is_guarded = (size, cores, clients) == (MANY_SIZE, 1, 1)
     return Case(
         name=f"streams_{size}{ends}",
         claim=f"A request of {SIZES[size]:,} bytes from {who} to another, which copies it into a batch and "
@@ -67,6 +68,8 @@ def _case(size: str, cores: int, clients: int = 1) -> Case:
         reference="SRL (arXiv 2306.16688), section 2.2.3: pinned shared memory on a host, sockets between hosts",
         limits=("One client. " if clients == 1 else "")
         + "Every side writes the request into memory first, and copies it into the batch.",
+        guard=0.3 if is_guarded else None,
+        floor=17 if is_guarded else None,
     )
 
 

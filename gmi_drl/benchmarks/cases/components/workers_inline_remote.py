@@ -109,7 +109,9 @@ CASES = (
         obstacle=lambda: requirements.cores(CORES) or requirements.package("gymnasium", "gymnasium"),
         limits="Workers of a core take turns, so nobody looks before sleeping, and a policy worker's answers wait for "
         "the trainer's turn. Inference on a GPU is not shown.",
-        compared=False,
+        is_baseline_first=True,
         repeats=3,
+        guard=0.25,
+        floor=6,
     ),
 )
