@@ -61,6 +61,7 @@ def main() -> None:
             )
             ended.clear()
         if is_over:
+            torch.distributed.barrier()  # no rank leaves while another still talks to it
             break
 
 
@@ -68,8 +69,8 @@ def train(given: argparse.Namespace) -> Generator[tuple[int, list[float], float]
     """Play and learn in turn until closed, which all ranks do after the same iteration.
 
     Yields:
-        The steps of all ranks so far; of this rank the returns of the episodes that have ended since the last
-        iteration, and the mean reward of a step in this one.
+        After each iteration: the steps of all ranks so far; of this rank the returns of the episodes that have ended
+        in it, and the mean reward of a step.
     """
     torch.set_num_threads(1)
     join()
@@ -93,9 +94,6 @@ def train(given: argparse.Namespace) -> Generator[tuple[int, list[float], float]
             returns = worlds.returns.copy()
             worlds.returns.clear()
             yield steps, returns, reward
-    except GeneratorExit:
-        torch.distributed.barrier()
-        raise
     finally:
         worlds.close()
         shards.close()

@@ -37,6 +37,15 @@ def machine_bytes() -> int:
     return int(psutil.virtual_memory().available)
 
 
+def memory_group(root: Path = Path("/")) -> str:
+    """An id of the cgroup that limits this process's memory most; empty without a limit. Of this machine alone."""
+    limits = sorted(_limits(root), key=lambda one: one[1])
+    if not limits:
+        return ""
+    found = limits[0][0].stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
 def check_available(wanted: int, what: str, remedy: str) -> None:
     """Raise `MachineError` unless `wanted` bytes and `SPARE_BYTES` are available.
 

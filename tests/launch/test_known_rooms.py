@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import chain
 
 import pytest
+import torch
 from conftest import tiny_config, tiny_layout
 
 from gmi_drl.comm.channels import ChannelSizes
@@ -25,6 +26,7 @@ from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
 from gmi_drl.layout.pools import pools_of
 from gmi_drl.layout.servers import services_of
+from gmi_drl.roles.replay.make_ring import make_ring
 from gmi_drl.roles.workers.forward import kinds_of
 from gmi_drl.workload import TASK_SPECS
 
@@ -153,6 +155,15 @@ def test_trainers_on_cores_have_rings_of_replay():
     pinned = config.learner.replay.model_copy(update={"placement": "pinned"})
     on_host = config.model_copy(update={"learner": config.learner.model_copy(update={"replay": pinned})})
     assert by_name(rooms_of_task(gpu, on_host, ANT), None)["1 ring of replay"] == on_host.learner.ring_bytes(ANT, 8)[1]
+
+
+@pytest.mark.parametrize("of_rollouts", [False, True])
+@pytest.mark.parametrize("more", [{}, {"next_obs": "twice"}], ids=["once", "twice"])
+def test_rings_take_what_is_known_of_them(of_rollouts, more):
+    learner = SACConfig().model_copy(update={"replay": SACConfig().replay.model_copy(update={"size": 20_000, **more})})
+    made = make_ring(ANT, learner, 8, 8, torch.device("cpu"), 1, of_rollouts=of_rollouts)
+    known = sum(learner.ring_bytes(ANT, 8, of_rollouts=of_rollouts, on_gpu=False))
+    assert 0.9 * made.storage.bytes < known <= made.storage.bytes
 
 
 @pytest.mark.parametrize(("kind", "is_told"), [("a3c", True), ("sac", False), ("dqn", False), ("ppo", False)])

@@ -187,7 +187,8 @@ class OffPolicyConfig(LearnerConfig):
             return 0, 0
         steps = self.ring_steps(num_env)
         rows = self.rows_of_rollouts(steps) if of_rollouts else steps
-        size, draws = (rows * num_env * each for each in (self.step_bytes(task), self.draw_bytes(on_gpu)))
+        step = self.step_bytes(task) + (WORD if of_rollouts else 0)  # these have a version
+        size, draws = (rows * num_env * each for each in (step, self.draw_bytes(on_gpu)))
         return (draws, size) if self.replay.placement == "pinned" else (size + draws, 0)
 
     def growth_bytes(self, task: TaskSpec, rows: int) -> int:
@@ -202,11 +203,11 @@ class OffPolicyConfig(LearnerConfig):
         return replace(super().rollout_form(task, num_env, num_terms), next_obs=self.replay.next_obs)
 
     def step_bytes(self, task: TaskSpec) -> int:
-        """Bytes of a step in a ring: observation, action, reward, flags."""
+        """Bytes of a step of its own in a ring: observation, action, reward, flags."""
         times = 2 if self.replay.next_obs == "twice" else 1
         seen = task.observation.nbytes // (task.observation.shape[0] if self.replay.stacks else 1)
         row = times * seen + FLOAT_BYTES * task.action.size
-        return -(-row // WORD) * WORD + WORD + OUTCOME_BYTES
+        return -(-row // WORD) * WORD + OUTCOME_BYTES
 
     def draw_bytes(self, on_gpu: bool) -> int:
         """Bytes by which a step of a ring is drawn, on the device that learns."""

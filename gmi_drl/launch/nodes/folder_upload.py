@@ -42,8 +42,8 @@ class FolderUpload:
 
     def __enter__(self) -> Self:
         require_free(Path(gettempdir()), self._initial_bytes, "what the run goes on from needs")
-        self.path = Path(mkdtemp(prefix="gmi-drl-run-")).resolve()
         self._reaper = Reaper()
+        self.path = Path(mkdtemp(prefix="gmi-drl-run-")).resolve()
         self._reaper.watch_folder(self.path)
         folder = RunFolder(self.path)
         folder.create()

@@ -123,7 +123,11 @@ class Host:
             self._starter = undone.enter_context(processes_here())
             undone.callback(self._end_all)
             self._life = undone.pop_all()
-        memory = {"free": host_memory.available_bytes(), "free_of_machine": host_memory.machine_bytes()}
+        memory = {
+            "free": host_memory.available_bytes(),
+            "memory_group": host_memory.memory_group(),
+            "free_of_machine": host_memory.machine_bytes(),
+        }
         return {"type": "opened", "drains": self._instances.drains, "sees_folder": self._copy is None, **memory}
 
     def _take(self, file: str, data: bytes = b"") -> None:

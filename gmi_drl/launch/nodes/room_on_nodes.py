@@ -12,7 +12,7 @@ from gmi_drl.launch.rooms import HostRoom, Room, free_now
 def rooms_on_nodes(
     needed: list[OnNode], nodes: Mapping[str, RemoteNode], opened: Mapping[str, Message]
 ) -> list[HostRoom]:
-    """The nodes with what they need, and machines of several nodes with what these need together.
+    """What each node needs, and what nodes need together that share a limit of memory, or a machine.
 
     Args:
         needed: Rooms with their nodes, also those of other nodes.
@@ -23,12 +23,22 @@ def rooms_on_nodes(
     for name, room in needed:
         if name in of_nodes:
             of_nodes[name].append(room)
-    hosts = {name: free_now(f"node {name}", opened[name]["free"], rooms) for name, rooms in of_nodes.items()}
-    found = list(hosts.values())
-    for machine in dict.fromkeys(node.machine for node in nodes.values()):
-        alike = [name for name, node in nodes.items() if node.machine == machine]
-        if len(alike) > 1 and not any(hosts[name].is_short for name in alike):
-            free = min(opened[name]["free_of_machine"] for name in alike)
-            names = f"the machine of nodes {', '.join(alike)}"
-            found.append(free_now(names, free, chain.from_iterable(of_nodes[name] for name in alike)))
+    alone = {name: free_now(f"node {name}", opened[name]["free"], rooms) for name, rooms in of_nodes.items()}
+    found, short = list(alone.values()), {name for name, host in alone.items() if host.is_short}
+    for free, shared in (("free", ("machine", "memory_group")), ("free_of_machine", ("machine",))):
+        for names in _alike({name: {"machine": nodes[name].machine, **opened[name]} for name in nodes}, shared):
+            least = min(opened[name][free] for name in names)
+            rooms = chain.from_iterable(of_nodes[name] for name in names)
+            together = free_now(f"the machine of nodes {', '.join(names)}", least, rooms)
+            if len(names) > 1 and together.is_short and short.isdisjoint(names):
+                found.append(together)
+                short.update(names)
     return found
+
+
+def _alike(of_nodes: Mapping[str, Message], shared: tuple[str, ...]) -> list[list[str]]:
+    """The names of nodes in groups with the same values."""
+    groups = dict[tuple[str, ...], list[str]]()
+    for name, one in of_nodes.items():
+        groups.setdefault(tuple(one[key] for key in shared), []).append(name)
+    return list(groups.values())

@@ -62,7 +62,7 @@ class Packing:
 
     def __init__(self, shard: Shard) -> None:
         self._shard, self._storage = shard, shard.storage
-        self._memory: dict[str, Tensor] = {}
+        self._memory: dict[tuple[str, torch.device], Tensor] = {}
 
     def pack(self, layout: Layout, part: Owned, name: str) -> Tensor:
         """Lengths and rows of a part, in memory of this name."""
@@ -102,9 +102,9 @@ class Packing:
 
     def room(self, name: str, numel: int, device: torch.device) -> Tensor:
         """Memory that is kept for the next call: to touch new pages takes longer than to copy them."""
-        there = self._memory.get(name)
+        there = self._memory.get((name, device))
         if there is None or there.shape[0] < numel:
-            self._memory[name] = there = torch.empty(numel, dtype=torch.int64, device=device)
+            self._memory[name, device] = there = torch.empty(numel, dtype=torch.int64, device=device)
         return there[:numel]
 
 

@@ -18,9 +18,16 @@ CHANNELS, SLOTS = Room("channels", 3 * GIB, "lower max_lag"), Room("a stream", G
 NEEDED = [("a", CHANNELS), ("b", SLOTS), ("c", SLOTS)]
 
 
-def told(machines, free, of_machine=10**12):
+def told(machines, free, of_machine=10**12, groups=None):
     nodes = {name: SimpleNamespace(name=name, machine=machine) for name, machine in machines.items()}
-    opened = {name: {"free": free[name] * GIB + SPARE_BYTES, "free_of_machine": of_machine} for name in nodes}
+    opened = {
+        name: {
+            "free": free[name] * GIB + SPARE_BYTES,
+            "memory_group": (groups or {}).get(name, name),
+            "free_of_machine": of_machine,
+        }
+        for name in nodes
+    }
     return shortage(rooms_on_nodes(NEEDED, nodes, opened))
 
 
@@ -40,6 +47,15 @@ def test_nodes_of_one_machine_need_room_there_for_all_of_them():
     why = told(alike, free, of_machine=4 * GIB)
     assert why.startswith("the machine of nodes a, b needs 4.0 GiB of memory, and 4.0 GiB are free") and "\n" not in why
     assert told(alike, {**free, "a": 1}, of_machine=4 * GIB).startswith("node a needs"), "the node says enough"
+
+
+def test_nodes_of_one_container_need_room_there_for_all_of_them():
+    alike, free = {"a": "x", "b": "x"}, {"a": 3, "b": 3}
+    assert told(alike, free) is None, "each has its own limit"
+    why = told(alike, free, groups={"a": "pod", "b": "pod"})
+    assert why.startswith("the machine of nodes a, b needs 4.0 GiB of memory, and 3.1 GiB are free")
+    assert why == told(alike, free, of_machine=GIB, groups={"a": "pod", "b": "pod"}), "told once"
+    assert told({"a": "x", "b": "y"}, free, groups={"a": "pod", "b": "pod"}) is None, "of other machines"
 
 
 @two_cores
