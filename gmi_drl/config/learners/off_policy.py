@@ -192,11 +192,11 @@ class OffPolicyConfig(LearnerConfig):
         return (draws, size) if self.replay.placement == "pinned" else (size + draws, 0)
 
     def growth_bytes(self, task: TaskSpec, rows: int) -> int:
-        """Bytes by which a checkpoint becomes larger until these rows of a ring are written; 0 if it holds none.
+        """At most the bytes that a checkpoint gains until these rows of a ring are written; 0 if it holds none.
 
         Priorities are in it from the beginning.
         """
-        return rows * self.step_bytes(task) if self.replay.saved else 0
+        return rows * (self.step_bytes(task) + WORD) if self.replay.saved else 0
 
     def rollout_form(self, task: TaskSpec, num_env: int, num_terms: int = 0) -> RolloutForm:
         """See `LearnerConfig`."""

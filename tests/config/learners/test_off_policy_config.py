@@ -27,6 +27,7 @@ from gmi_drl.workload.spaces import Action, Observation, Part, categorical, imag
 ANT, CPU = TASK_SPECS["ant"], torch.device("cpu")
 CART = replace(ANT, name="cart", observation=vector(4), action=categorical(2))
 GAME = replace(ANT, name="game", observation=image(3, 12, 12), action=categorical(3))
+VERSION_BYTES = 8
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def test_a_rollout_for_replay_has_terminations_and_what_follows_if_that_is_store
 def test_a_checkpoint_grows_by_what_the_ring_still_gets():
     config = SACConfig(horizon=4, replay=ReplaySettings(size=400, min_size=1))
     ring = make_ring(ANT, config, 4, 4, CPU, seed=0)
-    whole = ring.total * config.step_bytes(ANT)
+    whole = ring.total * (config.step_bytes(ANT) + VERSION_BYTES)  # those of rollouts have one
     assert ring.storage.bytes <= whole
     assert [config.growth_bytes(ANT, rows) for rows in (400, 300, 0)] == [whole, whole * 3 // 4, 0]
     not_saved = config.model_copy(update={"replay": ReplaySettings(size=400, min_size=1, saved=False)})
@@ -144,9 +145,11 @@ def test_rows_that_follow_rollouts_come_on_top_of_a_rings_size():
     once = SACConfig(horizon=4, replay=ReplaySettings(size=400))
     twice = SACConfig(horizon=4, replay=ReplaySettings(size=400, next_obs="twice"))
     assert [once.rows_of_rollouts(steps) for steps in (1, 4, 5, 400)] == [2, 5, 7, 500]
-    assert twice.rows_of_rollouts(5) == 5 and twice.ring_bytes(ANT, 4, of_rollouts=True) == twice.ring_bytes(ANT, 4)
-    whole, rows = (once.ring_bytes(ANT, 4, of_rollouts=of_rollouts)[0] for of_rollouts in (False, True))
-    assert 4 * rows == 5 * whole
+    assert twice.rows_of_rollouts(5) == 5
+    for learner, rows in ((twice, 400), (once, 500)):
+        own, of_rollouts = (learner.ring_bytes(ANT, 4, of_rollouts=is_of, on_gpu=False)[0] for is_of in (False, True))
+        assert own == 400 * learner.step_bytes(ANT)
+        assert of_rollouts == rows * (learner.step_bytes(ANT) + VERSION_BYTES), "each has its version, too"
 
 
 def test_beta_rises_evenly():
