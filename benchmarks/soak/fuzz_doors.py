@@ -41,7 +41,7 @@ def late_actors(chance: random.Random, count: int, seen: Seen) -> None:
 
     def hello() -> bytes:
         rank, size = chance.choice(((0, 2), (1, 3), (2, 3), (2**32 - 1, 2)))
-        who = struct.pack("<IIQ", rank, size, 7)
+        who = struct.pack("<IIQI", rank, size, 7, 0)
         right = [greeting(token, who), greeting(token, b""), greeting(secrets.token_hex(16), who)]
         if chance.random() < 0.3:
             sent = bad_frames(chance, right)

@@ -95,7 +95,7 @@ SAID = {
     "remote agent stopped": r"GMI 2 \(process \d+\) lives but has not sent experience",
     "proxy stopped": r"GMI 2 .*has not",
     "trainer stopped": r"GMI 0 \(process \d+\) lives but has not",
-    "remote agent killed, with a restart": r"GMI 2 .* was killed by SIGKILL.*: going on from iteration",
+    "remote agent killed, with a restart": r"GMI 2 .* was killed by SIGKILL.*: started again alone",
     "proxy killed, with a restart": r"the proxy of GMI 2 .* was killed by SIGKILL.*: going on from iteration",
     "node b killed, with a restart": r"was lost with its node: going on from iteration \d+ on a",
     "supervisor killed": "was lost with its node",

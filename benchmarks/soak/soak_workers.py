@@ -101,7 +101,7 @@ class Fault:
             return False
         if self.victim in LINKS:
             return self.victim == CUT or self.is_elastic
-        alone = self.restarts > 0 and not self.far
+        alone = self.restarts > 0 and (self.victim == "actor" or not self.far)
         return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
 
 

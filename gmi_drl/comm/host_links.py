@@ -95,15 +95,16 @@ def stream_link_name(client: int) -> str:
     return f"stream of GMI {client}"
 
 
-def proxy_membership(gmi_id: int, rank: int, home: str | None, hang_s: float) -> Membership:
+def proxy_membership(gmi_id: int, rank: int, home: str | None, hang_s: float, predecessors: int = 0) -> Membership:
     """One end of the connection of a GMI and its proxy; it has the names of both for errors."""
     names = f"the proxy of GMI {gmi_id} with its trainers on node {home}", f"GMI {gmi_id}"
-    return Membership(rank, [[PROXY], [AGENT]], names, hang_s)
+    return Membership(rank, [[PROXY], [AGENT]], names, hang_s, predecessors=predecessors)
 
 
-def stream_membership(client: int, server: int, rank: int, hang_s: float) -> Membership:
+def stream_membership(client: int, server: int, rank: int, hang_s: float, predecessors: int = 0) -> Membership:
     """One end of the connection of an actor and its policy worker."""
-    return Membership(rank, [[SERVER], [CLIENT]], (f"GMI {server}", f"GMI {client}"), hang_s)
+    names = f"GMI {server}", f"GMI {client}"
+    return Membership(rank, [[SERVER], [CLIENT]], names, hang_s, predecessors=predecessors)
 
 
 def connect(member: Membership, rendezvous: Rendezvous) -> FramedConnection:

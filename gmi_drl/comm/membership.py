@@ -32,6 +32,7 @@ class Membership:
         hang_s: Seconds after which a living peer counts as silent.
         spins: Whether it may spin before it yields its core: only if each rank has cores of its own.
         keepalives: Of this process.
+        predecessors: How many processes were this rank before, and have ended.
 
     Raises:
         UsageError: If the mapping does not have the ranks 0 to n - 1, or not this one, or the names are not n or none.
@@ -43,6 +44,7 @@ class Membership:
     hang_s: float = 300.0
     spins: bool = True
     keepalives: Keepalives = field(default_factory=Keepalives, compare=False, repr=False)
+    predecessors: int = 0
 
     def __post_init__(self) -> None:
         check_mapping(self.mapping)

@@ -1,7 +1,7 @@
 """The devices that are held for a layout, on this host or on others: how they are cut."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,6 +10,7 @@ from gmi_drl.hardware import host_memory
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_process import processes_here
+from gmi_drl.launch.processes.gmi_restarts import kept_open
 from gmi_drl.launch.rooms import free_now, require_room
 from gmi_drl.launch.shared_resources import shared_resources
 from gmi_drl.roles.launcher.resources import Resources
@@ -30,12 +31,13 @@ class LateGMIs(Protocol):
 class OpenedDevices:
     """Devices that are cut, a function that starts a GMI on them, and one that makes what the GMIs share.
 
-    `late` is None where all GMIs can be started at once.
+    `shared` is used for a `with` block in which the GMIs start. It gets the ids of those that may be started again:
+    what these inherit is kept until the cut is undone. `late` is None where all GMIs can be started at once.
     """
 
     instances: Instances
     start: Starter
-    shared: Callable[[], AbstractContextManager[Mapping[int, Resources]]]
+    shared: Callable[[Collection[int]], AbstractContextManager[Mapping[int, Resources]]]
     late: LateGMIs | None = None
 
 
@@ -65,6 +67,12 @@ class LocalDevices:
     def cut(self, job: Job, environment: Mapping[str, str | None]) -> Iterator[OpenedDevices]:
         """See `DeviceOpener`."""
         require_room([free_now("this machine", host_memory.available_bytes(), (room for _, room in job.rooms))])
-        with self.claim.cut(job.layout) as instances, processes_here() as start:
-            links = job.config.learner.has_shards
-            yield OpenedDevices(instances, start, lambda: shared_resources(job.layout, job.slot_bytes, links=links))
+        with self.claim.cut(job.layout) as instances, processes_here() as start, ExitStack() as kept:
+
+            @contextmanager
+            def shared(restartable: Collection[int]) -> Iterator[Mapping[int, Resources]]:
+                links = job.config.learner.has_shards
+                with shared_resources(job.layout, job.slot_bytes, links=links) as made:
+                    yield {**made, **kept.enter_context(kept_open(made, restartable))}
+
+            yield OpenedDevices(instances, start, shared)

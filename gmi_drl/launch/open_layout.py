@@ -14,7 +14,7 @@ from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.remote_hosts import on_nodes
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
-from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, kept_open
+from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -80,8 +80,7 @@ def opened(
     with devices.cut(job, variables) as cut, ExitStack() as life:
         job.folder.write_setup(job.layout, job.config)
         job.write_policies()
-        with cut.shared() as shared:
-            resources = {**shared, **life.enter_context(kept_open(shared, restarts.gmis))} if restarts else shared
+        with cut.shared(restarts.gmis if restarts else ()) as resources:
             gmis = GMIProcesses(job, params, cut.instances, cut.start, resources, variables, restarts, losses, cut.late)
             processes = life.enter_context(gmis)
         yield processes

@@ -136,7 +136,7 @@ class Supervisor:
             drop_drafts(folder.checkpoints)
             drop_later(folder.checkpoints, int(resume.name) if resume else 0)  # of policies that were ahead of others
         params = {"resume": str(Path(*resume.parts[-2:])) if resume else None}  # from the folder that each GMI has
-        restartable = template.restartable(layout) if isinstance(claim, Claim) else frozenset[int]()
+        restartable = template.restartable(layout)
         restarts = GMIRestarts(restartable, self.restarts) if self.restarts.left and restartable else None
         losses = Losses(layout, self.restarts.tell)
         with ExitStack() as life:

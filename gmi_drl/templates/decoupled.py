@@ -97,13 +97,7 @@ class Decoupled(Template):
         return {gmi.id: learner.trainer if "trainer" in gmi.roles else acts for gmi in layout.gmis}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: agents on cores, if the layout is on one machine.
-
-        On a GPU a killed process may harm those that share it. On other machines no process keeps the file descriptors
-        that a restarted GMI inherits.
-        """
-        if len(layout.nodes) > 1:
-            return frozenset()
+        """See `Template`: agents on cores, on any machine. On a GPU a killed process may harm those that share it."""
         return frozenset(gmi.id for gmi in layout.with_role("agent") if layout.device_of(gmi.id).kind == "cpu")
 
     def _fewest_on_each(self, devices: int) -> int:

@@ -1,7 +1,8 @@
 """The proxy of an agent: it does on the host of the trainers what the agent would do there.
 
 One process has the proxies of all agents of another host, each with a thread of its own (`proxy_host.py`). To trainers
-the end of a proxy is the agent's, and it ends as soon as the connection does; the others go on.
+the end of a proxy is the agent's, and it ends as soon as the connection does; the others go on. An agent that is
+started again connects again, and gets another proxy.
 """
 
 import math
@@ -32,6 +33,7 @@ from gmi_drl.comm.channels.remote_protocol import (
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FAILURE, FramedConnection, naming
 from gmi_drl.comm.memory.leases import Lease
+from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import GmiError
 
@@ -66,8 +68,7 @@ class AgentProxy:
         forward: Callable[[str, int], object],
     ) -> None:
         self._connection, self._host, self._gmi_id, self._forward = connection, host, gmi_id, forward
-        self._notifier = host.notifier(gmi_id)
-        self._notifier.watch_descriptor(connection.fileno())
+        self._notifier: Notifier | None = None  # from OPEN on: until then trainers must not take it for a living agent
         self._sizes: ChannelSizes | None = None
         self._end: LocalAgentEnd | None = None
         self._takes_parameters = False
@@ -88,9 +89,11 @@ class AgentProxy:
                 sleep_until_ready(self._connection)
                 self._read_all()
             if self._sizes is not None and not self._is_ended:
-                self._open(self._sizes)
-            if self._end is not None:
-                self._serve_leases(self._end)
+                self._notifier = self._host.notifier(self._gmi_id)
+                self._notifier.watch_descriptor(self._connection.fileno())
+                self._open(self._sizes, self._notifier)
+                if self._end is not None:
+                    self._serve_leases(self._end, self._notifier)
         except GmiError as error:
             give_up(self._connection, error)
             raise
@@ -102,28 +105,29 @@ class AgentProxy:
         """Close the connection, and end as this agent."""
         if self._end is not None:
             self._end.close()
-        self._notifier.leave()
-        self._notifier.close()
+        notifier = self._notifier or self._host.notifier(self._gmi_id)
+        notifier.leave()
+        notifier.close()
         self._connection.close()
 
-    def _open(self, sizes: ChannelSizes) -> None:
+    def _open(self, sizes: ChannelSizes, notifier: Notifier) -> None:
         """Join the channels as soon as they have their memory: environments of other agents may load for long."""
 
         def is_there() -> bool:
             self._read_all()
             return self._is_ended or is_made(self._host.memory)
 
-        self._notifier.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
+        notifier.wait_for(is_there, sizes.trainers[:1], "made the memory of the channels", math.inf)
         if not self._is_ended:
-            self._end = self._host.join_as_agent(self._gmi_id, sizes)
+            self._end = self._host.join_as_agent(self._gmi_id, sizes, self._connection.predecessors)
             self._connection.send_frame(READY)
 
-    def _serve_leases(self, end: LocalAgentEnd) -> None:
+    def _serve_leases(self, end: LocalAgentEnd, notifier: Notifier) -> None:
         while not self._is_ended:
             self._advance(end)
             if self._is_lease_requested and not self._is_ended:
                 is_answered, progress = partial(self._is_answered, end), partial(self._progress, end)
-                self._notifier.wait_for(is_answered, end.sizes.trainers, MADE_ROOM, end.patience, progress)
+                notifier.wait_for(is_answered, end.sizes.trainers, MADE_ROOM, end.patience, progress)
             elif not self._is_ended:
                 sleep_until_ready(self._connection)
 
@@ -143,7 +147,7 @@ class AgentProxy:
         self._read_all()
         if self._is_lease_requested and not self._is_ended:
             self._grant(end)
-        if self._connection.is_open:
+        if self._notifier is not None and self._connection.is_open:
             self._notifier.watch_descriptor(self._connection.fileno(), is_sending=self._connection.is_sending)
 
     def _read_all(self) -> None:
@@ -155,7 +159,8 @@ class AgentProxy:
         self._finish_piece()
         if not self._connection.is_open and not self._is_disconnected:
             self._is_ended = self._is_disconnected = True
-            self._notifier.unwatch_descriptor(self._connection.fileno())
+            if self._notifier is not None:
+                self._notifier.unwatch_descriptor(self._connection.fileno())
 
     def _handle(self, kind: int, payload: bytes) -> None:
         if kind == PIECE:

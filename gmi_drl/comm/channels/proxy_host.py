@@ -39,10 +39,17 @@ class ProxyHost:
         """A notifier of a GMI. From now on others see it end when it leaves, or with this process."""
         return Notifier(self.mailboxes, self.mapped.mailboxes, gmi_id, self.hang_s)
 
-    def join_as_agent(self, gmi_id: int, sizes: ChannelSizes) -> LocalAgentEnd:
+    def join_as_agent(self, gmi_id: int, sizes: ChannelSizes, predecessors: int = 0) -> LocalAgentEnd:
         """See `channels.join_as_agent`."""
         return join_as_agent(
-            self.memory, self.mailboxes, gmi_id, sizes, self.hang_s, waits=self.waits, mapped=self.mapped
+            self.memory,
+            self.mailboxes,
+            gmi_id,
+            sizes,
+            self.hang_s,
+            predecessors=predecessors,
+            waits=self.waits,
+            mapped=self.mapped,
         )
 
     def join_as_reader(self, gmi_id: int, sizes: ChannelSizes) -> ParameterReader:

@@ -12,7 +12,7 @@ from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.remote_protocol import BYE, LEASE, OPEN, PIECE_HEAD, TAKES_PARAMETERS
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.channels.sizes import ChannelSizes
-from gmi_drl.comm.memory.leases import Lease
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease
 from gmi_drl.comm.parameters.shared_memory import parts_of
 from gmi_drl.errors import UsageError
 from gmi_drl.layout.waits import FIRST_HAND
@@ -60,6 +60,7 @@ class RemoteAgentEnd(AgentEnd):
             environments.
         device: From which places are copied here: from a GPU by DMA.
         takes_parameters: Whether this agent acts by them; else only the number of each version comes.
+        predecessors: As of `join_as_agent`.
 
     Raises:
         UsageError: If the memory was made for other sizes.
@@ -79,8 +80,10 @@ class RemoteAgentEnd(AgentEnd):
         device: torch.device | str = "cpu",
         *,
         takes_parameters: bool = True,
+        predecessors: int = 0,
     ) -> None:
         super().__init__(sizes)
+        self.rollouts = predecessors * ROLLOUTS_OF_ONE
         self.parameters = ReceivedParameters(sender)
         self._sender, self._hang_s, self._patience = sender, hang_s, patience
         self._one = one = replace(sizes, rollouts=1)

@@ -55,6 +55,7 @@ class FramedConnection:
         pid: The peer's process id on its host.
         message_bytes: The most bytes of a message, from a peer that is not trusted. It may send FAILURE and further
             kinds of messages only, and data only where `receive_data` expects it. None for a rank of a group.
+        predecessors: How many processes were this peer before, and have ended.
 
     Attributes:
         calls: Codes of collective calls that the peer has made and this rank has not.
@@ -64,11 +65,13 @@ class FramedConnection:
         is_open: False as soon as the peer has ended or closed its side.
     """
 
-    def __init__(self, connection: socket.socket, pid: int, message_bytes: int | None = None) -> None:
+    def __init__(
+        self, connection: socket.socket, pid: int, message_bytes: int | None = None, predecessors: int = 0
+    ) -> None:
         connection.setblocking(False)
         if connection.family != socket.AF_UNIX:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.pid, self._message_bytes = pid, message_bytes
+        self.pid, self.predecessors, self._message_bytes = pid, predecessors, message_bytes
         self.calls: deque[int] = deque()
         self.sent = self.taken = self.received = 0
         self.is_open = True

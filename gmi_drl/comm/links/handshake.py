@@ -11,10 +11,11 @@ import os
 import socket
 import struct
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from select import POLLIN, poll
-from typing import NoReturn, Self
+from typing import NamedTuple, NoReturn, Self
 
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.comm.links.token_listener import Client, Greeting, TokenListener, greeting
@@ -22,8 +23,17 @@ from gmi_drl.comm.membership import Membership
 from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 
-_IDENTITY = struct.Struct("<IIQ")  # rank, size, pid: the bytes behind the token
+_IDENTITY = struct.Struct("<IIQI")  # rank, size, pid, predecessors: the bytes behind the token
 _LOOK_MS = 100
+_NAP_MS = 500  # below a second, beyond which `WaitClock` counts a pause as a standstill
+
+
+class _Identity(NamedTuple):
+    """Who has connected: its rank, its process id, and how many processes were this rank before."""
+
+    rank: int
+    pid: int
+    predecessors: int
 
 
 @dataclass(frozen=True)
@@ -135,10 +145,27 @@ class PeerListener:
                 _send_identity(client.connection, self._token, self._member)
             except OSError as error:
                 client.connection.close()
-                print(_ended_text(self._member, who[0], error), file=sys.stderr, flush=True)
+                print(_ended_text(self._member, who.rank, error), file=sys.stderr, flush=True)
             else:
-                found.append(FramedConnection(client.connection, who[1], self._message_bytes))
+                found.append(FramedConnection(client.connection, who.pid, self._message_bytes, who.predecessors))
         return found
+
+    def in_turn(self) -> Iterator[FramedConnection]:
+        """Wait for connections of the one rank above this one, each time when the one before is done with.
+
+        Raises:
+            PeerSilentError: If none has come within `hang_s`. Its successors have no deadline.
+            MachineError: If there are too few descriptors.
+        """
+        polling, waiting, has_come = poll(), WaitClock(), False
+        polling.register(self, POLLIN)
+        while True:
+            polling.poll(_NAP_MS)
+            for connection in self.accept():
+                has_come = True
+                yield connection
+            if not has_come and waiting.look() > self._member.hang_s:
+                raise _silent(self._member, [self._member.rank + 1])
 
     def close(self) -> None:
         """Accept nobody any more."""
@@ -147,7 +174,7 @@ class PeerListener:
 
 
 class _Handshake:
-    """Connects to the ranks below this one, accepts those above, and exchanges identities: rank, size, process id."""
+    """Connects to the ranks below this one, accepts those above, and exchanges identities."""
 
     def __init__(
         self, member: Membership, ranks: RankAddresses, token_listener: TokenListener, message_bytes: int | None
@@ -166,9 +193,7 @@ class _Handshake:
             while missing := self._missing():
                 self._poll()
                 if waiting.look() > self._hang_s:
-                    who = ", ".join(map(self._member.name, missing))
-                    text = f"{who} has not connected for {self._hang_s:g} s (hang_s) while {self._own} waited"
-                    raise PeerSilentError(f"{text}: see its log, or raise hang_s")
+                    raise _silent(self._member, missing)
         except BaseException:
             for connection in self._connections.values():
                 connection.close()
@@ -202,7 +227,8 @@ class _Handshake:
 
     def _poll(self) -> None:
         polling = poll()
-        polling.register(self._listener, POLLIN)
+        if self._missing()[-1] > self._rank:  # else nobody is due, and a predecessor may have closed the listener
+            polling.register(self._listener, POLLIN)
         by_fd = {reply.connection.fileno(): peer for peer, reply in self._dialled.items()}
         for fd in by_fd:
             polling.register(fd, POLLIN)
@@ -216,11 +242,11 @@ class _Handshake:
         """Accept a rank above this one. Reject one of another group, or one that has connected before."""
         if (who := _rank_above(client, self._member)) is None:
             return
-        peer, pid = who
+        peer = who.rank
         if peer in self._connections:
             client.connection.close()
             return
-        self._connections[peer] = FramedConnection(client.connection, pid, self._message_bytes)
+        self._connections[peer] = FramedConnection(client.connection, who.pid, self._message_bytes, who.predecessors)
         self._send_greeting(client.connection, peer)
 
     def _read_reply(self, peer: int) -> None:
@@ -233,10 +259,10 @@ class _Handshake:
         if payload is None:
             return
         who = _identity(payload, self._member.size)
-        if who is None or who[0] != peer:
+        if who is None or who.rank != peer:
             self._raise_ended(peer, ConnectionError("another process listens there"))
         del self._dialled[peer]
-        self._connections[peer] = FramedConnection(reply.connection, who[1], self._message_bytes)
+        self._connections[peer] = FramedConnection(reply.connection, who.pid, self._message_bytes, who.predecessors)
 
     def _raise_ended(self, peer: int, error: OSError) -> NoReturn:
         raise PeerDiedError(_ended_text(self._member, peer, error)) from error
@@ -244,7 +270,13 @@ class _Handshake:
 
 def _send_identity(connection: socket.socket, token: str, member: Membership) -> None:
     """Send a rank's identity. It is the first data on the connection, so it fits into the socket's buffer."""
-    connection.sendall(greeting(token, _IDENTITY.pack(member.rank, member.size, os.getpid())))
+    connection.sendall(greeting(token, _IDENTITY.pack(member.rank, member.size, os.getpid(), member.predecessors)))
+
+
+def _silent(member: Membership, missing: Sequence[int]) -> PeerSilentError:
+    who, own = ", ".join(map(member.name, missing)), member.name(member.rank)
+    text = f"{who} has not connected for {member.hang_s:g} s (hang_s) while {own} waited"
+    return PeerSilentError(f"{text}: see its log, or raise hang_s")
 
 
 def _ended_text(member: Membership, peer: int, error: OSError) -> str:
@@ -252,18 +284,18 @@ def _ended_text(member: Membership, peer: int, error: OSError) -> str:
     return f"{name} ended before {own} connected to it: {reason}; its log says why"
 
 
-def _rank_above(client: Client, member: Membership) -> tuple[int, int] | None:
-    """The rank and the process id of a client; None, and its connection is closed, if it is no rank above this one."""
+def _rank_above(client: Client, member: Membership) -> _Identity | None:
+    """Who a client is; None, and its connection is closed, if it is no rank above this one."""
     who = _identity(client.payload, member.size)
-    if who is None or who[0] <= member.rank:
+    if who is None or who.rank <= member.rank:
         client.connection.close()
         return None
     return who
 
 
-def _identity(payload: bytes, size: int) -> tuple[int, int] | None:
-    """The rank and the process id in a greeting; None if it is not of a group of this size."""
+def _identity(payload: bytes, size: int) -> _Identity | None:
+    """Who has sent a greeting; None if it is not of a group of this size."""
     if len(payload) != _IDENTITY.size:
         return None
-    rank, of, pid = _IDENTITY.unpack(payload)
-    return (rank, pid) if of == size and rank < size else None
+    rank, of, pid, predecessors = _IDENTITY.unpack(payload)
+    return _Identity(rank, pid, predecessors) if of == size and rank < size else None

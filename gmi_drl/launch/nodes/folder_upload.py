@@ -80,8 +80,8 @@ class FolderUpload:
         file.unlink()
 
     def watch_log(self, gmi_id: int) -> None:
-        """Send the log of a GMI from now on."""
-        self._logs[gmi_id] = 0
+        """Send the log of a GMI from now on. Its successor goes on in the same file."""
+        self._logs.setdefault(gmi_id, 0)
 
     def send_log(self, gmi_id: int) -> None:
         """Send what a GMI has printed since the last call. If the log cannot be read, send that instead, once."""

@@ -5,7 +5,7 @@ import selectors
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ from gmi_drl.hardware import host_memory
 from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.launch.processes.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.processes.gmi_processes import DRAIN_S
+from gmi_drl.launch.processes.gmi_restarts import kept_open
 from gmi_drl.launch.shared_resources import HostResources
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.pools import proxy_processes
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import Attached, Failed, OnDevice, Proved, StoreFile, parse_message_to_launcher
+from gmi_drl.roles.launcher.resources import Resources
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import gmi_of, is_proxy
 
@@ -48,6 +50,7 @@ class Host:
         self._life, self._sharing = ExitStack(), ExitStack()
         self._gmis: dict[int, GMIProcess] = {}  # and proxies, by number
         self._copy: FolderUpload | None = None
+        self._kept: Mapping[int, Resources] = {}  # of GMIs that may be started again
         self._handlers: Mapping[str, Callable[..., Message | None]] = {
             "open": self._open,
             "take": self._take,
@@ -171,7 +174,10 @@ class Host:
             order |= {"gmi": gmi_id, "gmis": gmis, "home": self._node, "drains": False}  # it has no device
             module, resources = PROXY_MODULE, self._resources.of_proxies(gmis)
         else:
-            module, resources = CHILD, self._resources[gmi_id]
+            module, resources = CHILD, self._kept.get(gmi_id) or self._resources[gmi_id]
+        if number in self._gmis:  # a process before this one
+            self._end(number)
+            self._gmis.pop(number).close()
         started = self._starter(order, complete, self._here(log), resources, module=module)
         if self._copy:
             self._copy.watch_log(number)
@@ -180,9 +186,13 @@ class Host:
         self._selector.register(started.exit_fd, selectors.EVENT_READ, (number, True))
         return {"type": "started", "gmi": number, "pid": started.pid}
 
-    def _settle(self) -> None:
-        """Close our copies of what the GMIs share: all GMIs of all nodes have started."""
-        self._sharing.close()
+    def _settle(self, restartable: list[int]) -> None:
+        """Close our copies of what the GMIs share, since all have started, but for what a restarted GMI inherits."""
+        ours = {number: self._resources[number] for number in restartable if number in self._ids}
+        try:
+            self._kept = self._life.enter_context(kept_open(ours, ours))
+        finally:
+            self._sharing.close()
 
     def _word(self, gmi: int, data: bytes) -> None:
         self._gmis[gmi].send(data)
@@ -197,8 +207,17 @@ class Host:
         self._instances.release([self._gmis[gmi].pid for gmi in gmis])
 
     def _end(self, gmi: int) -> Message:
+        """End a GMI. Of what it has sent nothing comes behind the response: then its successor has its number."""
         self._gmis[gmi].end()
+        self._ignore(gmi)
+        if self._copy:
+            self._copy.send_log(gmi)
         return {"type": "gone", "gmi": gmi}
+
+    def _ignore(self, number: int) -> None:
+        for descriptor in (self._gmis[number].connection_fd, self._gmis[number].exit_fd):
+            with suppress(KeyError):  # unregistered when it was seen to end
+                self._selector.unregister(descriptor)
 
     def _end_all(self) -> None:
         try:

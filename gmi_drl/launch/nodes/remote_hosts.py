@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -72,13 +72,13 @@ class RemoteHosts:
         late = LateNodes(layout, absent, self._arrivals, lambda node: self._admit(job, node, meeting), self._tell)
 
         @contextmanager
-        def shared() -> Iterator[Mapping[int, Resources]]:
+        def shared(restartable: Collection[int]) -> Iterator[Mapping[int, Resources]]:
             self._share(job, self._nodes, meeting)
             try:
                 yield nothing_shared([*(gmi.id for gmi in layout.gmis), *map(proxy_of, proxy_processes(layout))])
             finally:
                 for node in list(self._nodes.values()):
-                    node.connection.send({"type": "settle"})
+                    node.connection.send({"type": "settle", "restartable": sorted(restartable)})
 
         overrides = dict(environment)  # the rest of a GMI's environment is its node's
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
+from gmi_drl.comm.memory.wait_clock import WaitClock
 from gmi_drl.gmi import Instances
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.gmi_handle import GMIHandle, Starter
@@ -28,6 +29,7 @@ class Children(Mapping[int, GMIHandle]):
 
     Attributes:
         predecessors: How often the process of a number has been replaced.
+        starting: Since when those have been starting that have not attached to their device yet.
     """
 
     def __init__(
@@ -43,6 +45,7 @@ class Children(Mapping[int, GMIHandle]):
         self._job = job
         self._start, self._resources, self._environment = start, resources, environment
         self.predecessors: Counter[int] = Counter()
+        self.starting: dict[int, WaitClock] = {}
         self._running: dict[int, GMIHandle] = {}
         self._selector = selectors.DefaultSelector()
 
@@ -75,9 +78,14 @@ class Children(Mapping[int, GMIHandle]):
         wanted = {**without_mps(os.environ), **self._instances.environment(number), **self._environment}
         environment = {name: value for name, value in wanted.items() if value is not None}
         child = self._start(order, environment, self._folder.log_file(number), self._resources[number])
-        self._running[number] = child
+        self._running[number], self.starting[number] = child, WaitClock()
         self._selector.register(child.connection_fd, selectors.EVENT_READ, (number, False))
         self._selector.register(child.exit_fd, selectors.EVENT_READ, (number, True))
+
+    def note_start(self, number: int) -> None:
+        """Note that a process has started. The others have as long again: on a slow machine all are late."""
+        self.starting.pop(number, None)
+        self.starting = {other: WaitClock() for other in self.starting}
 
     def replace(self, number: int) -> None:
         """Kill the process group of a process that has died, and start another one under its number."""
@@ -88,6 +96,7 @@ class Children(Mapping[int, GMIHandle]):
     def drop(self, number: int) -> None:
         """Kill the process group of a process that has died, and forget it."""
         child = self._running.pop(number)
+        self.starting.pop(number, None)
         for descriptor in (child.connection_fd, child.exit_fd):
             with suppress(KeyError):  # unregistered when it was seen to end
                 self._selector.unregister(descriptor)

@@ -13,13 +13,13 @@ from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.hosts import LateGMIs
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.processes.children import Children
+from gmi_drl.launch.processes.departures import Departures
 from gmi_drl.launch.processes.events import Event, GMIMessage, Tick
 from gmi_drl.launch.processes.gmi_errors import GRACE_S, GMIErrors
 from gmi_drl.launch.processes.gmi_handle import Starter
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
 from gmi_drl.launch.processes.stopped import Stopped
 from gmi_drl.layout.pools import proxy_processes
-from gmi_drl.layout.servers import policy_workers
 from gmi_drl.roles.launcher.connection import decode, encode
 from gmi_drl.roles.launcher.protocol import (
     Acts,
@@ -28,7 +28,6 @@ from gmi_drl.roles.launcher.protocol import (
     Done,
     Failed,
     Holds,
-    Lost,
     MessageToGMI,
     MessageToLauncher,
     OnDevice,
@@ -48,10 +47,6 @@ FIRST_MESSAGE_S = 1200.0  # deadline for a first role to be ready or report: loa
 DRAIN_S = 10.0  # the same if killing one may harm others, see `Instances.drains`
 BLAME_S = 2.0  # how long to wait for the error of a peer that a GMI blames
 SHOWN = 200  # bytes of a malformed message in an error
-
-
-RESTARTED = "started again alone"
-"""What is done about a death, in the line that tells of it."""
 
 
 class GMIProcesses:
@@ -95,10 +90,11 @@ class GMIProcesses:
             "drains": instances.drains,
             "agents_are_restarted": restarts is not None,
         }
-        self._restarts, self._losses, self._late = restarts, losses or Losses(self.layout, lambda line: None), late
+        self._losses, self._late = losses or Losses(self.layout, lambda line: None), late
         self._children = Children(order, job, instances, start, resources, environment)
         self._errors = GMIErrors(job.layout, job.folder, self._children)
-        self._starting, self._failed, self._closing = dict[int, WaitClock](), set[int](), Closing(job.layout.task)
+        self._closing = Closing(job.layout.task)
+        self._departures = Departures(self.layout, self._children, self._closing, restarts, self._losses)
         self._stopped, self._has_reported = Stopped(), False  # whether any role has reported
 
     def __enter__(self) -> Self:
@@ -108,7 +104,7 @@ class GMIProcesses:
             self._losses.lost.update(absent)
             here = [gmi.id for gmi in self.layout.gmis if gmi.id not in absent]
             for number in (*here, *map(proxy_of, proxy_processes(self.layout))):
-                self._add(number)
+                self._children.add(number)
         except BaseException:
             self.end()
             raise
@@ -166,18 +162,20 @@ class GMIProcesses:
         for gmi_id in self._late.come() if self._late else ():
             self._joined.add(gmi_id)
             try:
-                self._add(gmi_id)
+                self._children.add(gmi_id)
             except GmiError as error:
                 if not self._losses.take(gmi_id, error):
                     raise
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
-        late = [number for number, waiting in self._starting.items() if waiting.look() > START_S]
-        if late:
-            error = self._errors.late(late[0], START_S)
-            if late[0] not in self._joined or not self._losses.take(late[0], error):
+        late = [number for number, waiting in self._children.starting.items() if waiting.look() > START_S]
+        for number in late:
+            error = self._errors.late(number, START_S)
+            came_later = number in self._joined or self._children.predecessors[number]
+            if not came_later or not self._losses.take(number, error):
                 raise self._with_stacks(error)
-            self._drop(late[0])
+        if late:
+            self._departures.drop(late)
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))
@@ -191,7 +189,7 @@ class GMIProcesses:
     def end(self) -> None:
         """End every process group. GMIs that are done or have failed close their environments before."""
         try:
-            closing = (self._results.keys() | self._failed) & self._children.keys()
+            closing = (self._results.keys() | self._departures.failed) & self._children.keys()
             for number, child in self._children.items():
                 if number not in closing:
                     child.ask_to_end()
@@ -201,10 +199,6 @@ class GMIProcesses:
                 child.exit_code(deadline - time.monotonic())
         finally:  # also if a signal interrupts the waiting
             self._children.kill()
-
-    def _add(self, number: int) -> None:
-        self._children.add(number)
-        self._starting[number] = WaitClock()
 
     def _receive(self, wait_s: float) -> tuple[list[tuple[int, MessageToLauncher]], GmiError | None]:
         """Read messages for at most `wait_s`. Returns them, and the error of a GMI if there is one.
@@ -221,7 +215,7 @@ class GMIProcesses:
                 try:
                     word = self._read(number, has_ended)
                 except GmiDiedError as failure:
-                    deaths.setdefault(failure.gmi_id, failure)  # reported by the connection and by the process
+                    deaths.setdefault(number, failure)  # reported by the connection and by the process
                     continue
                 except GmiError as failure:
                     error = error or failure
@@ -240,62 +234,17 @@ class GMIProcesses:
                         received.append((number, word))
             if deaths:  # after all ready descriptors: a restarted process may get the same ones
                 is_blamed = not all(map(self._losses.allow, complaints))
-                error = error or self._restart(deaths, has_complaint=is_blamed)
+                may_go_on = self._has_reported and not is_blamed
+                error = error or (
+                    self._departures.after_deaths(deaths, self.results) if may_go_on else next(iter(deaths.values()))
+                )
                 deaths.clear()
             is_late = time.monotonic() >= deadline
             if error and (is_late or not ready):
                 return received, error
             if not error and (is_late or (received and not complaints)):
-                error = self._go_on_without(complaints)
+                error = self._departures.after_complaints(complaints, has_reported=self._has_reported)
                 return received, error and self._with_stacks(error)
-
-    def _go_on_without(self, complaints: Mapping[int, GmiError]) -> GmiError | None:
-        """Drop the actors that blame a peer which has no error of its own. Returns the first that ends the run."""
-        has_reported, allow = self._has_reported, self._losses.allow
-        fatal = [error for number, error in complaints.items() if not (has_reported and allow(number))]
-        for number, complaint in complaints.items() if not fatal else ():
-            if not self._losses.take(number, complaint):
-                return complaint
-            self._drop(number)
-        return fatal[0] if fatal else None
-
-    def _restart(self, deaths: Mapping[int, GmiError], *, has_complaint: bool) -> GmiError | None:
-        """Restart what has died, or go on without it. Returns the first death if one of them ends the run."""
-        others_are_done = any(not self._may_end(number) for number in self.results)
-        if has_complaint or not self._has_reported or not all(map(self._may_end, deaths)):
-            return next(iter(deaths.values()))
-        for number, death in deaths.items():
-            is_of_use = not others_are_done and number not in self._failed  # one that failed would fail again
-            restarts = self._restarts.restarts if self._restarts and is_of_use else None
-            if restarts and self._may_restart(number) and restarts.take(death, RESTARTED):
-                self._children.replace(number)
-                self._starting[number] = WaitClock()
-            elif self._losses.take(number, death):
-                self._drop(number)
-            else:
-                return death
-        return None
-
-    def _drop(self, number: int) -> None:
-        """Forget an actor, and tell policy workers, which a lost node does not. Proxies of lost actors are ended."""
-        left = self._children.keys() - {number}  # one that came late may not act yet, and is lost until then
-        processes = proxy_processes(self.layout).items()
-        ended = [proxy_of(first) for first, gmis in processes if number in gmis and not left & {*gmis}]
-        for lost in {number, *ended} & self._children.keys():
-            if lost in self._failed:
-                self._closing.wait({lost: self._children[lost]}, GRACE_S)
-                self._failed.discard(lost)
-            self._children.drop(lost)
-            self._starting.pop(lost, None)
-        for worker in policy_workers(self.layout):
-            self.send(worker.id, Lost([number]))
-
-    def _may_end(self, number: int) -> bool:
-        """Whether the others can go on after the end of a process."""
-        return self._may_restart(number) or self._losses.allow(number)
-
-    def _may_restart(self, number: int) -> bool:
-        return self._restarts is not None and number in self._restarts.gmis
 
     def _read(self, number: int, has_ended: bool) -> MessageToLauncher | None:
         """Read a message of a process and handle it, if it is not for the caller.
@@ -304,7 +253,7 @@ class GMIProcesses:
         Both are watched, since children of a role may keep the connection open.
         """
         child = self._children[number]
-        if number in self._failed:
+        if number in self._departures.failed:
             return None
         data = child.receive()
         if not data:
@@ -321,8 +270,7 @@ class GMIProcesses:
         match word:
             case Attached():
                 self.instances.prove_attached(number, child.pid)
-                self._starting.pop(number, None)
-                self._starting = {other: WaitClock() for other in self._starting}  # on a slow machine all are late
+                self._children.note_start(number)
             case OnDevice():
                 self.instances.prove_on_device(number, child.pid)
                 self.send(number, Proved())
@@ -337,7 +285,7 @@ class GMIProcesses:
             case Failed():  # its connection may end now
                 self._children.ignore(child.connection_fd)
                 self._children.ignore(child.exit_fd)
-                self._failed.add(number)
+                self._departures.failed.add(number)
         return word
 
     def _parsed(self, number: int, data: bytes) -> MessageToLauncher:
@@ -347,4 +295,4 @@ class GMIProcesses:
             raise self._errors.of(number, f"has sent a malformed message, {error}: {data[:SHOWN]!r}") from None
 
     def _with_stacks(self, error: GmiError) -> GmiError:
-        return self._errors.with_stacks(error, self._results.keys() | self._failed)
+        return self._errors.with_stacks(error, self._results.keys() | self._departures.failed)

@@ -13,7 +13,7 @@ import queue
 import sys
 import threading
 import traceback
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ FAREWELL_S = 1.0
 
 
 def main() -> int:
-    """Connect to the GMIs and serve them until all have ended; send the launcher the outcome."""
+    """Connect to the GMIs and serve them until all have ended for good; send the launcher the outcome."""
     with open(int(sys.argv[1])) as order_file:
         order = json.load(order_file)
     leave_to_launcher()
@@ -83,7 +83,7 @@ def _serve_all(order: dict[str, Any]) -> "tuple[queue.SimpleQueue[Exception | No
 
     def serve(gmi_id: int, host: ProxyHost, seen: Layout, own: Resources) -> None:
         try:
-            _serve(gmi_id, host, seen, own, order["home"])
+            _serve(gmi_id, host, seen, own, order["home"], again=order["agents_are_restarted"])
         except Exception as error:
             ends.put(error)
         else:
@@ -102,12 +102,14 @@ def _serve_all(order: dict[str, Any]) -> "tuple[queue.SimpleQueue[Exception | No
     return ends, count
 
 
-def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resources", home: str) -> None:
-    """Connect to a GMI and serve it until it ends."""
+def _serve(
+    gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resources", home: str, *, again: bool = False
+) -> None:
+    """Connect to a GMI and serve it until it ends; with `again`, agents that are started again, too, without end."""
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
-    from gmi_drl.comm.host_links import PROXY, connect, proxy_group_name, proxy_membership
+    from gmi_drl.comm.host_links import PROXY, connect, listen_again, proxy_group_name, proxy_membership
     from gmi_drl.comm.messages.messages import Messages
     from gmi_drl.comm.parameters.proxy import ParameterProxy
     from gmi_drl.layout.late_nodes import late_actors
@@ -118,16 +120,29 @@ def _serve(gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resourc
     member = proxy_membership(gmi_id, PROXY, home, math.inf if is_late else host.hang_s)
     if not is_late:
         host.notifier(gmi_id).close()  # trainers can see this process end from now on
-    connection = connect(member, rendezvous)
-    messages = Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
-    proxy: AgentProxy | ParameterProxy
+
+    def messages() -> Messages:
+        return Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
+
     if gmi_id in far_readers(layout):
         asked = pool_of(layout, gmi_id).trainers[0], torch.device("cpu"), LOADING_S / host.hang_s
-        proxy = ParameterProxy(connection, host, gmi_id, partial(messages.recv_while_active, *asked))
-    else:
-        proxy = AgentProxy(connection, host, gmi_id, messages.send)
-    with closing(messages), closing(proxy):
-        proxy.serve()
+        connection = connect(member, rendezvous)
+        with (
+            closing(messages()) as inbox,
+            closing(ParameterProxy(connection, host, gmi_id, partial(inbox.recv_while_active, *asked))) as reader,
+        ):
+            reader.serve()
+        return
+    with ExitStack() as opened:
+        if again:
+            connections = opened.enter_context(closing(listen_again(member, rendezvous))).in_turn()
+        else:
+            connections = iter([connect(member, rendezvous)])
+        outbox: Messages | None = None  # once the agent has come: until then a late one is not there
+        for connection in connections:
+            outbox = outbox or opened.enter_context(closing(messages()))
+            with closing(AgentProxy(connection, host, gmi_id, outbox.send)) as agent:
+                agent.serve()
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ class RemoteConnection:
     def __init__(self, mgr: GMI_manager) -> None:
         pool = pool_of(mgr.layout, mgr.gmi.id)
         self._mgr, self._trainers = mgr, pool.trainers
-        member = proxy_membership(mgr.gmi.id, AGENT, pool.node, mgr.hang_s)
+        member = proxy_membership(mgr.gmi.id, AGENT, pool.node, mgr.hang_s, mgr.predecessors)
         connection = connect(member, mgr.resources.rendezvous[proxy_group_name(mgr.gmi.id)])
         self._sender = RemoteSender(connection, member.name(PROXY), member.name(AGENT))
 
@@ -76,7 +76,14 @@ class RemoteConnection:
         mgr = self._mgr
         acts = "agent" in mgr.gmi.roles
         return RemoteAgentEnd(
-            self._sender, sizes, mgr.hang_s, mgr.waits.behind, LOADING_S, mgr.device, takes_parameters=acts
+            self._sender,
+            sizes,
+            mgr.hang_s,
+            mgr.waits.behind,
+            LOADING_S,
+            mgr.device,
+            takes_parameters=acts,
+            predecessors=mgr.predecessors,
         )
 
 

@@ -47,9 +47,15 @@ class Hold:
 
 @dataclass(frozen=True)
 class Lost:
-    """To policy workers: these actors are lost, perhaps with their node, and the run goes on without them."""
+    """To policy workers: an actor is lost, perhaps with its node, and the run goes on without it.
 
-    gmis: list[int]
+    Args:
+        gmi: Its id.
+        predecessors: How many processes it had before the one that is lost.
+    """
+
+    gmi: int
+    predecessors: int
 
 
 @dataclass(frozen=True)

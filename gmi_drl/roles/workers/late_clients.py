@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from queue import Empty, SimpleQueue
@@ -31,6 +32,7 @@ class LateClients:
         self._listeners, self._launcher = listeners, launcher
         self._came = SimpleQueue[tuple[int, FramedConnection]]()
         self._changes = dict[int, FramedConnection | None]()  # that nobody has taken yet
+        self._expected = Counter[int]()  # the least number of predecessors of an actor that is not out of date
         self._eventfd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._poll, self._stop = epoll(), os.eventfd(0, os.EFD_CLOEXEC)
         for descriptor in (self._eventfd, launcher.fileno()):
@@ -52,7 +54,7 @@ class LateClients:
         waiting = WaitClock()
         while missing := [f"GMI {client}" for client in clients if client not in self._changes]:
             with suppress(Empty):
-                self._set(*self._came.get(timeout=_NAP_S))
+                self._connected(*self._came.get(timeout=_NAP_S))
             if waiting.look() > hang_s:
                 have, logs = ("has", "its log") if len(missing) == 1 else ("have", "their logs")
                 text = f"{', '.join(missing)} {have} not connected for {hang_s:g} s (hang_s) while GMI {own} waited"
@@ -64,16 +66,16 @@ class LateClients:
         return self._poll.fileno()
 
     def take(self) -> dict[int, FramedConnection | None]:
-        """See `ClientChanges`. A process is told to be lost after it has connected."""
+        """See `ClientChanges`. A loss is of one process: a later one stays, in whatever order they come."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._eventfd)
         with suppress(Empty):
             while True:
-                self._set(*self._came.get_nowait())
+                self._connected(*self._came.get_nowait())
         for message in self._launcher.messages():
-            if isinstance(message, Lost):
-                for client in message.gmis:
-                    self._set(client, None)
+            if isinstance(message, Lost) and message.predecessors >= self._expected[message.gmi]:
+                self._set(message.gmi, None)
+                self._expected[message.gmi] = message.predecessors + 1
         changes, self._changes = self._changes, {}
         return changes
 
@@ -82,7 +84,7 @@ class LateClients:
         os.eventfd_write(self._stop, 1)
         self._accepting.join()
         while not self._came.empty():
-            self._set(*self._came.get())
+            self._connected(*self._came.get())
         for connection in filter(None, self._changes.values()):
             connection.close()
         for listener in self._listeners.values():
@@ -90,6 +92,14 @@ class LateClients:
         self._poll.close()
         for descriptor in (self._eventfd, self._stop):
             os.close(descriptor)
+
+    def _connected(self, client: int, connection: FramedConnection) -> None:
+        """Note that an actor has connected, unless its process was lost or succeeded meanwhile."""
+        if connection.predecessors < self._expected[client]:
+            connection.close()
+        else:
+            self._set(client, connection)
+            self._expected[client] = connection.predecessors
 
     def _set(self, client: int, connection: FramedConnection | None) -> None:
         """Note the newest of an actor. A connection before it that nobody has taken is closed."""

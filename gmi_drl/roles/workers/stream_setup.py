@@ -39,7 +39,7 @@ def connect_server(mgr: GMI_manager) -> FramedConnection | None:
     service = far_clients(mgr.layout).get(mgr.gmi.id)
     if service is None:
         return None
-    member = stream_membership(mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT, mgr.hang_s)
+    member = stream_membership(mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT, mgr.hang_s, mgr.predecessors)
     return connect(member, mgr.resources.rendezvous[stream_link_name(mgr.gmi.id)])
 
 

@@ -27,8 +27,8 @@ def opening(sizes):
 class ProxyPair:
     """Both ends of the connection of a remote agent and its proxy, in this process or in children of it."""
 
-    def __init__(self, gmi):
-        self.gmi = gmi
+    def __init__(self, gmi, predecessors=0):
+        self.gmi, self.predecessors = gmi, predecessors
         self.has_met = FORK.Event()
         self.listeners = [listen(), listen()]
         self.addresses = RankAddresses(tuple(one.getsockname() for one in self.listeners), secrets.token_hex(16))
@@ -41,7 +41,7 @@ class ProxyPair:
         return connection
 
     def member(self, rank):
-        return proxy_membership(self.gmi, rank, "home", MEET_S)
+        return proxy_membership(self.gmi, rank, "home", MEET_S, self.predecessors if rank == AGENT else 0)
 
     def serve(self, memory, mailboxes, hang_s, tell=None, host=None):
         """Run the proxy until the agent has ended, or a trainer is lost."""
@@ -49,9 +49,11 @@ class ProxyPair:
             proxy.serve()
 
     def made_proxy(self, memory, mailboxes, hang_s, tell=None, host=None):
-        messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it has met
+        if not self.predecessors:
+            messages = Messages(mailboxes, self.gmi, hang_s)  # trainers can see its end from now on, also before it met
+            tell = tell or messages.send
         host = host or ProxyHost(memory, mailboxes, hang_s)
-        return AgentProxy(self._connection(PROXY), host, self.gmi, tell or messages.send)
+        return AgentProxy(self._connection(PROXY), host, self.gmi, tell)
 
     def sender(self):
         member = self.member(AGENT)
@@ -60,7 +62,7 @@ class ProxyPair:
     def agent_end(self, sizes, hang_s, **more):
         """The agent's end, once its proxy has seen the channels' memory."""
         patience = waits_by_channels(len(sizes.trainers)).behind
-        return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s, **more)
+        return RemoteAgentEnd(self.sender(), sizes, hang_s, patience, hang_s, predecessors=self.predecessors, **more)
 
     def serving(self, memory, mailboxes, hang_s, tell=None, host=None):
         """A thread of this process that runs the proxy; those that share a host are of one process."""

@@ -15,6 +15,7 @@ from gmi_drl.comm.channels.proxy import AgentProxy
 from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.remote_protocol import GRANTED, LEASE, OPEN, READY
 from gmi_drl.comm.links.framing import FramedConnection
+from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE
 from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import PeerSilentError
 from gmi_drl.launch.known_rooms import EACH_PROXY_BYTES
@@ -45,6 +46,21 @@ class TwoAgents:
         self.agents.pop(gmi)._sender.close()
         self.threads[gmi].join(HANG_S)
         assert not self.threads[gmi].is_alive()
+
+    def met_again(self, gmi, predecessors):
+        """Another process of an agent, and its proxy: where they meet."""
+        self.pairs[gmi].close()
+        self.pairs[gmi] = pair = ProxyPair(gmi, predecessors)
+        self.threads[gmi] = pair.serving(self.memory, self.mailboxes, HANG_S, host=self.host)
+        return pair
+
+    def start_again(self, gmi, predecessors=1):
+        self.agents[gmi] = self.met_again(gmi, predecessors).agent_end(self.sizes, HANG_S)
+
+    def see(self):
+        """The trainer looks who has ended, and who has come."""
+        self.trainer._notifier.poll_ended(self.sizes.agents)
+        self.trainer._process_events()
 
     def close(self):
         for end in (*self.agents.values(), self.trainer):
@@ -78,11 +94,45 @@ def test_one_agent_dies_and_the_other_goes_on_by_the_same_process(two):
         write(place, 1, kind, step)
     run.die(1)
     send(run.agents[2].lease(), 2)
-    run.trainer._notifier.poll_ended(run.sizes.agents)
-    run.trainer._process_events()
+    run.see()
     assert run.trainer.dropped == {"GMI 1 ended": 1} and run.trainer._living == [2]
     send(run.agents[2].lease(), 2)
     assert rollouts_in(run.trainer.take()) == [(1, 0), (2, 1)], "the place of the half was leased again"
+
+
+@pytest.mark.parametrize("is_end_seen", [True, False], ids=["death seen first", "successor seen first"])
+def test_an_agent_that_is_started_again_fills_what_was_left_and_what_was_whole_counts(two, is_end_seen):
+    run = two(rollouts=2, max_lag=0)
+    send(run.agents[1].lease(), 1)
+    write(run.agents[1].lease(), 1, *pieces()[0])
+    run.die(1)
+    if is_end_seen:
+        run.see()
+        assert run.trainer._living == [2]
+    run.start_again(1)
+    run.see()
+    assert run.trainer.dropped == {"GMI 1 ended": 1} and sorted(run.trainer._living) == [1, 2]
+    send(run.agents[1].lease(), 1)
+    assert rollouts_in(run.trainer.take()) == [(1, 0), (1, ROLLOUTS_OF_ONE)]
+
+
+def test_an_agent_that_is_started_again_and_still_loads_is_not_waited_for(two):
+    """Nor is one that dies then. A third process is there as soon as it has opened its end."""
+    run = two(rollouts=1, max_lag=0)
+    run.die(1)
+    run.see()
+    sender = run.met_again(1, predecessors=1).sender()
+    run.see()
+    assert run.trainer._living == [2]
+    sender.close()
+    run.threads[1].join(HANG_S)
+    run.see()
+    assert run.trainer._living == [2]
+    run.start_again(1, predecessors=2)
+    run.see()
+    assert run.trainer._living == [2, 1]
+    send(run.agents[1].lease(), 1)
+    assert rollouts_in(run.trainer.take()) == [(1, 2 * ROLLOUTS_OF_ONE)]
 
 
 def test_a_trainer_that_waits_for_the_one_that_dies_is_woken_though_the_process_goes_on(two):

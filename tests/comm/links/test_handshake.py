@@ -3,8 +3,9 @@
 import secrets
 import socket
 import struct
+import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from select import select
 
 import pytest
@@ -13,7 +14,7 @@ from gmi_drl.comm.host_links import proxy_membership
 from gmi_drl.comm.links.handshake import PeerListener, RankAddresses, connect_ranks, listen
 from gmi_drl.comm.links.token_listener import greeting
 from gmi_drl.comm.membership import Membership
-from gmi_drl.errors import MachineError, PeerDiedError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError
 
 TOKEN, WRONG = secrets.token_hex(16), secrets.token_hex(16)
 
@@ -23,9 +24,9 @@ DOORS = {
 }
 
 
-def said_by(rank, token, pid=1):
+def said_by(rank, token, pid=1, predecessors=0):
     """What a rank of two says first."""
-    return greeting(token, struct.pack("<IIQ", rank, 2, pid))
+    return greeting(token, struct.pack("<IIQI", rank, 2, pid, predecessors))
 
 
 @pytest.fixture(params=DOORS)
@@ -74,7 +75,7 @@ def test_whoever_answers_with_a_wrong_token_is_no_rank(member, listeners):
 
 @pytest.mark.parametrize(
     "said",
-    [said_by(0, TOKEN), said_by(2, TOKEN), greeting(TOKEN, b""), greeting(TOKEN, b"x" * 16)],
+    [said_by(0, TOKEN), said_by(2, TOKEN), greeting(TOKEN, b""), greeting(TOKEN, b"x" * 20)],
     ids=["rank 0", "no such rank", "no rank", "a rank of nonsense"],
 )
 def test_who_has_the_token_and_is_no_rank_above_is_turned_away(listeners, said):
@@ -119,3 +120,52 @@ def test_a_rank_is_accepted_as_often_as_it_connects_and_its_death_meanwhile_is_a
     listener.close()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(listeners[0].getsockname())
+
+
+def test_processes_of_a_rank_are_served_in_turn_and_say_how_many_were_before_them(listeners):
+    """The second is not waited for with a deadline, and not seen before the first is done with."""
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
+    seen = []
+
+    def serve():
+        with closing(PeerListener(proxy_membership(3, 0, "home", 60.0), addresses, listeners[0].fileno(), 64)) as door:
+            for connection in door.in_turn():
+                seen.append(connection.predecessors)
+                connection.close()
+                if len(seen) == 2:
+                    return
+
+    with ThreadPoolExecutor(1) as pool:
+        served = pool.submit(serve)
+        for predecessors in range(2):
+            member = proxy_membership(3, 1, "home", 60.0, predecessors)
+            (connection,) = connect_ranks(member, addresses, listeners[1].fileno()).values()
+            while connection.is_open:
+                list(connection.read())
+            connection.close()
+        served.result(60)
+    assert seen == [0, 1]
+
+
+def test_who_succeeds_a_process_that_has_closed_its_listener_sleeps_until_it_is_answered(listeners):
+    """Such a listener is always ready."""
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
+    listeners[1].shutdown(socket.SHUT_RDWR)
+    with ThreadPoolExecutor(1) as pool:
+        began_s = time.process_time()
+        meets = pool.submit(connect_ranks, proxy_membership(3, 1, "home", 60.0, 1), addresses, listeners[1].fileno())
+        accepted, _ = listeners[0].accept()
+        time.sleep(0.5)
+        with accepted:
+            accepted.sendall(said_by(0, TOKEN))
+            (connection,) = meets.result(60).values()
+        assert time.process_time() - began_s < 0.25
+        connection.close()
+
+
+def test_nobody_comes_and_that_is_an_error_after_a_while(listeners):
+    addresses = RankAddresses(tuple(one.getsockname() for one in listeners), TOKEN)
+    door = PeerListener(proxy_membership(3, 0, "home", 0.1), addresses, listeners[0].fileno(), 64)
+    silent = r"^GMI 3 has not connected for 0\.1 s .* while the proxy of GMI 3"
+    with closing(door), pytest.raises(PeerSilentError, match=silent):
+        next(door.in_turn())

@@ -124,6 +124,25 @@ def test_a_death_is_an_error_that_names_who_died(tmp_path, gmi_id, module, said)
 
 
 @two_cores
+def test_an_agent_of_another_node_is_started_again_by_its_host_while_the_other_goes_on(tmp_path):
+    """Its proxy is the same process."""
+    told, proxies = [], set()
+
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", 2, "roles.main")
+        proxies.update(process.pid for process in standing_in())
+
+    config = config_of(100)
+    layout = layout_of(a=[TRAINER, AGENT], b=[AGENT, AGENT])
+    folder, outcome = start(tmp_path / "run", layout, config, restarts=1, on_row=on_row, on_restart=told.append)
+    rows = read_metrics(folder.metrics_file)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 101))
+    assert len(told) == len(proxies) == 1 and told[0].endswith("started again alone, 0 restarts left")
+    assert {cause for row in rows for cause in deaths_in(row)} <= {"GMI 2 ended"} and processes_of(tmp_path) == []
+
+
+@two_cores
 @pytest.mark.parametrize("when", ["on_start", "on_row"], ids="killed {}".format)
 def test_the_death_of_the_only_stand_in_is_told_at_once_wherever_it_stood(tmp_path, when):
     """Also before it has met its agent, and though the trainer has lost all that act."""

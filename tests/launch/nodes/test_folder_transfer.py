@@ -154,3 +154,14 @@ def test_a_log_that_cannot_be_read_is_told_once_and_others_are_carried_on(folder
         told = dict(said.get(timeout=30) for _ in range(2))
         made.send_log(1)
     assert b"cannot be read on its node: [Errno 2]" in told[1] and told[2] == b"two" and said.empty()
+
+
+def test_the_log_of_a_gmi_that_is_started_again_goes_on(folder):
+    said = []
+    with FolderUpload(folder.path, lambda message, data: said.append(data)) as made:
+        log = RunFolder(made.path).log_file(7)
+        for words in ("one", "one two"):
+            log.write_text(words)
+            made.watch_log(7)
+            made.send_log(7)
+    assert b"".join(said) == b"one two"

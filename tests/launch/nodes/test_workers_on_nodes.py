@@ -1,14 +1,17 @@
 """Trainings by actor, policy and trainer workers over nodes of this machine."""
 
 import os
+import re
 import signal
 import time
 
+import psutil
 import pytest
 from conftest import two_cores
 from networks import needs_hosts, two_hosts
 from test_decoupled_on_nodes import is_of, kill
 from test_training_on_nodes import processes_of
+from unshared import needs_mounts, unseen
 
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.run_config import RunConfig
@@ -117,6 +120,75 @@ def test_a_run_goes_on_without_an_actor_that_has_died_while_enough_are_left(tmp_
     assert rows[3]["env_steps"] == 4 * 2 * NUM_ENV * HORIZON
     assert len(told) == 1 and told[0].startswith("GMI 3") and told[0].endswith("going on with 1 actor")
     assert processes_of(tmp_path) == []
+
+
+@two_cores
+@pytest.mark.parametrize(
+    ("gmi_id", "nodes", "streams"),
+    [
+        (2, {"a": [TRAINER, POLICY], "b": [ACTOR]}, STREAMS),
+        (1, {"a": [TRAINER], "b": [(*ACTOR, *POLICY)]}, None),
+        (0, {"a": [ACTOR, TRAINER], "b": [POLICY]}, STREAMS),
+    ],
+    ids=["remote inference", "inline inference", "beside its trainer"],
+)
+def test_the_only_actor_is_started_again_by_its_host_and_nobody_else_ends(tmp_path, gmi_id, nodes, streams):
+    """Without it nothing goes on: the last rows have rollouts of its successor."""
+
+    def on_row(row):
+        if row["iteration"] == 2:
+            kill(tmp_path / "run", gmi_id, "roles.main")
+
+    told, layout = [], layout_of(1, streams, **nodes)
+    folder, outcome = start(tmp_path / "run", layout, 100, on_row=on_row, on_restart=told.append, restarts=1)
+    rows = read_metrics(folder.metrics_file)
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 101))
+    assert rows[-1]["env_steps"] == 100 * NUM_ENV * HORIZON and max(row["lag_max"] for row in rows) <= 1
+    assert not folder.dropped_file.exists(), "no iteration was repeated"
+    died = rf"GMI {gmi_id} \(process \d+, node {layout.device_of(gmi_id).node}\) was killed by SIGKILL"
+    assert re.match(died, told[0]) and told[0].endswith(": started again alone, 0 restarts left") and len(told) == 1
+    assert not any("Error" in log.read_text() for log in (folder.path / "logs").iterdir())
+    assert processes_of(tmp_path) == []
+
+
+@needs_mounts
+@two_cores
+def test_when_no_restart_is_left_an_actor_is_dropped_and_the_next_death_ends_the_run(tmp_path):
+    """The host of the first does not see the run folder: what it prints goes into one log."""
+    told, killed = [], []
+
+    def on_row(row):
+        last = killed[-1] if killed else 0
+        if (
+            len(killed) == len(told) < 3
+            and row["iteration"] >= last + 2
+            and (here := acting(2 if len(told) == 2 else 3))
+        ):
+            here.kill()
+            killed.append(row["iteration"])
+
+    layout = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, POLICY, ACTOR], b=[ACTOR])
+    more = {"on_row": on_row, "on_restart": told.append, "restarts": 1}
+    with pytest.raises(GmiError, match=r"GMI 2 \(process \d+, node a\) was killed by SIGKILL"):
+        start(tmp_path / "run", layout, 10**6, unseen(tmp_path, "b"), **more)
+    ends = "started again alone, 0 restarts left", "going on with 1 actor"
+    assert len(told) == 2 and all(map(str.endswith, told, ends))
+    rows = read_metrics(RunFolder(tmp_path / "run").metrics_file)
+    assert {row["actors"] for row in rows} == {1, 2}
+    assert processes_of(tmp_path) == []
+
+
+def acting(gmi_id):
+    """The process of a GMI of a run of this process, on whatever host; None if there is none."""
+    children = psutil.Process().children(recursive=True)
+    return next((process for process in children if is_running(process, gmi_id)), None)
+
+
+def is_running(process, gmi_id):
+    try:
+        return is_of(process, gmi_id, "roles.main") and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 class Later(SubprocessSupervisors):

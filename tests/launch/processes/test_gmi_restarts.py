@@ -13,6 +13,7 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi.inventory import core_load
 from gmi_drl.launch.job import Job
+from gmi_drl.launch.processes import children
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
@@ -186,7 +187,8 @@ class Clock:
 
 
 def test_a_successor_has_a_time_to_start_of_its_own_and_is_late_though_others_go_on(launch, monkeypatch):
-    monkeypatch.setattr(module, "WaitClock", Clock)
+    for one in (module, children):
+        monkeypatch.setattr(one, "WaitClock", Clock)
     with launch() as run:
         run.newest(TRAINER).tell(Report({}))
         events = run.processes.events(silence_s=1e6)

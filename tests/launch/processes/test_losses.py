@@ -1,5 +1,6 @@
 """Actors without which a run goes on, as their launcher has it; processes are pairs of sockets here."""
 
+import time
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
 
@@ -7,9 +8,11 @@ import pytest
 from conftest import tiny_config
 from test_gmi_restarts import Launched, Pretended
 
-from gmi_drl.errors import GmiError
+from gmi_drl.errors import GmiDiedError, GmiError, GmiWarning
 from gmi_drl.launch.job import Job
+from gmi_drl.launch.processes import departures
 from gmi_drl.launch.processes import gmi_processes as module
+from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses, Restarts
 from gmi_drl.layout.channels import Channels, Streams
@@ -35,8 +38,8 @@ def with_losses(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "BLAME_S", 0.02)
 
     @contextmanager
-    def begin(actors, restarts=0):
-        layout, started, told = with_actors(actors, fewest=1), {}, []
+    def begin(actors, restarts=0, fewest=1, fails=()):
+        layout, started, told = with_actors(actors, fewest), {}, []
         folder, losses = RunFolder(tmp_path / "run"), Losses(layout, told.append)
         folder.create()
         instances = SimpleNamespace(
@@ -44,7 +47,10 @@ def with_losses(tmp_path, monkeypatch):
         )
 
         def start(order, environment, log, resources):
-            return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
+            if fails and order["predecessors"]:
+                raise fails.pop()
+            started[order["gmi"]] = made = Pretended(order["gmi"], order)
+            return made
 
         job, resources = Job(layout, tiny_config(), folder, {}, 64), dict.fromkeys(range(actors + 1), Resources())
         restarting = GMIRestarts(frozenset(range(1, actors + 1)), Restarts(restarts, told.append)) if restarts else None
@@ -143,31 +149,92 @@ def test_actors_that_come_later_are_started_then_and_dropped_when_they_fail(tmp_
         assert started[2].is_ended
 
 
-def test_proxies_stay_for_an_actor_of_their_node_that_does_not_act_yet(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "TICK_S", 0.02)
+def test_an_actor_is_dropped_when_no_restart_is_left(with_losses):
+    with with_losses(2, restarts=1) as (run, started, losses):
+        for predecessors in range(2):
+            assert started[2].order["predecessors"] == predecessors and losses.lost == set()
+            started[2].tell(Attached()).die()
+            assert run.heard() == []
+        assert losses.lost == {2} and 2 not in run.processes._children
+        assert [line.rpartition(": ")[2] for line in run.told] == [
+            "started again alone, 0 restarts left",
+            "going on with 1 actor",
+        ]
+
+
+def test_an_actor_that_is_lost_with_its_node_is_not_started_again(with_losses):
+    with with_losses(2, restarts=3) as (run, started, losses):
+        started[2].die(LOST)
+        assert run.heard() == [] and losses.lost == {2} and not started[2].order["predecessors"]
+        assert run.told[0].endswith("was lost with its node: going on with 1 actor") and len(run.told) == 1
+        started[1].die(LOST)
+        with pytest.raises(GmiDiedError, match=r"^GMI 1 .* was lost with its node"):
+            run.heard()
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(GmiError("node b: no memory"), -9), (GmiDiedError("GMI 1 (node b: silent) was lost", 1, LOST), LOST)],
+    ids=["refused", "node lost"],
+)
+def test_an_actor_that_cannot_be_started_again_is_dropped_or_ends_the_run(with_losses, failure, code):
+    with with_losses(2, restarts=3, fails=[failure, failure]) as (run, started, losses):
+        started[2].die()
+        assert run.heard() == [] and losses.lost == {2}
+        assert [line.rpartition(": ")[2] for line in run.told] == [
+            "started again alone, 2 restarts left",
+            "going on with 1 actor",
+        ]
+        started[1].die()
+        with pytest.raises(GmiDiedError, match=r"^GMI 1 ") as caught:
+            run.heard()
+        assert caught.value.exit_code_of_gmi == code
+
+
+def test_actors_that_fail_together_have_one_time_to_close_their_environments(with_losses, monkeypatch):
+    monkeypatch.setattr(departures, "GRACE_S", 0.5)
+    with with_losses(4) as (run, started, losses):
+        for number in (2, 3, 4):
+            started[number].tell(Failed("a fault", 1, blames_peer=False))
+        began_s = time.monotonic()
+        with pytest.warns(GmiWarning, match=r"GMI 4: it has not closed .* within 0\.5 s"):
+            assert run.heard() == []
+        assert time.monotonic() - began_s < 1.2 and losses.lost == {2, 3, 4}
+
+
+@contextmanager
+def over_nodes(path, late=None, restarts=0):
+    """A trainer and actor 1 on node a, actors 2 and 3 on node b, one of which is needed; the trainer has reported."""
     kinds = ("trainer",), *[("simulator", "agent")] * 3
     gmis = [GMI(id=number, roles=kind, num_env=int(number > 0), cores=(0,)) for number, kind in enumerate(kinds)]
     devices = Device(kind="cpu", node="a", gmis=tuple(gmis[:2])), Device(kind="cpu", node="b", gmis=tuple(gmis[2:]))
     layout = Layout(share_cores=True, devices=devices, channels=Channels(), streams=Streams(fewest_actors=1))
-    folder, started, coming = RunFolder(tmp_path / "run"), {}, [2, 3]
+    folder, started, told = RunFolder(path), {}, []
     folder.create()
     instances = SimpleNamespace(
         drains=False, environment=lambda gmi: {}, release=lambda pids: None, prove_attached=lambda gmi, pid: None
     )
-    late = SimpleNamespace(absent={2, 3}, come=lambda: [coming.pop(0) for _ in coming[:]])
-    losses, job = Losses(layout, lambda line: None), Job(layout, tiny_config(), folder, {}, 64)
-    proxies = proxy_of(2)
-    resources = dict.fromkeys((*range(4), proxies), Resources())
+    losses, job = Losses(layout, told.append), Job(layout, tiny_config(), folder, {}, 64)
+    restarting = GMIRestarts(frozenset({1, 2, 3}), Restarts(restarts, told.append)) if restarts else None
+    resources = dict.fromkeys((*range(4), proxy_of(2)), Resources())
 
     def start(order, environment, log, resources):
         return started.setdefault(order["gmi"], Pretended(order["gmi"], order))
 
-    with GMIProcesses(job, {}, instances, start, resources, {}, None, losses, late) as processes:
-        run = Launched(processes, started.values(), [])
-        for number in (0, 1, proxies):
-            started[number].tell(Attached())
+    with GMIProcesses(job, {}, instances, start, resources, {}, restarting, losses, late) as processes:
+        run = Launched(processes, started.values(), told)
+        for one in started.values():
+            one.tell(Attached())
         started[0].tell(Report({"a": 1}))
         assert run.heard() == [{"a": 1}]
+        yield run, started, losses
+
+
+def test_proxies_stay_for_an_actor_of_their_node_that_does_not_act_yet(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    coming, proxies = [2, 3], proxy_of(2)
+    late = SimpleNamespace(absent={2, 3}, come=lambda: [coming.pop(0) for _ in coming[:]])
+    with over_nodes(tmp_path / "run", late) as (run, started, losses):
         assert run.heard() == [] and {2, 3} <= set(started)
         for number in (2, 3):
             started[number].tell(Attached())
@@ -176,3 +243,18 @@ def test_proxies_stay_for_an_actor_of_their_node_that_does_not_act_yet(tmp_path,
         assert run.heard() == [] and not started[proxies].is_ended and not started[2].is_ended
         started[2].die()
         assert run.heard() == [] and started[proxies].is_ended
+
+
+@pytest.mark.parametrize("dies_too", [False, True])
+def test_a_process_of_proxies_that_dies_takes_its_actors_along_and_none_is_started_again(
+    tmp_path, monkeypatch, dies_too
+):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    with over_nodes(tmp_path / "run", restarts=3) as (run, started, losses):
+        if dies_too:
+            started[3].die()
+        started[proxy_of(2)].die()
+        assert run.heard() == [] and losses.lost == {2, 3}
+        assert all(started[number].is_ended for number in (2, 3, proxy_of(2))) and not started[1].is_ended
+        assert all(line.startswith("the proxy of GMIs 2, 3 ") for line in run.told)
+        assert run.told[1].endswith("going on with 1 actor") and len(run.told) == 2

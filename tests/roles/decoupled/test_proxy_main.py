@@ -42,3 +42,31 @@ def test_a_message_that_is_too_long_is_refused_by_the_name_of_who_has_sent_it():
     mailboxes.close()
     for descriptor in (memory, addresses):
         os.close(descriptor)
+
+
+def test_an_agent_that_has_died_may_connect_again():
+    """Its proxy ends with the run, or here by what the second process sends."""
+    mailboxes, memory, pair, told = create_mailboxes(range(2)), create_memory(), ProxyPair(ACTOR), []
+    addresses = pair.addresses.to_descriptor()
+
+    def live():
+        for pair.predecessors in range(2):
+            sender = pair.sender()
+            if pair.predecessors:
+                sender.send(FORWARD, bytes(2**20 + 1))
+                with pytest.raises(GmiError, match="1048576 are the most"):
+                    sender.wait_for(lambda: False, "told why", HANG_S)
+                told.append(pair.predecessors)
+            sender.close()
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    resources = resources_of(pair, PROXY, addresses)
+    with pytest.raises(GmiError, match="1048576 are the most"):
+        _serve(ACTOR, ProxyHost(memory, mailboxes, HANG_S), layout_of(), resources, "home", again=True)
+    thread.join()
+    assert told == [1]
+    pair.close()
+    mailboxes.close()
+    for descriptor in (memory, addresses):
+        os.close(descriptor)

@@ -22,7 +22,8 @@ def manager(roles, resources):
     """What the connection asks of a manager."""
     layout = layout_of(roles)
     actor, waits = layout.with_role("simulator")[0], waits_of(layout)
-    return SimpleNamespace(layout=layout, gmi=actor, hang_s=HANG_S, waits=waits, device="cpu", resources=resources)
+    own = {"waits": waits, "device": "cpu", "resources": resources, "predecessors": 0}
+    return SimpleNamespace(layout=layout, gmi=actor, hang_s=HANG_S, **own)
 
 
 @pytest.mark.parametrize(("roles", "acts"), [(("simulator",), False), (("simulator", "agent"), True)])

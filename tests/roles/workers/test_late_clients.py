@@ -15,6 +15,9 @@ class Connection:
 
     is_open = True
 
+    def __init__(self, predecessors=0):
+        self.predecessors = predecessors
+
     def close(self):
         self.is_open = False
 
@@ -66,7 +69,8 @@ def test_who_comes_comes_again_and_is_lost_is_told_once():
             connection = Connection()
             listeners[3].come(connection)
             assert told(late) == {3: connection} and connection.is_open
-        launcher.send(encode(Lost([4, 5])))
+        for client in (4, 5):
+            launcher.send(encode(Lost(client, 0)))
         launcher.send(encode(Stop()))
         assert told(late) == {4: None, 5: None}
         assert late._poll.poll(0) == [] and late.take() == {}
@@ -75,7 +79,7 @@ def test_who_comes_comes_again_and_is_lost_is_told_once():
 def test_a_connection_that_a_later_one_or_a_loss_follows_in_one_call_is_closed():
     with late_clients(3, 4) as (late, listeners, launcher):
         one, other, lost = Connection(), Connection(), Connection()
-        launcher.send(encode(Lost([4])))
+        launcher.send(encode(Lost(4, 0)))
         listeners[3].come(one, other)
         listeners[4].come(lost)
         while late._came.qsize() < 3:  # until the thread has accepted all
@@ -115,3 +119,33 @@ def test_a_lack_of_descriptors_is_a_line_in_the_log(capfd):
         listeners[3].come(MachineError)
         late._accepting.join(60)
         assert capfd.readouterr().err == "no further actors are accepted: no descriptors\n"
+
+
+@pytest.mark.parametrize("is_read_together", [True, False])
+def test_a_loss_that_is_read_late_does_not_close_the_connection_of_a_later_process(is_read_together):
+    with late_clients(3) as (late, listeners, launcher):
+        again = Connection(predecessors=2)
+        listeners[3].come(again)
+        if is_read_together:
+            while late._came.empty():
+                time.sleep(0.001)
+        else:
+            assert told(late) == {3: again}
+        launcher.send(encode(Lost(3, 1)))
+        assert told(late) == ({3: again} if is_read_together else {}) and again.is_open
+        launcher.send(encode(Lost(3, 2)))
+        assert told(late) == {3: None}
+
+
+@pytest.mark.parametrize("lost", [True, False])
+def test_a_connection_of_a_process_that_was_lost_or_succeeded_is_closed(lost):
+    with late_clients(3) as (late, listeners, launcher):
+        newest, old = Connection(predecessors=1), Connection()
+        if lost:
+            launcher.send(encode(Lost(3, 0)))
+            assert told(late) == {3: None}
+        else:
+            listeners[3].come(newest)
+            assert told(late) == {3: newest}
+        listeners[3].come(old)
+        assert told(late) == {} and not old.is_open and newest.is_open
