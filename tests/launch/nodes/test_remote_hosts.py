@@ -65,7 +65,7 @@ def test_a_node_of_actors_that_may_come_later_gets_no_checkpoint(tmp_path):
 
     def unseeing(name):
         request = lambda message: asked.update({name: message["begins_with"]})  # noqa: E731
-        memory = {"free": 2**40, "free_of_machine": 2**40}
+        memory = {"free": 2**40, "memory_group": "", "free_of_machine": 2**40}
         response = lambda wanted, wait_s: {"type": wanted, "sees_folder": False, **memory}  # noqa: E731
         return SimpleNamespace(name=name, machine=name, cpus=[0], request=request, response=response)
 
