@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TASK, NUM_ENV, HORIZON, QUICK_HORIZON = "gymnasium:HalfCheetah-v5", 16, 64, 8
 ACTORS, CORES = 2, 2
 RINGS, WAITS_MS, POLICIES = (1, 2, 4), (0.0, 1.0, 5.0), (1, 2)
-SECONDS, QUICK_SECONDS = 12.0, 4.0
+SECONDS, QUICK_SECONDS = 12.0, 6.0
 
 
 @dataclass(frozen=True)
