@@ -65,6 +65,9 @@ def cluster():
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("RAY_worker_niceness", "0")
         patch.setenv("RAY_TMPDIR", folder)
+        claims = Path(folder) / "claims"  # Ray's processes have what is set now: later claims of tests they do not see
+        claims.mkdir()
+        patch.setenv("GMI_DRL_CLAIMS", str(claims))
         sizes = {"num_cpus": 2, "num_gpus": 0, "object_store_memory": 80 * 2**20, "include_dashboard": False}
         made = Cluster(initialize_head=True, head_node_args=sizes)
         try:
