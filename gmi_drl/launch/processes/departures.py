@@ -80,6 +80,8 @@ class Departures:
 
     def drop(self, numbers: Collection[int]) -> None:
         """Forget actors, all together, and tell policy workers. Proxies of which all actors are lost are ended."""
+        if not numbers:
+            return
         left = self._children.keys() - {*numbers}  # one that came late may not act yet, and is lost until then
         ended = [
             proxy_of(first)

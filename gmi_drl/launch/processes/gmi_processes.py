@@ -174,8 +174,7 @@ class GMIProcesses:
             came_later = number in self._joined or self._children.predecessors[number]
             if not came_later or not self._losses.take(number, error):
                 raise self._with_stacks(error)
-        if late:
-            self._departures.drop(late)
+        self._departures.drop(late)
         if silent_s > max(silence_s, START_S if self._has_reported else FIRST_MESSAGE_S):
             where = f": see the logs in {self.folder.log_file(0).parent}" if self.folder.stays else ""
             raise self._with_stacks(GmiError(f"no GMI has sent a message for {silent_s:.0f} s{where}"))

@@ -158,14 +158,10 @@ def test_when_no_restart_is_left_an_actor_is_dropped_and_the_next_death_ends_the
     told, killed = [], []
 
     def on_row(row):
-        last = killed[-1] if killed else 0
-        if (
-            len(killed) == len(told) < 3
-            and row["iteration"] >= last + 2
-            and (here := acting(2 if len(told) == 2 else 3))
-        ):
-            here.kill()
-            killed.append(row["iteration"])
+        gmi_id, actors = ((3, 2), (3, 2), (2, 1))[len(told)]
+        if len(killed) == len(told) and row["actors"] == actors and (process := acting(gmi_id)):
+            process.kill()
+            killed.append(gmi_id)
 
     layout = layout_of(1, Streams(fewest_actors=1), a=[TRAINER, POLICY, ACTOR], b=[ACTOR])
     more = {"on_row": on_row, "on_restart": told.append, "restarts": 1}
@@ -173,8 +169,7 @@ def test_when_no_restart_is_left_an_actor_is_dropped_and_the_next_death_ends_the
         start(tmp_path / "run", layout, 10**6, unseen(tmp_path, "b"), **more)
     ends = "started again alone, 0 restarts left", "going on with 1 actor"
     assert len(told) == 2 and all(map(str.endswith, told, ends))
-    rows = read_metrics(RunFolder(tmp_path / "run").metrics_file)
-    assert {row["actors"] for row in rows} == {1, 2}
+    assert killed == [3, 3, 2]
     assert processes_of(tmp_path) == []
 
 
