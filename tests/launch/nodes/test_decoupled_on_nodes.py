@@ -133,11 +133,11 @@ def test_an_agent_of_another_node_is_started_again_by_its_host_while_the_other_g
             kill(tmp_path / "run", 2, "roles.main")
         proxies.update(process.pid for process in standing_in())
 
-    config = config_of(100)
+    config = config_of(60)
     layout = layout_of(a=[TRAINER, AGENT], b=[AGENT, AGENT])
     folder, outcome = start(tmp_path / "run", layout, config, restarts=1, on_row=on_row, on_restart=told.append)
     rows = read_metrics(folder.metrics_file)
-    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 101))
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 61))
     assert len(told) == len(proxies) == 1 and told[0].endswith("started again alone, 0 restarts left")
     assert {cause for row in rows for cause in deaths_in(row)} <= {"GMI 2 ended"} and processes_of(tmp_path) == []
 

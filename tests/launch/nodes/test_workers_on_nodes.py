@@ -140,10 +140,10 @@ def test_the_only_actor_is_started_again_by_its_host_and_nobody_else_ends(tmp_pa
             kill(tmp_path / "run", gmi_id, "roles.main")
 
     told, layout = [], layout_of(1, streams, **nodes)
-    folder, outcome = start(tmp_path / "run", layout, 100, on_row=on_row, on_restart=told.append, restarts=1)
+    folder, outcome = start(tmp_path / "run", layout, 50, on_row=on_row, on_restart=told.append, restarts=1)
     rows = read_metrics(folder.metrics_file)
-    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 101))
-    assert rows[-1]["env_steps"] == 100 * NUM_ENV * HORIZON and max(row["lag_max"] for row in rows) <= 1
+    assert outcome.state == "done" and [row["iteration"] for row in rows] == list(range(1, 51))
+    assert rows[-1]["env_steps"] == 50 * NUM_ENV * HORIZON and max(row["lag_max"] for row in rows) <= 1
     assert not folder.dropped_file.exists(), "no iteration was repeated"
     died = rf"GMI {gmi_id} \(process \d+, node {layout.device_of(gmi_id).node}\) was killed by SIGKILL"
     assert re.match(died, told[0]) and told[0].endswith(": started again alone, 0 restarts left") and len(told) == 1
