@@ -19,7 +19,7 @@ from trainings import OURS, Settings, Trainings, Update, by_ours
 from gmi_drl.benchmarks.cases.peers.off_policy import DUELS, NUM_ENV
 
 SHARE = 0.5
-RECORDED = "half of it recorded"
+RECORDED = "half of each batch recorded"
 DUEL = DUELS["sac_half_cheetah"]
 TASKS = {"HalfCheetah": Settings(DUEL.task, 40_000, 0, num_env=NUM_ENV, horizon=DUEL.config(1, 1).learner.horizon)}
 

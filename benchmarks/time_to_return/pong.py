@@ -1,4 +1,4 @@
-"""PPO on Pong for an hour of a core: ours, also by workers, and a loop in the manner of CleanRL, of the same settings.
+"""PPO on Pong for an hour of a core: ours, ours by workers, and a loop in the manner of CleanRL, with equal settings.
 
     python benchmarks/peers/setup.py cleanrl_envpool
     python benchmarks/time_to_return/pong.py learn                  # three hours; continues where it was stopped

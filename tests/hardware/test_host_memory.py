@@ -4,7 +4,14 @@ import psutil
 import pytest
 
 from gmi_drl.errors import MachineError
-from gmi_drl.hardware.host_memory import SPARE_BYTES, available_bytes, check_available, machine_bytes, memory_bytes
+from gmi_drl.hardware.host_memory import (
+    SPARE_BYTES,
+    available_bytes,
+    check_available,
+    machine_bytes,
+    memory_bytes,
+    memory_group,
+)
 
 MIB = 2**20
 MACHINE = SimpleNamespace(total=1000 * MIB, available=600 * MIB)
@@ -47,6 +54,13 @@ def test_a_containers_limit_counts_and_what_it_uses(tmp_path, line):
 def test_limits_and_use_of_the_cgroups_above_count(tmp_path):
     cgroups(tmp_path, "0::/job/task\n", job__task=v2(300, 50), job=v2(200, 190))
     assert (memory_bytes(tmp_path), available_bytes(tmp_path)) == (200 * MIB, 10 * MIB)
+
+
+def test_the_group_of_memory_is_the_folder_with_the_lowest_limit(tmp_path):
+    assert memory_group(tmp_path) == "", "no limit"
+    cgroups(tmp_path, "0::/job/task\n", job__task=v2(300, 50), job=v2(200, 190))
+    lowest = (tmp_path / "sys/fs/cgroup/job").stat()
+    assert memory_group(tmp_path) == f"{lowest.st_dev}:{lowest.st_ino}"
 
 
 def test_pages_of_files_that_nobody_needs_are_available(tmp_path):

@@ -11,7 +11,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
-from gmi_drl.replay.shards.packing import Layout, Trajectories, packing_for
+from gmi_drl.replay.shards.packing import RowLayout, Trajectories, packing_for
 from gmi_drl.replay.shards.requests import GONE, Owned, Request, between
 
 AT_ONCE_BYTES = 128 * 1024
@@ -33,7 +33,7 @@ class Collection:
         self._calls, self._heads = calls, tuple(heads)
         self._meeting, self._shard, self._storage = calls.meeting, calls.shard, calls.shard.storage
         self._packing = packing_for(calls.shard, calls.meeting.device)
-        self._layout = Layout(self._storage.signature, (), 0)
+        self._layout = RowLayout(self._storage.signature, (), 0)
 
     def check(self, request: Request) -> None:
         """Raise unless this can be asked for, on all ranks: what is wrong is then a call of all ranks, too.
@@ -110,14 +110,14 @@ class Collection:
             f"a window from step {first} on of trajectory {index}, at place {place}: it has {length} steps"
         )
 
-    def _layout_of(self, request: Request) -> Layout:
+    def _layout_of(self, request: Request) -> RowLayout:
         """How rows are packed; the last one is kept."""
         steps = self._shard.steps if request.window is None else request.window[1]
         if (self._layout.columns, self._layout.steps) != (request.columns, steps):
-            self._layout = Layout(self._storage.signature, request.columns, steps)
+            self._layout = RowLayout(self._storage.signature, request.columns, steps)
         return self._layout
 
-    def _is_at_once(self, layout: Layout, count: int) -> bool:
+    def _is_at_once(self, layout: RowLayout, count: int) -> bool:
         """Whether rows go with the agreement; the same on all ranks. One that is alone sends none."""
         if not self._meeting.others:
             return True
@@ -146,7 +146,7 @@ class Collection:
             return owned
         return owned.between(*self._places_of(request, head))
 
-    def _packed(self, request: Request, layout: Layout, owned: Owned) -> dict[int, Tensor]:
+    def _packed(self, request: Request, layout: RowLayout, owned: Owned) -> dict[int, Tensor]:
         """What each head gets from this rank, packed; this rank, too, if it would have to be put into place anyway."""
         packed, here = dict[int, Tensor](), self._meeting.device
         for head in self._heads:
@@ -160,7 +160,7 @@ class Collection:
                 packed[head] = self._packing.pack(layout, part, f"to {head}").to(here)
         return packed
 
-    def _move(self, layout: Layout, packed: dict[int, Tensor], places: dict[int, Integers]) -> dict[int, Tensor]:
+    def _move(self, layout: RowLayout, packed: dict[int, Tensor], places: dict[int, Integers]) -> dict[int, Tensor]:
         """Exchange what is packed. Returns what came, by rank."""
         came = {
             other: self._packing.room(f"from {other}", layout.size(len(here)), self._meeting.device)
@@ -201,7 +201,7 @@ class Collection:
         return [torch.from_numpy(part.lengths), *(rows[index] for rows in words for index in part.local.tolist())]
 
     def _put_own(
-        self, layout: Layout, part: Owned, packed: Tensor | None, target: Trajectories, lengths: Integers
+        self, layout: RowLayout, part: Owned, packed: Tensor | None, target: Trajectories, lengths: Integers
     ) -> None:
         """Put what this rank owns itself into its places."""
         if not len(part.local):
@@ -214,7 +214,7 @@ class Collection:
             packed = self._packing.pack(layout, part, f"to {self._meeting.rank}")
         self._packing.unpack(layout, packed, part.places, target, lengths)
 
-    def _target(self, layout: Layout, count: int, out: Trajectories | None) -> Trajectories:
+    def _target(self, layout: RowLayout, count: int, out: Trajectories | None) -> Trajectories:
         lead, storage = (count, layout.steps), self._storage
         if out is not None and out.rows.lead == lead and out.rows.words.keys() == layout.widths.keys():
             return out

@@ -27,7 +27,7 @@ class Trajectories(dict[str, Tensor]):
         return {column: words.numpy() for column, words in self.rows.words.items()}
 
 
-class Layout:
+class RowLayout:
     """How trajectories are packed: int64, first their lengths, then column after column.
 
     Args:
@@ -64,7 +64,7 @@ class Packing:
         self._shard, self._storage = shard, shard.storage
         self._memory: dict[tuple[str, torch.device], Tensor] = {}
 
-    def pack(self, layout: Layout, part: Owned, name: str) -> Tensor:
+    def pack(self, layout: RowLayout, part: Owned, name: str) -> Tensor:
         """Lengths and rows of a part, in memory of this name."""
         count, lengths = len(part.local), part.steps(layout.steps)
         packed = self.room(name, layout.size(count), self._storage.device)
@@ -72,7 +72,9 @@ class Packing:
         self.gather(part, lengths, {column: packed[at].view(shape) for column, at, shape in layout.places(count)})
         return packed
 
-    def unpack(self, layout: Layout, packed: Tensor, places: Integers, target: Trajectories, lengths: Integers) -> None:
+    def unpack(
+        self, layout: RowLayout, packed: Tensor, places: Integers, target: Trajectories, lengths: Integers
+    ) -> None:
         """Put lengths and rows into their places."""
         count, at = len(places), torch.from_numpy(places)
         lengths[places] = packed[:count].cpu().numpy()
@@ -111,7 +113,7 @@ class Packing:
 class HostPacking(Packing):
     """The same on cores by numpy, whose calls take a third of torch's: windows are small."""
 
-    def pack(self, layout: Layout, part: Owned, name: str) -> Tensor:
+    def pack(self, layout: RowLayout, part: Owned, name: str) -> Tensor:
         """See `Packing`."""
         count, lengths = len(part.local), part.steps(layout.steps)
         packed = self.room(name, layout.size(count), self._storage.device)
@@ -121,7 +123,9 @@ class HostPacking(Packing):
         self.gather(part, lengths, into)
         return packed
 
-    def unpack(self, layout: Layout, packed: Tensor, places: Integers, target: Trajectories, lengths: Integers) -> None:
+    def unpack(
+        self, layout: RowLayout, packed: Tensor, places: Integers, target: Trajectories, lengths: Integers
+    ) -> None:
         """See `Packing`."""
         count, words, arrays = len(places), packed.numpy(), target.arrays
         lengths[places] = words[:count]

@@ -6,7 +6,7 @@ import torch
 
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards import AloneLink, open_shards
-from gmi_drl.replay.shards.packing import HostPacking, Layout, Packing, Trajectories, packing_for
+from gmi_drl.replay.shards.packing import HostPacking, Packing, RowLayout, Trajectories, packing_for
 from gmi_drl.replay.shards.requests import Owned
 from tests.replay.shards.shard_ranks import SIGNATURE, trajectories
 
@@ -23,7 +23,7 @@ def test_rows_come_out_where_they_belong(kind, part):
     steps, starts, tags, took = PARTS[part]
     shards = open_shards(AloneLink(), SIGNATURE, trajectories=3, steps=4, placement="cpu")
     shards.insert(trajectories([1, 2, 3]), lengths=torch.tensor([4, 4, 2]))
-    packing, layout = kind(shards.shard), Layout(SIGNATURE, ("b", "a"), steps)
+    packing, layout = kind(shards.shard), RowLayout(SIGNATURE, ("b", "a"), steps)
     local, places = np.array([0, 2, 0]), np.array([3, 0, 2])
     starts = None if starts is None else np.array([*starts, starts[0]])
     owned = Owned(places, local, shards.shard.lengths.numpy()[local], starts)

@@ -11,6 +11,7 @@ from statistics import linear_regression
 
 from gmi_drl.benchmarks.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.random_rollout import random_rollout
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.benchmarks.cases.components import planning
 from gmi_drl.benchmarks.cores import one_core
@@ -101,9 +102,7 @@ def _update(width: int) -> tuple[int, Callable[[], object]]:
 
     from gmi_drl.algo.networks import ActorCritic
     from gmi_drl.algo.ppo import PPO
-    from gmi_drl.algo.rollout import Rollout
     from gmi_drl.config.learners import PPOConfig
-    from gmi_drl.layout.experience import RolloutForm
     from gmi_drl.workload import TASK_SPECS
     from gmi_drl.workload.network_sizes import NetworkSettings
 
@@ -111,11 +110,7 @@ def _update(width: int) -> tuple[int, Callable[[], object]]:
     spec = TASK_SPECS["ant"]
     policy = ActorCritic(spec, NetworkSettings((width, width)))
     ppo = PPO(policy, PPOConfig(epochs=1, minibatches=MINIBATCHES))
-    rollout = Rollout(RolloutForm(1, SAMPLES, spec.observation, spec.action), torch.device("cpu"))
-    for name in ("obs", "action", "params", "value", "returns", "advantage"):
-        getattr(rollout, name).normal_()
-    rollout.valid.fill_(1)
-    order = torch.arange(SAMPLES)
+    rollout, order = random_rollout(spec, 1, SAMPLES), torch.arange(SAMPLES)
 
     def update() -> None:
         ppo.update(rollout, order)

@@ -7,14 +7,12 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from gmi_drl.benchmarks.case import Case, Sides
+from gmi_drl.benchmarks.cases.common.random_rollout import random_rollout
 from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
-from gmi_drl.layout.experience import RolloutForm
 
 if TYPE_CHECKING:
     from gmi_drl.algo.networks import ActorCritic
-    from gmi_drl.algo.rollout import Rollout
-    from gmi_drl.workload import TaskSpec
 
 TASK, HORIZON, NUM_ENV = "mujoco:Ant-v5", 2, 512
 """A GMI's part of an update of the case `ppo_ant_v5`, at its best number of environments on two cores."""
@@ -38,7 +36,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         spec = task_spec(TASK)
         policy = ActorCritic(spec, init_std=1.0)
         ours = PPO(policy, config)
-        rollout, samples = experience(spec, policy), HORIZON * NUM_ENV
+        rollout, samples = random_rollout(spec, HORIZON, NUM_ENV), HORIZON * NUM_ENV
 
         def update() -> None:
             ours.update(rollout, torch.randperm(samples))
@@ -49,29 +47,6 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         for warm_up in sides.values():
             warm_up()
         yield {name: partial(mean_seconds, side, updates) for name, side in sides.items()}
-
-
-def experience(spec: "TaskSpec", policy: "ActorCritic") -> "Rollout":
-    """A rollout `[T, N]` of random observations, actions and rewards, with advantages."""
-    import torch
-
-    from gmi_drl.algo.rollout import Rollout
-    from gmi_drl.config.learners import PPOConfig
-
-    rollout = Rollout(RolloutForm(HORIZON, NUM_ENV, spec.observation, spec.action), torch.device("cpu"))
-    for field in (rollout.obs, rollout.action, rollout.reward):
-        field.normal_()
-    rollout.valid.fill_(1)
-    rollout.done.zero_()
-    rollout.bootstrap.zero_()
-    with torch.no_grad():
-        rollout.log_std.copy_(policy.log_std)
-        for t in range(HORIZON):
-            rollout.params[t] = policy.params(rollout.obs[t])
-            rollout.log_prob[t] = policy.log_prob(rollout.action[t], rollout.params[t])
-            rollout.value[t] = policy.value(rollout.obs[t])
-    rollout.advantages(torch.zeros(NUM_ENV), PPOConfig())
-    return rollout
 
 
 def products(policy: "ActorCritic", batch: int, count: int) -> Callable[[], None]:

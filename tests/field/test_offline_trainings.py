@@ -1,0 +1,35 @@
+"""Scripts that train from recorded episodes, and MAT beside PPO: what they train, and a short run."""
+
+from dataclasses import replace
+
+import mat
+import offline_share
+import pytest
+import torch
+from trainings import OURS
+
+
+@pytest.fixture(autouse=True)
+def as_many_threads():
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_sides_of_sac_differ_in_the_recorded_half_of_their_batches_alone():
+    settings = offline_share.TASKS["HalfCheetah"]
+    alone, recorded = (offline_share.config_of(settings, side, 3) for side in offline_share.TRAININGS.sides)
+    replay = recorded.learner.replay
+    assert replay.offline_share == 0.5 and replay.data.endswith("mujoco_HalfCheetah-v5/expert.replay")
+    as_alone = replay.model_copy(update={"data": None, "offline_share": None})
+    learner = recorded.learner.model_copy(update={"replay": as_alone})
+    assert recorded.model_copy(update={"learner": learner}) == alone and alone.seed == 3
+    assert alone.learner.horizon * settings.num_env == settings.samples
+
+
+@pytest.mark.parametrize("side", [OURS, mat.MAT])
+def test_ppo_and_mat_train_for_as_many_steps(side):
+    settings = replace(mat.TASKS["Ant"], num_env=4, horizon=8, batch=16, epochs=1, steps=64)
+    updates = list(mat.train(settings, side, 1))
+    assert [update.env_steps for update in updates] == [32, 64]
+    assert updates[0].cpu_s <= updates[1].cpu_s
