@@ -1,8 +1,10 @@
-"""The tables of `discrete_tasks.py tell`: returns, CPU seconds to the threshold, and steps per CPU second."""
+"""The tables of trainings: returns, CPU seconds and steps to the threshold, and steps per CPU second."""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from statistics import median, quantiles
+from typing import NamedTuple
 
 from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
 from resumable import Run
@@ -56,6 +58,21 @@ def tell_speeds(tasks: Iterable[str], sides: Sequence[str], measured: Sequence[R
                 print(f"{task:15} {side:17} {_listed(listed):36} {median(listed):7.0f}   {ratio}{memory}".rstrip())
 
 
+def tell_steps(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
+    """Print the steps to the threshold of each seed, in thousands, of the tasks that have one."""
+    with_threshold = {task: of.threshold for task, of in tasks.items() if of.threshold is not None}
+    if not with_threshold:
+        return
+    print(f"\n{'steps':15} {'side':17} {'thousands to the threshold':36} {'median':>7}")
+    for (task, threshold), side in product(with_threshold.items(), sides):
+        of = [run for run in trained if (run["task"], run["side"]) == (task, side)]
+        reached = [reached_at(run, threshold) for run in of]
+        steps = [at.env_steps / 1000 for at in reached if at is not None]
+        if of:
+            middle = f"{median(steps):7.0f}" if len(steps) == len(of) else ""
+            print(f"{task:15} {side:17} {_listed(steps) + _lacking(reached):36} {middle}".rstrip())
+
+
 def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
     """The median of the rounds' ratios with its bounds: within a round the machine is the same for all sides."""
     rounds = sorted(ours.keys() & theirs.keys())
@@ -72,9 +89,13 @@ def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) 
     columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {_ratio(ours, late):21}"
     if threshold is None:
         return columns
-    seconds = [cpu_s_to(run, threshold) for run in of]
-    reached = _listed([at for at in seconds if at is not None])
-    return f"{columns} {reached}{f', {seconds.count(None)} not reached' if None in seconds else ''}"
+    reached = [reached_at(run, threshold) for run in of]
+    return f"{columns} {_listed([at.cpu_s for at in reached if at is not None])}{_lacking(reached)}"
+
+
+def _lacking(reached: "Sequence[Reached | None]") -> str:
+    missed = reached.count(None)
+    return f", {missed} not reached" if missed else ""
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -112,10 +133,19 @@ def recent(run: Run) -> list[float | None]:
     return means
 
 
-def cpu_s_to(run: Run, threshold: float) -> float | None:
-    """CPU seconds until the mean of the last episodes reaches the threshold; None if it never does."""
-    reached = zip(run["updates"], recent(run), strict=True)
-    return next((float(cpu_s) for (_, cpu_s, *_), mean in reached if mean is not None and mean >= threshold), None)
+class Reached(NamedTuple):
+    """When the mean of the last episodes reached a threshold."""
+
+    env_steps: int
+    cpu_s: float
+
+
+def reached_at(run: Run, threshold: float) -> Reached | None:
+    """When the mean of the last episodes reaches the threshold; None if it never does."""
+    for (env_steps, cpu_s, *_), mean in zip(run["updates"], recent(run), strict=True):
+        if mean is not None and mean >= threshold:
+            return Reached(env_steps, cpu_s)
+    return None
 
 
 def speed_of(run: Run) -> float:

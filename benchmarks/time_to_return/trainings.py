@@ -250,9 +250,10 @@ class Trainings:
                 told = self.one(given.task, given.side, given.seed, given.seconds)
             print(json.dumps(told))
         elif given.command == "tell":
-            from discrete_tables import tell_learnt, tell_speeds
+            from discrete_tables import tell_learnt, tell_speeds, tell_steps
 
             tell_learnt(self.tasks, self.sides, self.runs())
+            tell_steps(self.tasks, self.sides, self.runs())
             tell_speeds(self.tasks, self.sides, self.runs())
         else:
             from discrete_picture import draw

@@ -61,9 +61,17 @@ def test_tables_tell_each_side_and_the_ratio_of_ours(results, capsys):
 
 def test_a_threshold_is_reached_by_twenty_episodes_or_more():
     run = line(OURS, 1, late=500.0)
-    assert discrete_tables.cpu_s_to(run, 475) == 10.0
-    assert discrete_tables.cpu_s_to(run, 501) is None
-    assert discrete_tables.cpu_s_to(run, 1) == 1.0
+    assert discrete_tables.reached_at(run, 475).cpu_s == 10.0
+    assert discrete_tables.reached_at(run, 501) is None
+    assert discrete_tables.reached_at(run, 1).cpu_s == 1.0
+
+
+def test_steps_to_a_threshold_have_a_median_if_all_seeds_reached_it(capsys):
+    runs = [line(OURS, seed, late=500.0) for seed in (1, 2)] + [line("sb3", 1, late=500.0), line("sb3", 2, late=100.0)]
+    discrete_tables.tell_steps(TASKS, SIDES, runs)
+    ours, theirs = capsys.readouterr().out.strip().splitlines()[1:]
+    assert ours.split()[1:] == [OURS, "1", "1", "1"]
+    assert theirs.endswith("sb3               1, 1 not reached")
 
 
 def test_curves_of_all_tasks_are_drawn(results):
