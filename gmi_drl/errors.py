@@ -3,7 +3,8 @@
 import difflib
 import sysconfig
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 LISTED = 40
 """Names that a message lists at most."""
@@ -87,6 +88,26 @@ class PeerDiedError(GmiError):
 
 class PeerSilentError(GmiError):
     """A GMI of the same group lives but has not arrived within the deadline (`hang_s`)."""
+
+
+@contextmanager
+def told_with(mistakes: Sequence[str]) -> Iterator[None]:
+    """Tell mistakes that were found all at once: at the end of the block, or with the error that ends it.
+
+    Args:
+        mistakes: The block may add to them.
+
+    Raises:
+        UsageError: with every mistake. Without any an error of the block is raised as it is.
+    """
+    try:
+        yield
+    except GmiError as error:
+        if not mistakes:
+            raise
+        raise UsageError("; ".join([*mistakes, str(error)])) from None
+    if mistakes:
+        raise UsageError("; ".join(mistakes))
 
 
 def place_of(error: BaseException) -> str:

@@ -1,4 +1,6 @@
-from gmi_drl.errors import LISTED, did_you_mean, not_importable
+import pytest
+
+from gmi_drl.errors import LISTED, MachineError, UsageError, did_you_mean, not_importable, told_with
 
 
 def test_the_nearest_name_is_offered() -> None:
@@ -18,6 +20,18 @@ def test_without_a_near_name_all_are_listed() -> None:
 def test_too_many_names_are_counted() -> None:
     names = [f"task-{number}" for number in range(LISTED + 1)]
     assert did_you_mean("???", names) == f"; there are {LISTED + 1}"
+
+
+def test_mistakes_are_told_at_the_end_of_the_block_or_with_its_error():
+    with pytest.raises(UsageError, match=r"^a; b; c$"), told_with(found := ["a"]):
+        found.append("b")
+        raise MachineError("c")
+    with pytest.raises(UsageError, match=r"^a; b$"), told_with(found := ["a"]):
+        found.append("b")
+    with pytest.raises(MachineError, match=r"^c$"), told_with([]):
+        raise MachineError("c")
+    with told_with([]):
+        pass
 
 
 def failed_import(name):

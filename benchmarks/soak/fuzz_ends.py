@@ -96,7 +96,8 @@ def stream_frames(chance: random.Random, sizes: StreamSizes) -> list[bytes]:
     """What an actor on another host sends, with words that are right or nearly so."""
     numbers = sizes.offsets[len(sizes.request)]
     posted, version = chance.choice((1, 1, 1, 0, 2, -1, 2**62)), chance.choice((0, 5, -1, 2**62))
-    words_of_line = [posted, chance.randrange(3), version, 1, 1, chance.randrange(2)]
+    process = chance.choice((1, 1, 1, 0, 2, -1, 2**62))
+    words_of_line = [posted, chance.randrange(3), version, 1, process, chance.randrange(2)]
     line = struct.pack(f"<{LINE_WORDS}q", *words_of_line, *[0] * (LINE_WORDS - len(words_of_line)))
     member = chance.choice((0, 0, 0, 1, -1, 2**62))
     within, data = chance.randbytes(numbers), chance.randbytes(numbers)
@@ -114,7 +115,7 @@ def streams(chance: random.Random, count: int, seen: Seen) -> None:
     sizes = StreamSizes(request, answer, 2, (0,), ((RIGHT, *bad),), 1)
     with ExitStack() as life:
         pairs = {gmi: socket.socketpair() for gmi in (RIGHT, *bad)}
-        mailboxes = life.enter_context(closing(create_mailboxes([0, RIGHT, *bad])))
+        mailboxes = life.enter_context(closing(create_mailboxes([0])))  # on this host is nobody else
         memory = create_empty("fuzz-stream")
         life.callback(os.close, memory)
         for _, other in pairs.values():

@@ -85,14 +85,14 @@ def serve(
     from gmi_drl.cli.train.checks import warn_physics
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.launchers import LOCAL, layout_for, supervisors_for
-    from gmi_drl.launch.serving import require_one_machine
+    from gmi_drl.launch.serving import require_one_machine, servable
     from gmi_drl.launch.serving import serve as launch
     from gmi_drl.launch.signals import EndedAtOnce
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.profiler.memory_check import require_room
     from gmi_drl.roles.serving.player import require_policy
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.templates import TCG, template_for
+    from gmi_drl.templates import TCG
 
     if token_file is not None and into is None:
         raise UsageError("--token-file is the token of the replay server of --into: name it, or leave it out")
@@ -106,7 +106,7 @@ def serve(
         count = num_env or usual_num_env(task_spec(task, config.task))
         chosen = make_layout(task, count, gmis_per_gpu, TCG, played=config.task)
     chosen = layout_for(launcher, with_backend(chosen, backend))
-    template_for(chosen, "serving")
+    servable(chosen, folder)
     check_apply_mig(chosen, options["apply_mig"])
     require_one_machine(experience, is_local=launcher == LOCAL)
     if launcher == LOCAL:

@@ -1,21 +1,23 @@
 """The section `policies` of a configuration: which agents of a world have which policy."""
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 from pydantic import Field, model_validator
 
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel
+from gmi_drl.layout.layout import NAME
 from gmi_drl.units import counted
 
 
 class PolicySection(FileModel):
     """One of several policies. It learns, unless it has a `checkpoint`."""
 
-    agents: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Names of its agents, or patterns such as `adversary_*`."""
+    agents: tuple[str, ...]
+    """Names of its agents, or patterns such as `adversary_*`; one at least."""
 
     learner: dict[str, Any] = Field(default_factory=dict)
     """What differs from the settings of `learner`."""
@@ -31,6 +33,14 @@ class PolicySection(FileModel):
         return self
 
 
+def named(policies: dict[str, PolicySection]) -> dict[str, PolicySection]:
+    """The section, if its policies can have folders of their names; ValueError if not."""
+    if wrong := [name for name in policies if not re.fullmatch(NAME, name)]:
+        which = ", ".join(map(repr, wrong))
+        raise ValueError(f"names of policies must be letters, digits, _ and -, not {which}: folders have them")
+    return policies
+
+
 def agents_of(policies: Mapping[str, PolicySection], names: Sequence[str], task: str) -> dict[str, tuple[int, ...]]:
     """The agents of each policy, as indices of their names.
 
@@ -40,12 +50,16 @@ def agents_of(policies: Mapping[str, PolicySection], names: Sequence[str], task:
         task: The task's name, for messages.
 
     Raises:
-        UsageError: with all mistakes: patterns that match nothing, agents of two policies or of none.
+        UsageError: with all mistakes: policies without agents, patterns that match nothing, agents of two policies or
+            of none.
     """
     if not names:
         raise UsageError(f"policies: {task} does not name its agents, so they have one policy: leave policies out")
     mistakes, owners = [], dict[str, list[str]]()
     for policy, section in policies.items():
+        if not section.agents:
+            remedy = f"name some of {', '.join(names)}, or leave {policy} out"
+            mistakes.append(f"policies.{policy}.agents is empty: {remedy}")
         for pattern in section.agents:
             matched = [name for name in names if fnmatchcase(name, pattern)]
             if not matched:

@@ -14,7 +14,7 @@ from gmi_drl.config.learners import LEARNERS, OUR_PPO, A3CConfig, AnyLearnerConf
 from gmi_drl.config.learners.base import Count, Positive
 from gmi_drl.config.learners.rsl_rl_keys import RUN_SETTINGS
 from gmi_drl.config.physics import Physics
-from gmi_drl.config.policies import PolicySection
+from gmi_drl.config.policies import PolicySection, named
 from gmi_drl.config.settings import LIVE, RUN, Setting
 from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.config.writers import TENSORBOARD, WRITERS
@@ -118,8 +118,8 @@ class RunConfig(FileModel):
     reward_terms: Annotated[bool, LIVE] = False
     """Whether metrics include the mean of each term of the reward (`reward_terms`), for our tasks and `mujoco:*-v5`."""
 
-    policies: Annotated[dict[str, PolicySection], Setting(fixed="a run keeps its policies")] = Field(
-        default_factory=dict
+    policies: Annotated[dict[str, PolicySection], AfterValidator(named), Setting(fixed="a run keeps its policies")] = (
+        Field(default_factory=dict)
     )
     """Several policies by name, each with its agents (template `workers`); empty: one policy of all agents."""
 

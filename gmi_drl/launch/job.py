@@ -8,7 +8,7 @@ from gmi_drl.config.learners import LEARNERS, LearnerConfig, LearnerEntry
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import UsageError, told_with
 from gmi_drl.launch.frozen_policies import FrozenPolicy, frozen_policies
 from gmi_drl.launch.known_rooms import OnNode, rooms_of_groups, rooms_of_task
 from gmi_drl.launch.policies import LearningPolicy, folders_of, learning_policies
@@ -16,8 +16,11 @@ from gmi_drl.launch.task_info import require_learnable, sizes_of
 from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.templates import Template, template_for
+from gmi_drl.templates import Template, unchecked_template_for
 from gmi_drl.workload import UNLIMITED_STEPS, TaskSpec
+
+LOOKING = 0.1
+"""The part of `hang_s` that a process may look for a request or an answer, in which it sees no end of its peer."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,8 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     """Look up what a layout and a configuration name, and refuse what cannot be trained.
 
     Raises:
-        UsageError: if there is no such task, its simulator cannot do what is set, the learner cannot learn it, or the
-            numbers do not fit.
+        UsageError: with all mistakes of the layout and its policies: if there is no such task, its simulator cannot do
+            what is set, the learner cannot learn it, or the numbers do not fit.
         MachineError: if the task's simulator, or what the learner needs, is not installed.
     """
     learner = LEARNERS.find(config.learner.kind)
@@ -150,53 +153,57 @@ def resolve(layout: Layout, config: RunConfig, folder: RunFolder) -> TrainingJob
     if learner.on_one_host and len(layout.nodes) > 1:
         nodes = ", ".join(str(node) for node in layout.nodes)
         raise UsageError(f"{learner.name} trains on one host, the layout is over {nodes}: take one node, or --algo ppo")
-    template = template_for(layout, "training")
-    roles = template.roles(layout, learner)  # refuses learners that the template is not for
-    assert layout.task is not None
-    found = find_task(layout.task)
-    check_settings(
-        found,
-        on_gpu=any(device.kind == "gpu" for device in layout.devices),
-        physics=config.physics,
-        room=config.warp,
-        tells_terms=config.reward_terms,
-        settings=config.task,
-    )
-    task = sizes_of(found, config.task)
-    if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
-        raise UsageError(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
-    require_whole_worlds(layout, task)
-    require_short_waits(layout, config)
-    policies = learning_policies(layout, config, folder, task)
+    template = unchecked_template_for(layout, "training")
+    mistakes = [*template.check(layout), *wait_mistakes(layout, config)]
+    roles = {} if mistakes else template.roles(layout, learner)  # refuses learners that the template is not for
+    if layout.task is None:
+        raise UsageError("; ".join(mistakes))  # of the template
+    with told_with(mistakes):
+        found = find_task(layout.task)
+        check_settings(
+            found,
+            on_gpu=any(device.kind == "gpu" for device in layout.devices),
+            physics=config.physics,
+            room=config.warp,
+            tells_terms=config.reward_terms,
+            settings=config.task,
+        )
+        task = sizes_of(found, config.task)
+        if config.eval_every is not None and task.episode_steps >= UNLIMITED_STEPS:
+            mistakes.append(f"eval_every plays whole episodes, and those of {task.name} have no limit: leave it out")
+        mistakes += world_mistakes(layout, task)
+        if config.policies and config.eval_every is not None:
+            mistakes.append("eval_every plays one policy, and this run has several: leave it out")
+        policies = learning_policies(layout, config, folder, task)
     for seen, own in [(one.layout, one.config) for one in policies] or [(layout, config)]:
         require_learnable(own.learner, found, task)
         require_minibatches(own.learner, own.learner.environments_of(seen))
         if mistakes := own.learner.mistakes_in(seen):
             raise UsageError("; ".join(mistakes))
-    if policies and config.eval_every is not None:
-        raise UsageError("eval_every plays one policy, and this run has several: leave it out")
     nbytes = max(one.learner.bucket_bytes(task) for one in (config, *(policy.config for policy in policies)))
     return TrainingJob(layout, config, folder, roles, nbytes, task, template, learner, policies=policies)
 
 
-def require_whole_worlds(layout: Layout, task: TaskSpec) -> None:
-    """Refuse a layout whose GMIs do not have whole worlds of a task's agents.
-
-    Raises:
-        UsageError: with the nearest numbers of environments.
-    """
+def world_mistakes(layout: Layout, task: TaskSpec) -> list[str]:
+    """The GMI of a layout that does not have whole worlds of a task's agents, with the nearest numbers."""
     for gmi in layout.gmis:
         part = gmi.num_env // gmi.ring
         has, give = (f"{part} environments", "--num-env ") if gmi.ring == 1 else (f"{part} in each part", "each ")
-        task.require_whole_worlds(part, f"GMI {gmi.id} has {has}: ", give)
+        try:
+            task.require_whole_worlds(part, f"GMI {gmi.id} has {has}: ", give)
+        except UsageError as error:
+            return [str(error)]
+    return []
 
 
-def require_short_waits(layout: Layout, config: RunConfig) -> None:
-    """Refuse streams whose requests wait for others of their batch as long as for a policy worker that hangs.
-
-    Raises:
-        UsageError: with both numbers.
-    """
-    if layout.streams is not None and layout.streams.wait_ms >= 1000 * config.hang_s:
-        wait_ms = layout.streams.wait_ms
-        raise UsageError(f"streams.wait_ms is {wait_ms:g}, and hang_s {config.hang_s:g}: let requests wait for less")
+def wait_mistakes(layout: Layout, config: RunConfig) -> list[str]:
+    """What is too long beside `hang_s`: the wait of a request for others of its batch, and looking without sleeping."""
+    streams, hang_s, mistakes = layout.streams, config.hang_s, list[str]()
+    if streams is None:
+        return []
+    if streams.wait_ms >= 1000 * hang_s:
+        mistakes.append(f"streams.wait_ms is {streams.wait_ms:g}, and hang_s {hang_s:g}: let requests wait for less")
+    if streams.spin_us > LOOKING * 1e6 * hang_s:
+        most = f"a silence is told that much later: at most {LOOKING * 1e6 * hang_s:g}, {LOOKING:g} of hang_s"
+        mistakes.append(f"streams.spin_us is {streams.spin_us:g}, and hang_s {hang_s:g}: {most}")
+    return mistakes

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.policies import agents_of
 from gmi_drl.config.run_config import RunConfig, policy_config
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import UsageError, told_with
 from gmi_drl.launch.frozen_policies import source_of
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.policies import layout_of, policy_names
 from gmi_drl.layout.servers import actors_without_agent
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.folder import RunFolder
-from gmi_drl.templates.workers import SERVED_WORKERS
+from gmi_drl.templates.workers import SERVED_WORKERS, row_mistakes
 from gmi_drl.workload import TaskSpec
 
 
@@ -58,17 +58,17 @@ def learning_policies(
                 f"the layout has the policies {', '.join(named)}: name their agents in policies of config.yaml"
             )
         return ()
-    agents_of(config.policies, task.agent_names, task.name)  # whose mistakes are told first
-    learning = _learning(config)
+    learning, mistakes = _learning(config), list[str]()
     if not learning:
-        raise UsageError("every policy has a checkpoint, so none learns: leave that of one out")
-    if sorted(named) != sorted(learning):
-        raise UsageError(
+        mistakes.append("every policy has a checkpoint, so none learns: leave that of one out")
+    elif sorted(named) != sorted(learning):
+        mistakes.append(
             f"policies {', '.join(learning)} learn, and the layout has trainers of "
             f"{', '.join(named) or '(none)'}: give each that learns a `policy` of its own in a layout of workers"
         )
-    made = _seen_by_each(layout, config, folder, task)
-    _require_alike(made)
+    with told_with(mistakes):
+        made = _seen_by_each(layout, config, folder, task)
+        mistakes += _unlike(made)
     return made
 
 
@@ -82,7 +82,7 @@ def served_policies(layout: Layout, config: RunConfig, folder: RunFolder, task: 
         task: The sizes of the run's task.
 
     Raises:
-        UsageError: If policy workers do not have the policies of the run, or a frozen one is not there any more.
+        UsageError: with all mistakes: if policy workers do not have the policies of the run, or a frozen one is gone.
     """
     named = policy_names(layout)
     if not config.policies:
@@ -93,12 +93,14 @@ def served_policies(layout: Layout, config: RunConfig, folder: RunFolder, task: 
     if layout.template != SERVED_WORKERS.name:
         several = f"the run has several policies, {', '.join(learning)}"
         raise UsageError(f"{several}: serve it on a layout by `{SERVED_WORKERS.name}`, not by {layout.template}")
+    mistakes = list[str]()
     if sorted(named) != sorted(learning if actors_without_agent(layout) else []):
-        raise UsageError(
+        mistakes.append(
             f"policies {', '.join(learning)} have learnt, and the layout has policy workers of "
             f"{', '.join(named) or '(none)'}: give each a policy worker with its `policy`, or all actors an agent"
         )
-    return _seen_by_each(layout, config, folder, task)
+    with told_with(mistakes):
+        return _seen_by_each(layout, config, folder, task)
 
 
 def _learning(config: RunConfig) -> list[str]:
@@ -119,35 +121,41 @@ def _views(layout: Layout, config: RunConfig, task: TaskSpec) -> dict[str, tuple
 
 
 def _seen_by_each(layout: Layout, config: RunConfig, folder: RunFolder, task: TaskSpec) -> tuple[LearningPolicy, ...]:
-    """The policies that learn. Frozen ones are checked."""
+    """The policies that learn. Frozen ones are checked, and the rows of requests."""
     views = _views(layout, config, task)
+    mistakes = [f"policy {name}: {one}" for name, (seen, _) in views.items() for one in row_mistakes(seen)]
     for name, section in config.policies.items():
         if section.checkpoint is not None:
-            _require_frozen(name, source_of(section.checkpoint, folder.frozen(name)), task)
+            mistakes += _frozen_mistakes(name, source_of(section.checkpoint, folder.frozen(name)), task)
+    if mistakes:
+        raise UsageError("; ".join(mistakes))
     return tuple(LearningPolicy(name, *view, folder.policy(name), task) for name, view in views.items())
 
 
-def _require_alike(policies: Sequence[LearningPolicy]) -> None:
-    """Refuse rollouts of unlike lengths: all policies act in the same steps."""
+def _unlike(policies: Sequence[LearningPolicy]) -> list[str]:
+    """The mistakes of rollouts that are unlike: all policies act in the same steps."""
+    mistakes = []
     for what in ("horizon", "kind"):
         values = {policy.name: getattr(policy.config.learner, what) for policy in policies}
         if len(set(values.values())) > 1:
-            raise UsageError(f"policies need the same learner.{what}, these have {values}")
+            mistakes.append(f"policies need the same learner.{what}, these have {values}")
+    return mistakes
 
 
-def _require_frozen(name: str, folder: RunFolder, task: TaskSpec) -> None:
-    """Refuse a run that has no policy to act with for the task's spaces."""
+def _frozen_mistakes(name: str, folder: RunFolder, task: TaskSpec) -> list[str]:
+    """Why a run has no policy to act with for the task's spaces; empty if it has."""
     key = f"policies.{name}.checkpoint"
     if not folder.layout_file.exists():
-        raise UsageError(f"{key}: {folder.path} is no run folder")
+        return [f"{key}: {folder.path} is no run folder"]
     kind = folder.read_setup()[1].learner.kind
     if LEARNERS.find(kind).agent is None:
-        raise UsageError(f"{key}: {folder.path} was trained by {kind}, whose policies do not act beside others")
+        return [f"{key}: {folder.path} was trained by {kind}, whose policies do not act beside others"]
     try:
         folder.require_task(task)
         folder.newest_checkpoint()
     except UsageError as error:
-        raise UsageError(f"{key}: {error}") from None
+        return [f"{key}: {error}"]
+    return []
 
 
 def folders_of(policies: Sequence[LearningPolicy], layout: Layout) -> Mapping[int, RunFolder]:

@@ -12,9 +12,9 @@ from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
-from gmi_drl.errors import UsageError
+from gmi_drl.errors import UsageError, told_with
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
-from gmi_drl.launch.job import TaskJob, require_whole_worlds
+from gmi_drl.launch.job import TaskJob, wait_mistakes, world_mistakes
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.policies import LearningPolicy, served_policies
@@ -34,7 +34,7 @@ from gmi_drl.roles.serving.player import load_agent, load_newest_learner, requir
 from gmi_drl.run import checkpoint
 from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder, versions
-from gmi_drl.templates import template_for
+from gmi_drl.templates import Template, unchecked_template_for
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.templates.workers import SERVED_ACTOR
 from gmi_drl.workload import TaskSpec
@@ -156,19 +156,12 @@ def serve(
         LayoutMismatchError: if the layout does not fit this machine, or a device is in use.
         GmiError: if a GMI fails; the message names it and has the end of its log.
     """
-    template = template_for(layout, "serving")
-    trained, config = run.read_setup()
-    task = require_policy(run, trained, config)
-    if layout.task != task:
-        raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: make a layout for {task}")
-    _check_settings(run, task, layout, config)
+    template, config, spec = servable(layout, run)
     roles = template.roles(layout, LEARNERS.find(config.learner.kind))
     require_one_machine(experience, is_local=supervisors is None)
     kept = None if experience is None else experience.resolve()
     params: dict[str, Any] = {"steps": steps, "seed": seed, "stochastic": stochastic}
     params |= {"experience": None if kept is None else str(kept), "shard_bytes": SHARD_BYTES}
-    spec = task_spec(task, config.task)
-    require_whole_worlds(layout, spec)
     if config.policies and (into or experience):
         raise UsageError(f"{into or experience}: several policies write no experience: leave it out")
     if into is not None:
@@ -193,6 +186,26 @@ def serve(
         results[gmi_id]["latencies"] = Latencies.from_json(results[gmi_id]["latencies"])
     gmis = {gmi_id: ServedGMI(**results[gmi_id]) for gmi_id in template.reporters(layout)}
     return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis)))
+
+
+def servable(layout: Layout, run: RunFolder) -> tuple[Template, RunConfig, TaskSpec]:
+    """The template of a layout that shall serve a run, and the run's configuration and task.
+
+    Raises:
+        UsageError: with all mistakes of the layout; or if it has another task, or the run no policy of our networks.
+    """
+    template = unchecked_template_for(layout, "serving")
+    trained, config = run.read_setup()
+    task = require_policy(run, trained, config)
+    mistakes = [*template.check(layout), *wait_mistakes(layout, config)]
+    with told_with(mistakes):
+        if layout.task != task:
+            wanted = f"make a layout for {task}"
+            raise UsageError(f"{run.path} has learnt {task}, this layout is for {layout.task}: {wanted}")
+        _check_settings(run, task, layout, config)
+        spec = task_spec(task, config.task)
+        mistakes += world_mistakes(layout, spec)
+    return template, config, spec
 
 
 def require_one_machine(experience: Path | None, *, is_local: bool) -> None:

@@ -24,6 +24,9 @@ Role = Literal["simulator", "agent", "trainer"]
 HOLISTIC: tuple[Role, ...] = ("simulator", "agent", "trainer")
 """The roles of a holistic training GMI (paper section 5.1, TCG_EX)."""
 
+NAME = "[A-Za-z0-9_-]+"
+"""The pattern of the names of groups and policies, which files and folders have."""
+
 ITS_OWN_REDUCTION = "each group has its own reduction: `groups: {trainers: {members: [0, 1], reduction: MPR-shm}}`"
 """The message for files of version 1, whose groups were lists of members with one reduction for all."""
 
@@ -51,7 +54,7 @@ class GMI(FileModel):
     ring: Annotated[int, Field(ge=1, exclude_if=lambda ring: ring == 1)] = 1
     """Parts of these environments that step in turn: one waits for its actions while another steps (`workers`)."""
 
-    policy: Annotated[str | None, Field(pattern=r"^[A-Za-z0-9_-]+$", exclude_if=lambda policy: policy is None)] = None
+    policy: Annotated[str | None, Field(pattern=f"^{NAME}$", exclude_if=lambda policy: policy is None)] = None
     """Of a trainer or a policy worker in a layout with several policies: the name of its own (`workers`)."""
 
     cores: tuple[Annotated[int, Field(ge=0)], ...]
@@ -234,7 +237,7 @@ class Layout(FileModel):
         mistakes = []
         ids = {gmi.id for gmi in self.gmis}
         for name, group in self.groups.items():
-            if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+            if not re.fullmatch(NAME, name):
                 mistakes.append(f"group {name!r}: its name must be letters, digits, _ and -: files have it")
             once = set(group.members)
             if len(once) != len(group.members) or not once <= ids:

@@ -40,6 +40,7 @@ __all__ = [
     "template_for",
     "template_named",
     "template_of",
+    "unchecked_template_for",
     "usual_gmis_per_gpu",
 ]
 
@@ -76,7 +77,19 @@ def template_for(layout: Layout, purpose: Purpose) -> Template:
     """The template of a layout, checked.
 
     Raises:
-        UsageError: with every mistake; or if the layout names no template, or one for another purpose.
+        UsageError: with every mistake; or as `unchecked_template_for` does.
+    """
+    template = unchecked_template_for(layout, purpose)
+    if mistakes := template.check(layout):
+        raise UsageError("; ".join(mistakes))
+    return template
+
+
+def unchecked_template_for(layout: Layout, purpose: Purpose) -> Template:
+    """The template of a layout, for who tells what `Template.check` finds with mistakes of other kinds.
+
+    Raises:
+        UsageError: if the layout names no template, or one for another purpose.
     """
     template = template_of(layout)
     if purpose == "serving" and template.serving is not None and not layout.with_role("trainer"):
@@ -84,6 +97,4 @@ def template_for(layout: Layout, purpose: Purpose) -> Template:
     if template.purpose != purpose:
         remedy = f"make another with `gmi-drl plan --template {purpose}`"
         raise UsageError(f"a layout by {template.name} is for {template.purpose}, not for {purpose}: {remedy}")
-    if mistakes := template.check(layout):
-        raise UsageError("; ".join(mistakes))
     return template

@@ -110,12 +110,16 @@ class Workers(Template):
     def check(self, layout: Layout) -> list[str]:
         """See `Template`: there must also be channels, and streams exactly where actors have no agent.
 
-        With several policies each must have all of this.
+        With several policies each must have all of this. How many rows a request of each has is not in the layout:
+        who knows it calls `row_mistakes`.
         """
-        if names := policy_names(layout):
-            seen = [(name, self._check_one(layout_of(layout, name))) for name in names]
-            return self._policy_mistakes(layout) + [f"policy {name}: {one}" for name, told in seen for one in told]
-        return self._check_one(layout)
+        names = policy_names(layout)
+        if not names:
+            return self._check_one(layout) + row_mistakes(layout)
+        seen = {name: self._check_one(layout_of(layout, name)) for name in names}
+        of_all = [one for one in seen[names[0]] if all(one in told for told in seen.values())]
+        of_one = [f"policy {name}: {one}" for name, told in seen.items() for one in told if one not in of_all]
+        return self._policy_mistakes(layout) + of_all + of_one
 
     def _check_one(self, layout: Layout) -> list[str]:
         mistakes = super().check(layout)
@@ -201,9 +205,6 @@ class Workers(Template):
         if fewest is None and not askers and not policy_workers(layout):
             none = "streams join actors without an agent to policy workers, this layout has neither"
             mistakes.append(f"{none}: leave them out")
-        rows = max((gmi.num_env // gmi.ring for gmi in askers), default=0)
-        if settings.most_rows is not None and settings.most_rows < rows:
-            mistakes.append(f"streams.most_rows is {settings.most_rows}, and one request has {rows}: raise it, or ring")
         return mistakes
 
 
@@ -241,6 +242,19 @@ class ServedWorkers(Workers):
     def restartable(self, layout: Layout) -> frozenset[int]:
         """See `Template`: none."""
         return frozenset()
+
+
+def row_mistakes(layout: Layout) -> list[str]:
+    """What is wrong with the rows of a batch: fewer than one request has.
+
+    Args:
+        layout: With one policy, or as one of several sees it, with its rows (`layout.policies.layout_of`).
+    """
+    most = layout.streams.most_rows if layout.streams else None
+    rows = max((gmi.num_env // gmi.ring for gmi in actors_without_agent(layout)), default=0)
+    if most is None or most >= rows:
+        return []
+    return [f"streams.most_rows is {most}, and one request has {rows}: raise it, or ring"]
 
 
 def _ids(gmis: Sequence[GMI]) -> list[int]:

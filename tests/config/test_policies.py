@@ -6,6 +6,7 @@ from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.policies import PolicySection, agents_of
 from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.errors import UsageError
+from gmi_drl.files import parse
 
 NAMES = ("adversary_0", "adversary_1", "agent_0")
 
@@ -24,13 +25,22 @@ def test_patterns_give_each_agent_one_policy():
     [
         ({"a": ("*",), "b": ("agent_0",)}, "agent_0 is an agent of a and b"),
         ({"a": ("agent_0",)}, "2 agents of tag have no policy: adversary_0, adversary_1"),
+        ({"a": ("*",), "b": ()}, "b.agents is empty: name some of adversary_0, adversary_1, agent_0, or leave b"),
         ({"a": ("*", "x*")}, r"policies.a.agents: 'x\*' matches none of adversary_0, adversary_1, agent_0"),
     ],
-    ids=["two", "none", "nothing"],
+    ids=["two", "none", "empty", "nothing"],
 )
 def test_agents_of_two_policies_or_of_none_are_refused(policies, words):
     with pytest.raises(UsageError, match=words):
         agents_of({name: section(*agents) for name, agents in policies.items()}, NAMES, "tag")
+
+
+@pytest.mark.parametrize("name", ["..", ".", "a/b", "", "a b", "a\n"])
+def test_names_that_no_folder_may_have_are_refused(name):
+    told = r"policies: names of policies must be letters, digits, _ and -, not .*: folders have them"
+    with pytest.raises(UsageError, match=told):
+        parse(RunConfig, {"policies": {name: {"agents": ["*"], "checkpoint": "run"}}}, "config.yaml")
+    assert parse(RunConfig, {"policies": {"a-B_1": {"agents": ["*"]}}}, "config.yaml").policies
 
 
 def test_tasks_that_do_not_name_agents_have_one_policy():

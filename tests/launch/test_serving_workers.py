@@ -87,6 +87,12 @@ def test_layouts_that_cannot_be_served_are_refused(layout, message):
         template_for(layout, "serving")
 
 
+def test_waits_beside_hang_s_are_refused_with_all_else_before_anything_starts(served_run):
+    layout = layout_of(ASKS, SERVES, streams=Streams(wait_ms=1e6, fewest_actors=1))
+    with pytest.raises(UsageError, match=r"streams.fewest_actors out; streams.wait_ms is 1e\+06, and hang_s 60: let"):
+        serve(layout, served_run, steps=2)
+
+
 def test_policies_that_answer_no_requests_are_refused():
     layout = layout_of(ASKS, SERVES)
     with pytest.raises(UsageError, match="serves policies of ppo and a3c, not of sac"):

@@ -304,6 +304,37 @@ def test_what_does_not_fit_is_refused_before_anything_starts(tmp_path, policies,
         resolve(layout_of(*named), config_of(policies), RunFolder(tmp_path / "run"))
 
 
+def test_most_rows_is_compared_with_the_rows_of_each_policy(tmp_path):
+    """Of two worlds of four agents chasers have six rows, and runners two."""
+    config, folder = config_of({"chasers": CHASERS, "runners": RUNNERS}), RunFolder(tmp_path / "run")
+
+    def resolved(most_rows):
+        return resolve(layout_of("chasers", "runners", streams=Streams(most_rows=most_rows)), config, folder)
+
+    assert len(resolved(6).policies) == 2
+    with pytest.raises(UsageError, match=r"^policy chasers: streams.most_rows is 5, and one request has 6: raise it"):
+        resolved(5)
+    with pytest.raises(UsageError, match=r"has 6: .*; policy runners: streams.most_rows is 1, and one request has 2: "):
+        resolved(1)
+
+
+def test_all_that_is_wrong_is_told_at_once(tmp_path):
+    policies = {"chasers": CHASERS, "runners": PolicySection(agents=("agent_0", "runner_*"))}
+    config, streams = config_of(policies, hang_s=0.1, eval_every=2), Streams(fewest_actors=5, wait_ms=200)
+    with pytest.raises(UsageError) as refused:
+        resolve(layout_of("chasers", num_env=6, streams=streams), config, RunFolder(tmp_path / "run"))
+    assert str(refused.value).split("; ") == [
+        "streams.fewest_actors is 5, and the layout has 1 actor: lower it, or add actors",
+        "streams.wait_ms is 200, and hang_s 0.1: let requests wait for less",
+        f"{TAG} has 4 agents in each world, and each is an environment: GMI 0 has 6 environments: "
+        "give --num-env 4 or 8",
+        "eval_every plays one policy, and this run has several: leave it out",
+        "policies chasers, runners learn, and the layout has trainers of chasers: "
+        "give each that learns a `policy` of its own in a layout of workers",
+        "policies.runners.agents: 'runner_*' matches none of adversary_0, adversary_1, adversary_2, agent_0",
+    ]
+
+
 def test_layouts_that_do_not_give_each_policy_its_workers_are_refused(tmp_path):
     layout = layout_of("chasers", "runners")
     *others, last = layout.gmis

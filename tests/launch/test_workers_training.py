@@ -7,7 +7,7 @@ import pytest
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
-from gmi_drl.launch.job import require_whole_worlds, resolve
+from gmi_drl.launch.job import resolve, wait_mistakes, world_mistakes
 from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.layout import GMI, Device, GmiGroup, Layout
@@ -39,8 +39,17 @@ def test_what_the_run_or_the_task_does_not_allow_is_refused_before_anything_star
     folder, layout = RunFolder(tmp_path / "run"), layout_of(("simulator",), ("agent",), ("trainer",))
     with pytest.raises(UsageError, match=r"wait_ms is 1, and hang_s 0\.001"):
         resolve(layout, RunConfig(hang_s=0.001), folder)
-    with pytest.raises(UsageError, match=r"GMI 0 has 2 in each part: give each 3$"):
-        require_whole_worlds(layout, replace(TASK_SPECS["ant"], agents=3))
+    (mistake,) = world_mistakes(layout, replace(TASK_SPECS["ant"], agents=3))
+    assert mistake.endswith("GMI 0 has 2 in each part: give each 3")
+
+
+def test_looking_for_long_beside_hang_s_is_refused():
+    layout, config = layout_of(("simulator",), ("agent",), ("trainer",)), RunConfig(hang_s=0.3)
+    assert wait_mistakes(layout.model_copy(update={"streams": Streams(spin_us=30_000)}), config) == []
+    (mistake,) = wait_mistakes(layout.model_copy(update={"streams": Streams(spin_us=4e6)}), config)
+    told = "a silence is told that much later: at most 30000, 0.1 of hang_s"
+    assert mistake == f"streams.spin_us is 4e+06, and hang_s 0.3: {told}"
+    assert wait_mistakes(layout.model_copy(update={"streams": None}), config) == []
 
 
 @pytest.mark.starts_gmis

@@ -175,15 +175,31 @@ def test_all_mistakes_of_streams_are_told_at_once_with_their_remedies():
     settings = Streams(fewest_actors=3, most_rows=3)
     assert WORKERS.check(layout_of(ASKS, TRAINS, streams=settings)) == [
         "streams.fewest_actors is 3, and the layout has 1 actor: lower it, or add actors",
-        "streams.most_rows is 3, and one request has 4: raise it, or ring",
         "actors [0] have no agent, and no policy worker (`roles: [agent]`): "
         "add one, or give them an agent (`roles: [simulator, agent]`)",
+        "streams.most_rows is 3, and one request has 4: raise it, or ring",
     ]
     without = WORKERS.check(layout_of(ASKS, SERVES, SERVES, TRAINS, streams=None))
     assert [one.partition(":")[0] for one in without] == [
         "actors without an agent and policy workers need `streams",
         "each policy worker needs an actor without an agent, there are 1 actor without an agent for 2 policy workers",
     ]
+
+
+def test_mistakes_of_all_policies_are_told_once_and_those_of_one_by_its_name():
+    roles = [(ASKS, None), (SERVES, "x"), (TRAINS, "x"), (TRAINS, "y")]
+    gmis = [GMI(id=n, roles=r, num_env=4 * (r == ASKS), cores=(n,), policy=p) for n, (r, p) in enumerate(roles)]
+    layout = layout_of(ASKS, streams=Streams(fewest_actors=5, most_rows=3)).model_copy(
+        update={
+            "devices": (Device(kind="cpu", gmis=tuple(gmis)),),
+            "groups": {"trainers-x": GmiGroup(members=(2,)), "trainers-y": GmiGroup(members=(3,))},
+        }
+    )
+    assert WORKERS.check(layout) == [
+        "streams.fewest_actors is 5, and the layout has 1 actor: lower it, or add actors",
+        "policy y: actors [0] have no agent, and no policy worker (`roles: [agent]`): "
+        "add one, or give them an agent (`roles: [simulator, agent]`)",
+    ], "who has how many of the 4 rows is not known here"
 
 
 def test_streams_and_rings_of_other_templates_are_refused():

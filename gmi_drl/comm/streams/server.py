@@ -151,10 +151,24 @@ class StreamServer:
         """
         version = self.version_wanted(slots)
         latest = [slot for slot in slots if self._words[self._lines[slot] + VERSION] == version]
-        for client in dict.fromkeys(self._owners[slot] for slot in latest):
+        self.refuse(latest, f"it asked for version {version} of the policy, which trainers have not published")
+
+    def refuse(self, slots: Sequence[int], why: str) -> None:
+        """Drop the clients of these requests of the last batch, which nobody can answer.
+
+        The other requests of the batch stay open.
+
+        Args:
+            slots: Of the requests.
+            why: What was wrong with them: "it asked for ...".
+
+        Raises:
+            GmiError: If such a client is on this host.
+        """
+        for client in dict.fromkeys(self._owners[slot] for slot in slots):
             is_far = self._far is not None and client in self._far
             who = f"GMI {client}{' on another host' if is_far else ''}"
-            error = f"{who}: it asked for version {version} of the policy, which trainers have not published"
+            error = f"{who}: {why}"
             if self._far is None or not is_far:
                 raise GmiError(error)
             self._far.refuse(client, error)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gmi_drl.comm.links.framing import DATA, FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.segment import LINE_BYTES
-from gmi_drl.comm.streams.slots import ANSWER_NS, ANSWERED, LINE_WORDS, POSTED, SLOT_WORDS, Slots
+from gmi_drl.comm.streams.slots import ANSWER_NS, ANSWERED, LINE_WORDS, POSTED, PROCESSES, SLOT_WORDS, Slots
 from gmi_drl.errors import GmiError
 
 READY, HALF = range(FIRST_OTHER_KIND, FIRST_OTHER_KIND + 2)
@@ -25,7 +25,8 @@ NONE, WITHIN, BEHIND = range(3)
 """Where the numbers are: there are none, in the message, or in data behind it."""
 
 _HEAD = struct.Struct("<2q")  # the member, and where its numbers are; then the line, and numbers within
-_WORD_BYTES = 8
+_WORD = struct.Struct("<q")
+_WORD_BYTES = _WORD.size
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class SlotLink:
         numbers, start = self._theirs[member].numbers, _HEAD.size + LINE_BYTES
         if len(payload) - start != (len(numbers) if how == WITHIN else 0):
             raise GmiError(f"{len(payload)} bytes came, which no end of a stream sends")
+        if not self._is_client and (process := _process_of(payload)) not in (0, 1):
+            raise GmiError(f"words of its process {process} came: each process connects anew, as the first")
         self._arriving = member, payload[_HEAD.size : start]
         if how == WITHIN:
             numbers[:] = payload[start:]
@@ -121,6 +124,11 @@ class SlotLink:
         if self._is_client:
             at_ns = time.monotonic_ns()  # clocks of two hosts differ
             self._memory.words[self._slots[member] * SLOT_WORDS + ANSWER_NS] = at_ns
+
+
+def _process_of(payload: bytes) -> int:
+    """Which process of the client a message says it is from; 0 for slots other than its first."""
+    return int(_WORD.unpack_from(payload, _HEAD.size + PROCESSES * _WORD_BYTES)[0])
 
 
 def _half(memory: Slots, slot: int, *, of_request: bool) -> Half:

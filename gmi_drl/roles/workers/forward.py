@@ -11,7 +11,7 @@ from gmi_drl.algo.networks.memory import Past
 from gmi_drl.layout.experience import Kind, RolloutForm
 from gmi_drl.workload import TaskSpec
 
-ACT, VALUE = 0, 1
+ACT, VALUE = QUESTIONS = 0, 1
 """What a request asks: actions for observations, or the values of observations that follow time-outs."""
 
 Tensors = dict[str, Tensor]

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from gmi_drl.algo.agent import Agent
 from gmi_drl.comm.streams import StreamServer
 from gmi_drl.roles.drl_role import DRL_role
-from gmi_drl.roles.workers.forward import Answering
+from gmi_drl.roles.workers.forward import ACT, QUESTIONS, VALUE, Answering
 from gmi_drl.roles.workers.gpu_forward import answering
 from gmi_drl.roles.workers.newest_policy import NewestPolicy, PolicyCopy
 from gmi_drl.roles.workers.parameter_source import parameter_source
@@ -56,11 +56,16 @@ def serve(server: StreamServer, policy: Versions, forward: Answering) -> dict[st
     """Answer batch after batch until all clients have left. Returns how many requests and batches there were."""
     requests = batches = 0
     while batch := server.next_batch():
+        questions = _by_question(server, batch)
+        if unknown := sorted(questions.keys() - QUESTIONS):
+            why = f"it asked question {unknown[0]}, and policy workers answer {ACT} and {VALUE}"
+            server.refuse(questions[unknown[0]], why)
+            continue
         if (found := policy.at_least(server.version_wanted(batch))) is None:
             server.refuse_latest(batch)
             continue
         agent, version = found
-        for what, slots in _by_question(server, batch).items():
+        for what, slots in questions.items():
             forward(agent, what, [server.requests[slot] for slot in slots], [server.answers[slot] for slot in slots])
         server.answer(version, policy.wait_s)
         requests, batches = requests + len(batch), batches + 1

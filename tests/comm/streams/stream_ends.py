@@ -17,11 +17,14 @@ def sizes_of(servers=(0,), clients=((1, 2),), members=1, rows=2):
 
 
 class Ends:
-    """A stream whose ends are all in this process. The process of a client is one that does nothing else."""
+    """A stream whose ends are all in this process. The process of a client is one that does nothing else.
 
-    def __init__(self, sizes, hang_s=5.0):
+    Clients in `far` are those of other hosts: they have no mailbox.
+    """
+
+    def __init__(self, sizes, hang_s=5.0, far=()):
         self.sizes, self.hang_s = sizes, hang_s
-        self.mailboxes = create_mailboxes([*sizes.servers, *sizes.all_clients])
+        self.mailboxes = create_mailboxes([gmi for gmi in (*sizes.servers, *sizes.all_clients) if gmi not in far])
         self.memory = create_empty("test-stream")
         self.pids = MailboxMemory(self.mailboxes.memory)
         self.processes = {}

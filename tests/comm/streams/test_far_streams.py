@@ -16,7 +16,7 @@ from gmi_drl.comm.memory import wait_clock
 from gmi_drl.comm.streams import StreamServer, StreamSizes
 from gmi_drl.comm.streams.far_client import ServerLink, far_client
 from gmi_drl.comm.streams.slot_link import HALF, SlotLink
-from gmi_drl.comm.streams.slots import own_slots
+from gmi_drl.comm.streams.slots import PROCESSES, own_slots
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.layout.experience import Kind
 from tests.comm.streams.stream_ends import ANSWER, ends, post, serve, sizes_of, value_of
@@ -24,10 +24,10 @@ from tests.comm.streams.stream_ends import ANSWER, ends, post, serve, sizes_of, 
 FAR = 2
 
 
-@pytest.fixture
-def fuzzed():
+@contextmanager
+def far_fuzzed():
     """A server, and the socket of its client, which ends with its message."""
-    with ends(sizes_of(clients=((FAR,),)), hang_s=0.01) as made:
+    with ends(sizes_of(clients=((FAR,),)), hang_s=0.01, far=(FAR,)) as made:
         here, other = socket.socketpair()
         server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: FramedConnection(here, 1, MESSAGE_BYTES)})
         yield server, other
@@ -38,7 +38,7 @@ def fuzzed():
 @contextmanager
 def far_ends(near=(), members=1, hang_s=5.0, asked=None, **more):
     """The server 0 with clients on its host and client `FAR` on another: the ends, the server, and the far client."""
-    with ends(sizes_of(clients=((*near, FAR),), members=members), hang_s=hang_s) as made:
+    with ends(sizes_of(clients=((*near, FAR),), members=members), hang_s=hang_s, far=(FAR,)) as made:
         here, there = (FramedConnection(one, 1) for one in socket.socketpair())
         server = StreamServer(*made.join(0), wait_s=0.0, far={FAR: here}, **more)
         client = far_client(there, FAR, asked or made.sizes, hang_s, hang_s)
@@ -164,12 +164,22 @@ def test_a_far_client_that_is_silent_is_named():
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_frames_of_chance_are_refused_or_answered(fuzzed, seed):
+def test_frames_of_chance_are_refused_or_answered(seed):
     """Nothing that comes over the wire is reserved for, waited for or raised as anything but an error of ours."""
-    random, (server, other) = Random(seed), fuzzed
-    other.sendall(bad_frames(random, stream_frames(random, server.sizes)))
-    with suppress(GmiError):
-        serve(server)
+    with far_fuzzed() as (server, other):
+        random = Random(seed)
+        other.sendall(bad_frames(random, stream_frames(random, server.sizes)))
+        with suppress(GmiError):
+            serve(server)
+
+
+@pytest.mark.parametrize("process", [2, -1, 2**62])
+def test_a_client_that_says_it_succeeds_another_on_its_connection_is_dropped(process):
+    with far_ends() as (_, server, client):
+        client._words[client._lines[0] + PROCESSES] = process
+        post(client, 1.0)
+        with pytest.raises(PeerDiedError, match=f"GMI 2 on another host: words of its process {process} came"):
+            serve(server)
 
 
 def test_other_sizes_and_frames_that_no_end_sends_are_refused():
