@@ -4,10 +4,12 @@
 
 Each rank moves points through a room by a teacher, and puts these trajectories into its own shard. A network learns the
 teacher's moves from batches that are drawn over all shards, the trajectories with the largest errors most often: each
-rank gets its part of the list, and DDP averages the gradients.
+rank gets its part of the list, and DDP averages the gradients. With `--checkpoints FOLDER` the shards are saved at the
+end of each epoch.
 """
 
 import argparse
+from pathlib import Path
 
 import torch
 import torch.distributed
@@ -42,7 +44,8 @@ def main() -> None:
     """Fill the shards, train, and tell the errors."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("--updates", type=int, default=200)
-    updates = parser.parse_args().updates
+    parser.add_argument("--checkpoints", type=Path)
+    given = parser.parse_args()
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo")
     rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
@@ -51,9 +54,9 @@ def main() -> None:
     play(shards, TRAJECTORIES)
     network = DistributedDataParallel(nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 2)))
     optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
-    first = last = 0.0
+    first, last, epochs = 0.0, 0.0, 0
     batches = shards.prefetch(AHEAD, BATCH * size, Weighted(0.6), split=True)
-    for number in range(updates):
+    for number in range(given.updates):
         indices, fields, _ = next(batches)
         errors = errors_of(network, fields)
         optimizer.zero_grad()
@@ -62,6 +65,9 @@ def main() -> None:
         shards.update(indices.chunk(size)[rank], errors.detach())
         last = float(errors.detach().mean())
         first = first if number else last
+        if given.checkpoints and shards.epoch() >= epochs + 1:  # the same on all ranks
+            epochs = int(shards.epoch())
+            shards.save(given.checkpoints, number + 1)
     shards.end_prefetch()
     moved = sum(shards.bytes.values())
     print(

@@ -4,6 +4,7 @@
     python benchmarks/time_to_return/recorded_episodes.py learn mujoco:Hopper-v5 --seeds 3        # goes on if stopped
     python benchmarks/time_to_return/recorded_episodes.py learn ant --seeds 1 --minutes 2 --sides sequence_expert
     python benchmarks/time_to_return/recorded_episodes.py tell
+    python benchmarks/time_to_return/recorded_episodes.py draw   # results/recorded_episodes/learn_TASK.png of each task
 
 `record` trains by `gmi-drl train`, lets the policy act by `gmi-drl serve --experience`, imports what it did
 (`expert.replay`), and as many steps of random actions with half of it (`mixed.replay`). Each run of `learn` is one
@@ -56,9 +57,12 @@ def main() -> None:
     for command in (recording, learning):
         command.add_argument("--folder", type=Path, default=FOLDER, help="of the episodes")
     commands.add_parser("tell")
+    commands.add_parser("draw")
     given = parser.parse_args()
     if given.command == "tell":
         tell()
+    elif given.command == "draw":
+        draw(read(FILE), FILE.parent)
     elif given.command == "record":
         record(given.task, given.folder / name_of(given.task), given.seconds, given.num_env)
     elif given.command == "one":
@@ -239,6 +243,26 @@ def tell() -> None:
 def first_at(curve: Sequence[tuple[int, float, float]], wanted: float) -> float | None:
     """Seconds after which an evaluation first had this return; None if none had."""
     return next((seconds for _, seconds, value in curve if value >= wanted), None)
+
+
+def draw(runs: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Draw returns over CPU seconds into a PNG file for each task: a color per side, a line per seed."""
+    from matplotlib.figure import Figure
+
+    colors = dict(zip(SIDES, ("tab:blue", "tab:cyan", "tab:orange", "tab:red"), strict=True))
+    for task in dict.fromkeys(run["task"] for run in runs):
+        figure = Figure(figsize=(8, 4), layout="constrained")
+        axis = figure.subplots()
+        own = [run for run in runs if run["task"] == task]
+        for run in own:
+            _, seconds, returns = zip(*run["curve"], strict=True)
+            axis.plot(seconds, returns, color=colors[run["side"]], alpha=0.7, linewidth=1, label=run["side"])
+        axis.axhline(own[0]["expert"], color="gray", linestyle=":")
+        axis.set(title=task, xlabel="CPU seconds of learning", ylabel="return of an episode")
+        axis.grid(alpha=0.3)
+        lines = {line.get_label(): line for line in axis.lines if line.get_label() in SIDES}
+        figure.legend(lines.values(), lines, loc="outside upper center", ncols=len(SIDES), frameon=False)
+        figure.savefig(folder / f"learn_{name_of(task)}.png", dpi=130)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,8 @@ class EpisodeSet:
         for wanted in (Field("obs", seen.shape, dtype_of(seen)), Field("action", (spec.action.size,))):
             field = self.signature.by_name.get(wanted.name)
             if field is None or (field.shape, field.dtype) != (wanted.shape, wanted.dtype):
-                raise UsageError(f"{self.folder} has {field or f'no {wanted.name}'}, {spec.name} has {wanted}")
+                text = f"{self.folder} has {field or f'no {wanted.name}'}, {spec.name} has {wanted}"
+                raise UsageError(f"{text}: give import_episodes the fields as the task has them")
         choices = self.storage.rows.fields["action"][:, spec.action.numbers :]
         for place, size in enumerate(spec.action.categories):
             is_choice = torch.isin(choices[:, place], torch.arange(size, dtype=choices.dtype))

@@ -5,6 +5,7 @@ from dataclasses import replace
 import mat
 import offline_share
 import pytest
+import recorded_episodes
 import torch
 from trainings import OURS
 
@@ -25,6 +26,25 @@ def test_sides_of_sac_differ_in_the_recorded_half_of_their_batches_alone():
     learner = recorded.learner.model_copy(update={"replay": as_alone})
     assert recorded.model_copy(update={"learner": learner}) == alone and alone.seed == 3
     assert alone.learner.horizon * settings.num_env == settings.samples
+
+
+def test_curves_of_each_task_of_recorded_episodes_are_drawn(tmp_path):
+    runs = [
+        {
+            "task": task,
+            "side": side,
+            "seed": 1,
+            "expert": 9.0,
+            "data": 5.0,
+            "curve": [[500, 1.0, 2.0], [1000, 2.0, 4.0]],
+        }
+        for task in ("ant", "mujoco:Hopper-v5")
+        for side in recorded_episodes.SIDES
+    ]
+    recorded_episodes.draw(runs, tmp_path)
+    drawn = sorted(tmp_path.iterdir())
+    assert [path.name for path in drawn] == ["learn_ant.png", "learn_mujoco_Hopper-v5.png"]
+    assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
 @pytest.mark.parametrize("side", [OURS, mat.MAT])

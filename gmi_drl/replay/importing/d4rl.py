@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.importing.episodes import Episode
+from gmi_drl.replay.importing.episodes import Episode, without_end
 from gmi_drl.replay.importing.hdf5 import array_of, opened
 
 NAMES = {"observations": "obs", "actions": "action", "rewards": "reward", "terminals": "terminated"}
@@ -21,7 +21,8 @@ def episodes_of_d4rl(path: Path) -> Iterator[Episode]:
     """The episodes in a file of D4RL, in order.
 
     An episode ends where `terminals` or `timeouts` is set, and where `next_observations` is not the observation of the
-    next step. The last one is left out if it has no end.
+    next step; numbers that are not finite tell nothing there. With `next_observations` the file's last step is an end,
+    too. Else steps behind the last end are an episode that cannot be read.
 
     Raises:
         UsageError: if it is no such file, its arrays have different lengths or no numbers, a flag is neither 0 nor 1,
@@ -47,13 +48,16 @@ def episodes_of_d4rl(path: Path) -> Iterator[Episode]:
             step = int((~np.isin(arrays[name], (0, 1))).reshape(-1).nonzero()[0][0])
             raise UsageError(f"{path}: {name} is {arrays[name].reshape(-1)[step]} in step {step}, not 0 or 1")
     begin = 0
-    for number, end in enumerate(_ends(arrays)):
+    ends = _ends(arrays)
+    for number, end in enumerate(ends):
         stretch = slice(begin, end + 1)
         yield Episode(
             f"{path}: episode {number} (steps {begin} to {end})",
             lambda stretch=stretch: _episode(arrays, stretch),  # type: ignore[misc]
         )
         begin = end + 1
+    if begin < lengths["rewards"]:
+        yield without_end(f"{path}: episode {len(ends)} (steps {begin} to {lengths['rewards'] - 1})")
 
 
 def _ends(arrays: Arrays) -> list[int]:
@@ -62,7 +66,8 @@ def _ends(arrays: Arrays) -> list[int]:
     if TIMEOUTS in arrays:
         ended = ended | _flags(arrays[TIMEOUTS])
     if NEXT in arrays and arrays[NEXT].shape == arrays["observations"].shape:
-        differs = arrays[NEXT][:-1] != arrays["observations"][1:]
+        after, now = arrays[NEXT][:-1], arrays["observations"][1:]
+        differs = (after != now) & np.isfinite(after) & np.isfinite(now)
         jumps = differs.any(axis=tuple(range(1, differs.ndim)))
         ended = ended | np.append(jumps, [True] * min(1, len(ended)))
     return [int(step) for step in ended.nonzero()[0]]

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.importing.checks import ENDS, OBS
-from gmi_drl.replay.importing.episodes import Episode
+from gmi_drl.replay.importing.episodes import Episode, without_end
 
 NEXT = "next_"
 """Begins the names of observations after a step: `next_obs`, or `next_obs/camera` of those in parts."""
@@ -31,8 +31,8 @@ def episodes_of_dataset(dataset: Indexed, name: str = "dataset") -> Iterator[Epi
         dataset: If `reward` of its first item is a number, items are transitions in the order of time: `obs`, `action`,
             `reward`, `terminated`, `truncated`, optionally `next_obs`; of observations in parts `obs/PART` and
             `next_obs/PART`. An episode ends where one of the flags is set, or what follows is not the observation of
-            the next item; the last one is left out if it has no end. Else each item is an episode, as `import_episodes`
-            takes it.
+            the next item; numbers that are not finite tell nothing there. Items behind the last end are an episode that
+            cannot be read. Else each item is an episode, as `import_episodes` takes it.
         name: For messages.
 
     Raises:
@@ -54,6 +54,8 @@ def episodes_of_dataset(dataset: Indexed, name: str = "dataset") -> Iterator[Epi
         if any([_is_set(item, flag, place) for flag in ENDS]):
             yield _episode(name, steps, begin)
             steps, begin = [], number + 1
+    if steps:
+        yield without_end(f"{name}: items {begin} to {len(dataset) - 1}")
 
 
 def _item(dataset: Indexed, number: int, name: str) -> Mapping[str, Any]:
@@ -79,7 +81,11 @@ def _followers(item: Mapping[str, Any]) -> dict[str, str]:
 def _is_cut(before: Mapping[str, Any], now: Mapping[str, Any], place: str) -> bool:
     """Whether an item does not follow the one before it."""
     pairs = [(_tensor(before, after, place), _tensor(now, own, place)) for after, own in _followers(before).items()]
-    return not all(torch.equal(*pair) for pair in pairs)
+    return any(after.shape != own.shape or _differ(after, own) for after, own in pairs)
+
+
+def _differ(after: Tensor, own: Tensor) -> bool:
+    return bool(((after != own) & after.isfinite() & own.isfinite()).any())
 
 
 def _is_set(item: Mapping[str, Any], flag: str, place: str) -> bool:

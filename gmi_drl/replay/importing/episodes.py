@@ -34,6 +34,15 @@ class Episode:
     read: Callable[[], Mapping[str, Any]]
 
 
+def without_end(place: str) -> Episode:
+    """Steps behind the last end of a recording, which may go on: a mistake when they are read."""
+
+    def read() -> Mapping[str, Any]:
+        raise UsageError("it has no end, as the recording ends within it: skip_broken (--skip-broken) leaves it out")
+
+    return Episode(place, read)
+
+
 @dataclass(frozen=True)
 class Imported:
     """What an import has done.

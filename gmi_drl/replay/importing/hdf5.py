@@ -46,10 +46,13 @@ def names_in(group: Group) -> list[str]:
 
 
 def tree_in(node: Group) -> Any:
-    """A dataset as an array; a group as a dict, `_index_0` and so on of a tuple as `0`."""
+    """A dataset as an array; a group as a dict by name, `_index_0` and so on of a tuple as `0`, in their order."""
     if hasattr(node, "shape"):
         return array_of(node)
-    return {name.removeprefix("_index_"): tree_in(node[name]) for name in names_in(node)}
+    names = {name.removeprefix("_index_"): name for name in names_in(node)}
+    if all(short != name and short.isdecimal() for short, name in names.items()):
+        names = dict(sorted(names.items(), key=lambda item: int(item[0])))
+    return {short: tree_in(node[name]) for short, name in names.items()}
 
 
 def array_of(dataset: Group) -> NDArray[Any]:

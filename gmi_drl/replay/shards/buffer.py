@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay.selectors.base import check_priorities
 from gmi_drl.replay.shards.shard import Shard
 
 
@@ -48,7 +49,7 @@ class Buffer:
 
         Args:
             lengths: Steps that were written, of all or `[n]`; 1 to T.
-            priorities: Of all or `[n]`; 0 or more.
+            priorities: Of all or `[n]`; 0 or more. What is no tensor counts as float64.
             version: Of the policy that acted.
 
         Raises:
@@ -56,16 +57,16 @@ class Buffer:
         """
         self._check_open()
         count = len(self.indices)
-        steps, weights = torch.as_tensor(lengths, device="cpu"), torch.as_tensor(priorities, device="cpu")
+        steps = torch.as_tensor(lengths, device="cpu")
+        weights = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").detach()
         if not (_fits(steps, count) and _fits(weights, count)):
             raise UsageError(f"a buffer of {count} trajectories has as many lengths and priorities, or one of all")
         if steps.dtype.is_floating_point or steps.dtype.is_complex or steps.dtype == torch.bool:
             raise UsageError(f"lengths are integers, not {steps.dtype}")
-        steps, weights = steps.to(torch.int64).expand(count), weights.to(torch.float64).expand(count)
+        steps, weights = steps.to(torch.int64).expand(count), weights.expand(count)
         if bad := [length for length in steps.tolist() if not 1 <= length <= self._shard.steps]:
             raise UsageError(f"a trajectory has 1 to {self._shard.steps} steps, not {bad[0]}")
-        if bad := [weight for weight in weights.tolist() if not 0 <= weight < float("inf")]:
-            raise UsageError(f"a priority must be a number of 0 or more, not {bad[0]}")
+        check_priorities(weights.numpy(), self._shard.table.contents.most_priority)
         self._is_open = False
         self._shard.commit(self.indices, steps.contiguous(), weights.contiguous(), version)
         self.views = {}

@@ -9,7 +9,9 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
+from gmi_drl.replay.selectors.base import check_priorities
 from gmi_drl.replay.shards.meeting import Meeting, Words, numbers_of
+from gmi_drl.replay.shards.requests import numbers_in
 from gmi_drl.replay.shards.shard import EVICT, Shard
 
 NOW = 2**31 - 1
@@ -82,7 +84,7 @@ class Calls:
         owners = updates[:, 0] // self.shard.trajectories
         return updates, owners, torch.bincount(owners, minlength=self.meeting.size).tolist()
 
-    def update(self, indices: Tensor, priorities: float | Tensor, as_of: int) -> None:
+    def update(self, indices: Tensor | Sequence[int], priorities: float | Tensor, as_of: int) -> None:
         """Note other priorities, `[n]` or one of all, for the next call.
 
         Args:
@@ -93,17 +95,16 @@ class Calls:
         Raises:
             UsageError: if an index or a priority is wrong; then none is noted.
         """
-        self.check(indices)
-        weights = torch.as_tensor(priorities, dtype=torch.float64, device="cpu")
+        self.check(indices := numbers_in(indices, "indices"))
+        weights = torch.as_tensor(priorities, dtype=torch.float64, device="cpu").detach()
         if weights.dim() > 1 or weights.numel() not in (1, len(indices)):
             raise UsageError(f"priorities are {list(weights.shape)}, the indices [{len(indices)}]")
-        if bad := [weight for weight in weights.flatten().tolist() if not (0 <= weight < float("inf"))]:
-            raise UsageError(f"a priority must be a number of 0 or more, not {bad[0]}")
+        check_priorities(weights.numpy(), self.shard.table.contents.most_priority)
         self._note(indices, weights, as_of)
 
-    def evict(self, indices: Tensor, as_of: int) -> None:
+    def evict(self, indices: Tensor | Sequence[int], as_of: int) -> None:
         """Note trajectories that are to be evicted at the next call; the rest as in `update`."""
-        self.check(indices)
+        self.check(indices := numbers_in(indices, "indices"))
         self._note(indices, torch.tensor(EVICT, dtype=torch.float64), as_of)
 
     def check(self, indices: Tensor) -> None:

@@ -10,10 +10,9 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.limiters import ReplayTimeoutError
-from gmi_drl.replay.selectors.prioritized import weights_of
-from gmi_drl.replay.shards import ways
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.chances import Choice
+from gmi_drl.replay.shards.meeting import bits_of, numbers_of
 from gmi_drl.replay.shards.selection import generator_of
 
 _CENTRE = 0
@@ -41,14 +40,15 @@ def select_centrally(
             shard.release(there)
             shard.meeting = meeting.calls
             there = (shard.keys > 0).nonzero().flatten()
-            weights = _weights(calls, choice, there)
+            weights = shard.chances.weights(choice, shard.keys[there] & _SLOT)
             shard.hold(there)
-        return is_late, len(there)
+        return is_late, len(there), bits_of(float(weights.sum()))
 
     try:
         rows = calls.begin(words, tell)
         if choice.is_ranked:
             raise UsageError("central selection is by Uniform() or Weighted(), with replacement")
+        choice.check_total(float(numbers_of(rows[:, 2]).sum()))
         sizes = rows[:, 1].tolist()
         if not sum(sizes):
             if rows[:, 0].any():
@@ -60,14 +60,6 @@ def select_centrally(
         return indices, sum(sizes)
     finally:
         shard.release(there)
-
-
-def _weights(calls: Calls, choice: Choice, there: Tensor) -> Tensor:
-    shard = calls.shard
-    weights = torch.ones(len(there), dtype=torch.float64)
-    if isinstance(choice.way, ways.Weighted):
-        weights = weights_of(shard.chances.priorities[shard.keys[there] & _SLOT], choice.way.exponent)
-    return weights * shard.lengths[there] if choice.by_steps else weights
 
 
 def _list(

@@ -3,17 +3,22 @@
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gmi_drl.errors import UsageError
 from gmi_drl.replay.items import LENGTH_BITS, STRETCHES, Items, lengths, priorities_of
 from gmi_drl.replay.selectors import Fifo, Lifo, Selector, Uniform
 from gmi_drl.replay.selectors.host_sum_tree import HostSumTree
-from gmi_drl.replay.selectors.prioritized import weights_of
+from gmi_drl.replay.selectors.prioritized import DIGITS, weights_of
 from gmi_drl.replay.shards import ways
 
 MOST_TREES = 8
 """Trees that a shard keeps: exponents may change with every selection."""
+
+MOST_WEIGHT = 10.0**DIGITS
+"""Of all trajectories of all shards together: what is computed of more may be no number."""
 
 _OLDEST = torch.iinfo(torch.int64).max
 
@@ -40,6 +45,21 @@ class Choice(NamedTuple):
     def is_random(self) -> bool:
         """Whether it draws, so that each selection takes others."""
         return isinstance(self.way, ways.RANDOM)
+
+    @property
+    def exponent(self) -> float | None:
+        """Of priorities; None if they do not count."""
+        return self.way.exponent if isinstance(self.way, ways.Weighted) else None
+
+    def check_total(self, total: float) -> None:
+        """Raise if all trajectories of all shards weigh too much together.
+
+        Raises:
+            UsageError: then, with the remedy.
+        """
+        if not total <= MOST_WEIGHT:
+            text = f"{self.way} gives the trajectories a weight of {total:.3g} together, {MOST_WEIGHT:.0e} at most can"
+            raise UsageError(f"{text} be drawn from: give them smaller priorities, or take a smaller exponent")
 
 
 class Chances(Selector):
@@ -103,8 +123,8 @@ class Chances(Selector):
         return self._tree(choice).sum
 
     def draw(self, choice: Choice, count: int, generator: torch.Generator) -> Tensor:
-        """Slots `[count]`, drawn with replacement; none if there is no item with a weight."""
-        if not count or not self.total(choice):
+        """Slots `[count]`, drawn with replacement; none if there is no item with a weight, or all weigh too much."""
+        if not count or not 0 < self.total(choice) <= MOST_WEIGHT:
             return torch.empty(0, dtype=torch.int64)
         if choice.way == ways.Uniform() and not choice.by_steps:
             return self._all.select(count, generator)[0]
@@ -114,7 +134,8 @@ class Chances(Selector):
         """The slots of the highest scores, `count` at most, and these scores, int64, the highest first.
 
         Scores of all shards can be compared. Distinct draws take those of the highest w / -ln(u) with u from 0 to 1,
-        which is what draws without replacement, one after the other, would give (Efraimidis and Spirakis 2006).
+        which is what draws without replacement, one after the other, would give (Efraimidis and Spirakis 2006). Scores
+        of those that weigh too much together are infinite.
         """
         if isinstance(choice.way, ways.Fifo | ways.Lifo):
             is_lifo = isinstance(choice.way, ways.Lifo)
@@ -123,16 +144,21 @@ class Chances(Selector):
             return slots, stamps if is_lifo else _OLDEST - stamps
         scores = self.priorities
         if choice.distinct and choice.is_random:
-            exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
             there = (self.priorities >= 0).nonzero().flatten()
             uniform = torch.rand(len(there), dtype=torch.float64, generator=generator).clamp_(min=1e-300)
-            weights = self._weights(exponent, choice.by_steps, there)
+            weights = self.weights(choice, there)
+            if not float(weights.sum()) <= MOST_WEIGHT:
+                weights.fill_(torch.inf)
             found, places = torch.where(weights > 0, -weights / uniform.log(), -1.0).topk(min(count, len(there)))
             slots = there[places]
         else:
             found, slots = scores.topk(min(count, self.count))
         is_taken = found >= 0
         return slots[is_taken], found[is_taken].view(torch.int64)  # the bits of numbers from 0 on are in their order
+
+    def weights(self, choice: Choice, slots: Tensor) -> Tensor:
+        """What items weigh, float64 `[n]`; too large ones are infinite."""
+        return self._weights(choice.exponent, choice.by_steps, slots)
 
     def trajectories_of(self, slots: Tensor) -> Tensor:
         """The trajectories of items."""
@@ -152,8 +178,7 @@ class Chances(Selector):
         self.priorities[state["all"]] = priorities_of(self.items.read(state["all"]))
 
     def _tree(self, choice: Choice) -> HostSumTree:
-        exponent = choice.way.exponent if isinstance(choice.way, ways.Weighted) else None
-        key = exponent, choice.by_steps
+        key = choice.exponent, choice.by_steps
         if key in self._trees:
             self._trees[key] = self._trees.pop(key)  # the last one used is the last to go
         else:
@@ -162,12 +187,13 @@ class Chances(Selector):
             self._trees[key] = tree = HostSumTree(self.capacity)
             there = (self.priorities >= 0).nonzero().flatten()
             if len(there):
-                tree.set(there, self._weights(exponent, choice.by_steps, there))
+                tree.set(there, self.weights(choice, there))
         return self._trees[key]
 
     def _weights(self, exponent: float | None, by_steps: bool, slots: Tensor) -> Tensor:
         if exponent is None:
             weights = torch.ones(len(slots), dtype=torch.float64)
         else:
-            weights = weights_of(self.priorities[slots], exponent)
+            with np.errstate(over="ignore"):
+                weights = weights_of(self.priorities[slots], exponent)
         return weights * lengths(self.items.records[slots, STRETCHES]) if by_steps else weights

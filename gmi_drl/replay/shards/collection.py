@@ -11,8 +11,9 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
+from gmi_drl.replay.shards.meeting import Words
 from gmi_drl.replay.shards.packing import RowLayout, Trajectories, packing_for
-from gmi_drl.replay.shards.requests import GONE, Owned, Request, between
+from gmi_drl.replay.shards.requests import GONE, Owned, Request, Window, between
 
 AT_ONCE_BYTES = 128 * 1024
 """Requests of at most so many bytes are sent with the agreement: an exchange less, but a copy more."""
@@ -35,17 +36,22 @@ class Collection:
         self._packing = packing_for(calls.shard, calls.meeting.device)
         self._layout = RowLayout(self._storage.signature, (), 0)
 
-    def check(self, request: Request) -> None:
-        """Raise unless this can be asked for, on all ranks: what is wrong is then a call of all ranks, too.
+    def request(
+        self, indices: Tensor | Sequence[int], columns: Sequence[str], window: Window | None, split: bool
+    ) -> Request:
+        """What is asked for, checked: what is wrong is a call of all ranks, too.
 
         Raises:
-            UsageError: if not, or another rank does something else.
+            UsageError: if it cannot be asked for, or another rank does something else.
         """
+        words: Words = f"collects {indices} of columns {columns} by windows {window}"
         try:
+            words = request = Request.of(indices, columns, window, split)
             self._check(request)
         except UsageError:
-            self._calls.begin(request)
+            self._calls.begin(words)
             raise
+        return request
 
     def collect(
         self, request: Request, owned: Owned, by_owner: Sequence[Integers], out: Trajectories | None

@@ -112,14 +112,18 @@ def deal_out(folders: Sequence[Path], shard: Shard, meeting: Meeting) -> Counts:
         raise UsageError(f"{folders[0].parent} has {text}: each needs room for {share}")
     mine = stamps.argsort(stable=True)[meeting.rank :: meeting.size]
     blocks = shard.lease(len(mine), 0.0) if len(mine) else []
-    for number, folder in enumerate(folders):
-        places = (owners[mine] == number).nonzero().flatten().tolist()
-        old = _Saved(folder, shard) if places else saved[number]
-        for place in places:
-            for column, rows in old.rows_of(int(numbers[mine[place]])):
-                first = blocks[place] * shard.steps
-                shard.storage.rows.words[column][first : first + len(rows)] = rows
-        old.forget_rows()
+    try:
+        for number, folder in enumerate(folders):
+            places = (owners[mine] == number).nonzero().flatten().tolist()
+            old = _Saved(folder, shard) if places else saved[number]
+            for place in places:
+                for column, rows in old.rows_of(int(numbers[mine[place]])):
+                    first = blocks[place] * shard.steps
+                    shard.storage.rows.words[column][first : first + len(rows)] = rows
+            old.forget_rows()
+    except BaseException:  # a folder may have gone since it was read first
+        shard.end_lease(blocks)
+        raise
     shard.committed = max(each.committed for each in saved)
     place_in_order = torch.arange(len(stamps))[meeting.rank :: meeting.size]  # unlike stamps, no two are equal
     new = stamp_of(saved[0].counts.calls - 1, place_in_order)

@@ -102,4 +102,8 @@ def open_shards_of_folder(
     own = (owners == link.rank).nonzero().flatten()
     numbers = torch.cat((owners, episodes.first, episodes.lengths, likely.view(torch.int64)))
     of = f" of {count} episodes (checksum {zlib.crc32(numbers.contiguous().numpy().data):08x})"
-    return opened(link, lambda name: FolderShard(name, episodes, own, room, likely, seed), heads, seed, of=of)
+
+    def make(name: str) -> Shard:
+        return FolderShard(name, episodes, own, room, likely, seed)
+
+    return opened(link, make, episodes.signature, heads, seed, of=of)

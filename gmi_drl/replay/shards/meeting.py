@@ -20,7 +20,6 @@ FACTS = 5
 Words = str | SupportsBytes
 """What a rank does: a text, or what has one (`str`) and bytes that differ wherever it does, which take less time."""
 
-_WORDS = 1024
 _HEAD = 3  # the digest of the call, a number for this peer alone, and how many numbers are sent at once
 
 
@@ -117,6 +116,12 @@ class Meeting:
         self.bytes[kind] += _bytes_of(part for parts in sends.values() for part in parts)
         self._link.move_several(sends, into)
 
+    def texts(self, kind: str, own: str) -> list[str]:
+        """The texts of all ranks, of any length."""
+        content = torch.frombuffer(bytearray(own.encode() or b" "), dtype=torch.uint8)
+        sizes = torch.cat(self.gather(kind, torch.tensor([len(content)]), [1] * self.size)).tolist()
+        return [bytes(each.numpy()).decode().rstrip() for each in self.gather(kind, content, sizes)]
+
     def _exchange_heads(self, at_once: Mapping[int, Tensor] | None) -> None:
         """Send the heads, with what goes at once behind them, and receive those of others."""
         said, sends = self._said, self._sends
@@ -131,13 +136,9 @@ class Meeting:
 
     def _refuse(self, words: str, digests: Integers) -> None:
         """Raise the error of ranks that make different calls: the first rank, and the first that differs."""
-        text = words.encode()[:_WORDS]
-        own = torch.frombuffer(bytearray(text.ljust(_WORDS)), dtype=torch.uint8)
-        texts = self.gather("agreement", own, [_WORDS] * self.size)
+        texts = self.texts("agreement", words)
         other = int(np.flatnonzero(digests != digests[0])[0])
-        first, second = (
-            f"rank {rank} {bytes(texts[rank].numpy()).decode(errors='replace').rstrip()}" for rank in (0, other)
-        )
+        first, second = (f"rank {rank} {texts[rank]}" for rank in (0, other))
         raise UsageError(f"{first}, {second}: all ranks must make the same calls in the same order")
 
 

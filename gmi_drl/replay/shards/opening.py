@@ -1,5 +1,7 @@
 """Opening of shards, by the same call on all ranks."""
 
+import json
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +13,7 @@ from gmi_drl.hardware.host_memory import check_available
 from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.items import LONGEST
 from gmi_drl.replay.selectors import Fifo, Selector
+from gmi_drl.replay.shards.meeting import Meeting
 from gmi_drl.replay.shards.shard import Shard
 from gmi_drl.replay.shards.shards import Shards
 from gmi_drl.replay.storage import make_storage
@@ -51,7 +54,7 @@ def open_shards(
             ranked selections, and the totals' computation; in return shares are those of up to `sync_every - 1`
             selections ago, and newer trajectories are not among the best. Distinct draws are told each time. What is
             gone is never selected: the owner answers with what it has now (`Shards.stale` counts that).
-        path: Of this rank's file, with the placement `file`.
+        path: Of this rank's file, with the placement `file`; no two ranks of a host have the same.
         device: Where collected trajectories go.
 
     Raises:
@@ -92,26 +95,30 @@ def open_shards(
         )
         return Shard(name, storage, trajectories, steps, chosen, seed)
 
-    return opened(link, make, heads, seed, sync_every)
+    return opened(link, make, signature, heads, seed, sync_every, path=path if placement == "file" else None)
 
 
 def opened(
     link: MovingLink,
     make: Callable[[str], Shard],
+    signature: Signature,
     heads: Sequence[int] | None,
     seed: int,
     sync_every: int = 1,
     of: str = "",
+    path: Path | None = None,
 ) -> Shards:
     """The shards of all ranks.
 
     Args:
         link: As in `open_shards`.
         make: Makes the shard of this rank, which has the given name in messages.
+        signature: Of a step.
         heads: As in `open_shards`.
         seed: As in `open_shards`.
         sync_every: As in `open_shards`.
         of: What else must be the same on all ranks, in words.
+        path: Of the file that this rank writes; None if it writes none.
 
     Raises:
         UsageError: if a number is wrong, or ranks differ.
@@ -119,15 +126,44 @@ def opened(
     head_ranks = tuple(range(link.size)) if heads is None else tuple(heads)
     if not head_ranks or sorted(set(head_ranks)) != sorted(head_ranks) or not set(head_ranks) <= set(range(link.size)):
         raise UsageError(f"heads are ranks of 0 to {link.size - 1}, none twice, not {list(head_ranks)}")
-    if sync_every < 1:
-        raise UsageError(f"sync_every must be 1 at least, not {sync_every}")
+    if not isinstance(sync_every, int) or isinstance(sync_every, bool) or sync_every < 1:
+        raise UsageError(f"sync_every must be an integer of 1 at least, not {sync_every}")
+    _compare(Meeting(link), signature, path)
     shard = make(f"shard {link.rank} of {link.size}")
     shards = Shards(link, shard, head_ranks, seed, sync_every)
     words = f"opens shards of {shard.trajectories} trajectories of {shard.steps} steps{of}, heads {list(head_ranks)}"
-    words += f", seed {seed}, on {shard.storage.device.type}"
-    fields = ", ".join(f"{field} in {field.column}" for field in shard.storage.signature.fields)
-    shards.agree(f"{words}, sync_every {sync_every}, fields {fields}")
+    shards.agree(f"{words}, seed {seed}, on {shard.storage.device.type}, sync_every {sync_every}")
     return shards
+
+
+def _compare(meeting: Meeting, signature: Signature, path: Path | None) -> None:
+    """Raise, on all ranks, unless they have the same signature, and each a file of its own. Before any is written."""
+    own = [signature.to_json(), _place_of(path), "" if path is None else str(path)]
+    told = [json.loads(text) for text in meeting.texts("agreement", json.dumps(own))]
+    of_first = Signature.from_json(told[0][0])
+    writers = dict[str, int]()
+    for rank, (fields, place, name) in enumerate(told):
+        if difference := of_first.difference(Signature.from_json(fields)):
+            raise UsageError(f"rank {rank} opens shards of another signature than rank 0: {difference}")
+        if place and writers.setdefault(place, rank) != rank:
+            text = f"ranks {writers[place]} and {rank} open the same file, {name}"
+            raise UsageError(f"{text}: give each rank one of its own, such as shard-{rank}.replay")
+
+
+def _place_of(path: Path | None) -> str:
+    """What two paths have in common that lead to the same file of a host, whether it is there or not."""
+    if path is None:
+        return ""
+    try:
+        host = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        host = socket.gethostname()
+    real = path.resolve()
+    for place in (real, real.parent):  # a file that is not there is told by its folder
+        if place.exists():
+            there = place.stat()
+            return f"{host} {there.st_dev} {there.st_ino} {'' if place == real else real.name}"
+    return f"{host} {real}"
 
 
 def device_of(device: torch.device | str) -> torch.device:

@@ -1,6 +1,7 @@
 """What all ranks collect in one call, and what one rank owns of it."""
 
 import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from torch import Tensor
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 
-Window = tuple[Tensor, int]
+Window = tuple[Tensor | Sequence[float], int]
 GONE, PAST_THE_END = 1, 2
 """Why a place of a list cannot be served: its trajectory is not there, its window begins behind the end."""
 
@@ -33,8 +34,22 @@ class Request:
 
     indices: Tensor
     columns: tuple[str, ...]
-    window: Window | None
+    window: tuple[Tensor, int] | None
     is_split: bool
+
+    @classmethod
+    def of(
+        cls, indices: Tensor | Sequence[int], columns: Sequence[str], window: Window | None, is_split: bool
+    ) -> "Request":
+        """The request of these arguments, in which lists become tensors.
+
+        Raises:
+            UsageError: if some are none.
+        """
+        if window is not None and not (isinstance(window, tuple | list) and len(window) == 2):
+            raise UsageError(f"a window is (starts, length), not {window!r}")
+        place = None if window is None else (numbers_in(window[0], "starts of windows"), window[1])
+        return cls(numbers_in(indices, "indices"), tuple(columns), place, is_split)
 
     def __str__(self) -> str:
         indices, window = self.indices, self.window
@@ -159,6 +174,19 @@ class Owned(NamedTuple):
         """Steps that are collected of each, `[m]`; at most so many."""
         left = self.lengths if self.starts is None else self.lengths - self.starts
         return np.minimum(left, most)
+
+
+def numbers_in(values: Tensor | Sequence[float], what: str) -> Tensor:
+    """Values as a tensor of the host: whole numbers in a list are int64, others float64.
+
+    Raises:
+        UsageError: if they are no numbers.
+    """
+    try:
+        array = values.detach().cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)
+        return torch.from_numpy(array)
+    except (TypeError, ValueError):
+        raise UsageError(f"{what} are a tensor or a list of numbers, not {values!r}") from None
 
 
 def between(places: Integers, first: int, last: int) -> Integers:

@@ -119,21 +119,25 @@ class Selection:
         rows = self._calls.begin(words, tell)
         told.totals, told.there = numbers_of(rows[:, 2]), int(rows[:, 1].sum())
         self.there = told.there
+        if not choice.is_ranked:
+            choice.check_total(float(told.totals.sum()))
         if not told.there and rows[:, 0].any():
             raise ReplayTimeoutError("no shard has a trajectory to select, and a rank has waited for its timeout")
         if choice.is_ranked and told.there:
-            self._rank(told, scores, count)
+            self._rank(told, choice, scores, count)
         valid = {other: before for other, before in self._told.items() if before.age < self._sync_every}
         self._told = valid | {choice: told} if told.there else {}
         return told
 
-    def _rank(self, told: Told, scores: Tensor, count: int) -> None:
+    def _rank(self, told: Told, choice: Choice, scores: Tensor, count: int) -> None:
         """Find the owners of the best of all shards."""
         named = [int(total) for total in told.totals]
         if (can := sum(named) or told.there) < count:  # none has a weight: then all are as likely
             raise UsageError(f"{count} distinct trajectories are wanted, but only {can} can be selected: take fewer")
-        parts = self._calls.meeting.gather("scores", scores, named)
-        order = torch.cat(parts).sort(descending=True, stable=True).indices[:count]
+        keys = torch.cat(self._calls.meeting.gather("scores", scores, named))
+        if choice.is_random and bool((keys.view(torch.float64) == torch.inf).any()):
+            choice.check_total(torch.inf)
+        order = keys.sort(descending=True, stable=True).indices[:count]
         told.owners = torch.repeat_interleave(torch.tensor(named))[order]
 
     def _draw_owners(self, totals: Tensor, count: int, number: int) -> Tensor:

@@ -22,7 +22,7 @@ from gmi_drl.replay.shards.meeting import Meeting
 from gmi_drl.replay.shards.packing import Trajectories
 from gmi_drl.replay.shards.prefetch import Collected, Prefetch
 from gmi_drl.replay.shards.progress import Progress
-from gmi_drl.replay.shards.requests import Request, Window
+from gmi_drl.replay.shards.requests import Window, numbers_in
 from gmi_drl.replay.shards.selection import Selection, generator_of
 from gmi_drl.replay.shards.shard import Shard
 
@@ -123,7 +123,7 @@ class Shards:
             buffer.abandon()
         return torch.tensor(buffer.indices) + self.rank * self.shard.trajectories
 
-    def update(self, indices: Tensor, priorities: float | Tensor) -> None:
+    def update(self, indices: Tensor | Sequence[int], priorities: float | Tensor) -> None:
         """Give trajectories of any rank, `[n]`, other priorities, one or `[n]`, with the next call of all ranks.
 
         Those that are gone are ignored, and what was committed since this rank's last selection (or batch) is left as
@@ -134,13 +134,13 @@ class Shards:
         """
         self._calls.update(indices, priorities, self._taken.as_of)
 
-    def evict(self, indices: Tensor) -> None:
+    def evict(self, indices: Tensor | Sequence[int]) -> None:
         """Evict trajectories of any rank, with the next call of all ranks. Lists that hold them keep them."""
         self._calls.evict(indices, self._taken.as_of)
 
-    def drop(self, indices: Tensor) -> None:
+    def drop(self, indices: Tensor | Sequence[int]) -> None:
         """This list will not be collected: its trajectories need not stay. Each rank drops its part."""
-        self._lists.end(indices)
+        self._lists.end(numbers_in(indices, "indices"))
 
     def sync(self) -> None:
         """Give updates to their owners. What shards have told is told anew at the next selection."""
@@ -195,7 +195,7 @@ class Shards:
 
     def collect(
         self,
-        indices: Tensor,
+        indices: Tensor | Sequence[int],
         columns: Sequence[str] | None = None,
         *,
         out: Trajectories | None = None,
@@ -220,15 +220,14 @@ class Shards:
         Raises:
             UsageError: if ranks differ, an index is outside, or its trajectory is gone.
         """
-        names = tuple(self.shard.storage.signature.columns if columns is None else columns)
-        request = Request(indices, names, window, split)
         self._settle()
-        self._collection.check(request)
+        names = self.shard.storage.signature.columns if columns is None else columns
+        request = self._collection.request(indices, names, window, split)
         by_owner = request.by_owner(self.size, self.shard.trajectories)
         with self._lists.reading(request, by_owner[self.rank]) as owned:
             collected = self._collection.collect(request, owned, by_owner, out)
             self.shard.storage.await_gathers()
-            self._lists.end(indices)
+            self._lists.end(request.indices)
         return collected
 
     def prefetch(

@@ -26,13 +26,15 @@ def write_minari(path, episodes, h5py):
     with h5py.File(path, "w") as file:
         for number, episode in enumerate(episodes):
             group = file.create_group(f"episode_{number}")
-            group["actions"] = episode["action"]
+            _put(group, "actions", episode["action"])
             for ours, theirs in RENAMED.items():
                 group[theirs] = episode[ours]
             _put(group, "observations", episode["obs"])
 
 
 def _put(group, name, value):
+    if isinstance(value, tuple):
+        value = {f"_index_{number}": one for number, one in enumerate(value)}
     if isinstance(value, dict):
         below = group.create_group(name)
         for key, one in value.items():

@@ -55,6 +55,41 @@ def test_minari_with_nested_spaces(tmp_path, h5py):
     assert {"obs/state", "obs/0/camera"} <= fields.keys() and fields["obs/0/camera"].dtype == torch.uint8
 
 
+@pytest.mark.parametrize("name", ("obs", "next"))
+@pytest.mark.parametrize("has_timeouts", (False, True))
+def test_d4rl_with_numbers_that_are_not_finite_leaves_out_whole_episodes(tmp_path, h5py, name, has_timeouts):
+    path, made = tmp_path / "a.hdf5", list(made_episodes(6, longest=20))
+    write_d4rl(path, made, h5py, has_timeouts=has_timeouts)
+    step = len(made[0]["reward"]) + len(made[1]["reward"]) // 2
+    with h5py.File(path, "r+") as file:
+        file[{"obs": "observations", "next": "next_observations"}[name]][step] = [np.nan, np.inf, 1.0]
+        file["observations" if name == "next" else "next_observations"][
+            step + (name == "next") - (name == "obs"), 2
+        ] = 1
+    if name == "next":  # only what ends an episode is stored of `next_observations`
+        assert imported(path, tmp_path / "a.replay").lengths.tolist() == [len(one["reward"]) for one in made]
+        return
+    done = import_episodes(episodes_in(path), tmp_path / "a.replay", skip_broken=True)
+    ((told,), lengths) = done.skipped, EpisodeSet(tmp_path / "a.replay").lengths.tolist()
+    assert lengths == [len(one["reward"]) for one in made if one is not made[1]]
+    assert told.startswith(f"{path}: episode 1 (steps ") and "obs is not finite" in told
+
+
+def test_d4rl_that_ends_within_an_episode(tmp_path, h5py):
+    path, made = tmp_path / "a.hdf5", list(made_episodes(3))
+    made[2]["truncated"][:] = False
+    write_d4rl(path, made, h5py, has_next=False)
+    first, steps = (sum(len(one["reward"]) for one in made[:count]) for count in (2, 3))
+    with pytest.raises(UsageError) as raised:
+        imported(path, tmp_path / "a.replay")
+    place = f"{path}: episode 2 (steps {first} to {steps - 1}): it has no end, as the recording ends within it: "
+    assert str(raised.value) == place + "skip_broken (--skip-broken) leaves it out"
+    done = import_episodes(episodes_in(path), tmp_path / "a.replay", skip_broken=True)
+    assert done.episodes == 2 and done.steps == first and done.skipped == (str(raised.value),)
+    write_d4rl(path, made, h5py)  # what follows the last step is known
+    assert len(imported(path, tmp_path / "b.replay")) == 3
+
+
 @pytest.mark.parametrize("has", ({"has_timeouts": True}, {"has_next": True}, {"has_timeouts": True, "has_next": True}))
 def test_d4rl(tmp_path, h5py, has):
     made = list(made_episodes(6))
@@ -217,8 +252,11 @@ def test_datasets_of_transitions_and_of_episodes(served, tmp_path):
     folder, _ = served
     dataset = ExperienceDataset(folder)
     in_order = [dataset[number] for number in range(len(dataset))]
-    done = import_episodes(episodes_of_dataset(in_order, "seen"), tmp_path / "b.replay")
-    assert done.steps + _open_steps(in_order) == len(dataset)
+    done = import_episodes(episodes_of_dataset(in_order, "seen"), tmp_path / "b.replay", skip_broken=True)
+    left = _open_steps(in_order)
+    assert done.steps + left == len(dataset)
+    rest = f"seen: items {len(dataset) - left} to {len(dataset) - 1}: it has no end"
+    assert [told[: len(rest)] for told in done.skipped] == [rest] * bool(left)
     made = list(made_episodes(3))
     assert import_episodes(episodes_of_dataset(made), tmp_path / "c.replay").episodes == 3
     with pytest.raises(UsageError, match="must be a dict with a reward, not int"):
@@ -265,6 +303,21 @@ def test_transitions_with_observations_in_parts_are_cut_where_one_does_not_follo
     first, second = (episode.read() for episode in episodes_of_dataset(items))
     assert first["obs/a"].flatten().tolist() == [0, 1, 2] and second["obs/a"].flatten().tolist() == [7, 8, 9]
     assert first["truncated"].tolist() == [False, True] and first.keys() == {"obs/a", "obs/b", "reward", "truncated"}
+
+
+def test_transitions_whose_last_ones_have_no_end_are_named():
+    items = [transition(0.0, truncated=True), transition(7.0), transition(8.0)]
+    _, rest = episodes_of_dataset(items, "seen")
+    assert rest.place == "seen: items 1 to 2"
+    with pytest.raises(UsageError, match="it has no end, as the recording ends within it"):
+        rest.read()
+
+
+def test_transitions_are_not_cut_where_a_number_is_not_finite():
+    items = [transition(at) for at in (0.0, float("nan"), 2.0)]
+    items[2]["truncated"] = True
+    (episode,) = episodes_of_dataset(items, "seen")
+    assert episode.place == "seen: items 0 to 2"
 
 
 def _open_steps(items):

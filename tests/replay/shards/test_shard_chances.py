@@ -24,6 +24,19 @@ def test_exponents_that_change_with_every_selection_leave_nothing():
     assert share == pytest.approx(0.75, abs=0.04)
 
 
+@pytest.mark.parametrize("scale", [1e-50, 1e140])
+def test_priorities_that_are_no_tensor_are_not_rounded(scale):
+    def job(shards):
+        shards.insert(trajectories([0, 1]), priorities=[scale, 3 * scale])
+        shares = [shards.select(4000, Weighted(2.0)).unique(return_counts=True)[1].tolist()]
+        for index, priority in enumerate((3 * scale, scale)):
+            shards.update([index], priority)
+        return [*shares, shards.select(4000, Weighted(2.0)).unique(return_counts=True)[1].tolist()]
+
+    ((first, second),) = on_ranks(1, job, trajectories=2)
+    assert first == pytest.approx([400, 3600], abs=100) and second == pytest.approx([3600, 400], abs=100)
+
+
 def test_by_steps_every_step_is_as_likely():
     def job(shards):
         shards.insert(trajectories([1, 2], steps=4), lengths=torch.tensor([1, 4] if shards.rank else [4, 1]))

@@ -108,6 +108,26 @@ def test_rows_of_one_saved_shard_at_a_time_are_in_memory(tmp_path, monkeypatch):
     assert len(loaded) == 6
 
 
+def test_a_folder_that_is_gone_when_it_is_read_again_leaves_the_shard_free(tmp_path, monkeypatch):
+    on_ranks(2, lambda shards: (fill(shards, 2), shards.save(tmp_path, 5)))
+    read, load = [], dealing._Saved
+
+    def once(folder, shard):
+        if folder in read:
+            raise UsageError(f"{folder} is gone")
+        read.append(folder)
+        return load(folder, shard)
+
+    def job(shards):
+        with pytest.raises(UsageError, match="is gone"):
+            shards.restore(tmp_path)
+        monkeypatch.setattr(dealing, "_Saved", load)
+        return shards.restore(tmp_path), len(shards.allocate(2, timeout_s=0.0).indices)
+
+    monkeypatch.setattr(dealing, "_Saved", once)
+    assert on_ranks(1, job, trajectories=6) == [(5, 2)]
+
+
 def refusal(size, folder, **options):
     def job(shards):
         with pytest.raises((UsageError, MachineError)) as caught:

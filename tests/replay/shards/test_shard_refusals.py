@@ -6,8 +6,9 @@ import torch
 from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.fields import Field, Signature
 from gmi_drl.replay.limiters import ReplayTimeoutError
+from gmi_drl.replay.selectors import Prioritized
 from gmi_drl.replay.shards import AloneLink, Fifo, TopK, Uniform, Weighted, open_shards
-from tests.replay.shards.shard_ranks import SIGNATURE, fake_links, on_ranks, trajectories
+from tests.replay.shards.shard_ranks import SIGNATURE, on_ranks, together, trajectories
 
 
 def refused_by_all(call, size=2, **options):
@@ -161,6 +162,10 @@ def test_one_call_more_is_refused_on_all():
             lambda shards: shards.collect(torch.tensor([0, 9]), window=(torch.tensor([0, 4]), 1)),
             "a window from step 4 on of trajectory 9, at place 1: it has 4 steps",
         ),
+        (lambda shards: shards.collect(["a"]), "indices are a tensor or a list of numbers, not ['a']"),
+        (lambda shards: shards.collect([0], window=([[0], [1, 2]], 1)), "starts of windows are a tensor or a list"),
+        (lambda shards: shards.collect([0], window=4), "a window is (starts, length), not 4"),
+        (lambda shards: shards.collect([0], window=(["a"], 2)), "starts of windows are a tensor or a list of numbers"),
         (lambda shards: shards.update(torch.tensor([99]), 1.0), "index 99, at place 0, is none of 2 shards"),
         (lambda shards: shards.update(torch.tensor([0]), -1.0), "a priority must be a number of 0 or more, not -1.0"),
         (lambda shards: shards.update(torch.tensor([0]), float("nan")), "a priority must be a number of 0 or more"),
@@ -214,23 +219,119 @@ def test_what_was_refused_has_not_taken_room():
         ({"seed": 1}, "seed 1"),
         ({"heads": [1]}, "heads [1]"),
         ({"sync_every": 2}, "sync_every 2"),
-        ({"signature": Signature([Field("value", (3,))])}, "fields value float32[3] in step"),
     ],
 )
 def test_ranks_that_open_other_shards(options, says):
-    from concurrent.futures import ThreadPoolExecutor
+    said = refused_at_opening(lambda rank: options if rank else {})
+    assert says in said
+    assert "rank 0 opens shards of 8 trajectories of 4 steps, heads [0, 1], seed 0" in said
+
+
+def refused_at_opening(options):
+    """What two ranks are refused with that open shards with `options(rank)`, the same on both."""
 
     def live(link):
-        given = {"signature": SIGNATURE, "trajectories": 8, "steps": 4, "placement": "cpu"}
-        given |= options if link.rank == 1 else {}
+        given = {"signature": SIGNATURE, "trajectories": 8, "steps": 4, "placement": "cpu"} | options(link.rank)
         with pytest.raises(UsageError) as caught:
             open_shards(link, given.pop("signature"), **given)
         return str(caught.value)
 
-    with ThreadPoolExecutor(2) as pool:
-        (said,) = set(pool.map(live, fake_links(2)))
-    assert says in said
-    assert "rank 0 opens shards of 8 trajectories of 4 steps, heads [0, 1], seed 0" in said
+    (said,) = set(together(2, live))
+    return said
+
+
+def test_of_a_long_signature_the_field_that_differs_is_named():
+    def options(rank):
+        return {"signature": Signature([*(Field(f"part {n}") for n in range(40)), Field("last", (2 + rank,))])}
+
+    said = refused_at_opening(options)
+    assert said == (
+        "rank 1 opens shards of another signature than rank 0: last is float32[3] in step, not float32[2] in step"
+    )
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_ranks_with_the_same_file(tmp_path, is_there):
+    file, link = tmp_path / "rows.replay", tmp_path / "link"
+    link.symlink_to(tmp_path)
+    if is_there:
+        file.touch()
+    options = [{"placement": "file", "path": path} for path in (file, link / "rows.replay")]
+    said = refused_at_opening(lambda rank: options[rank])
+    assert said == f"ranks 0 and 1 open the same file, {link}/rows.replay: give each rank one of its own, such as " + (
+        "shard-1.replay"
+    )
+    assert file.exists() == is_there
+
+
+def test_ranks_with_files_of_their_own_which_are_opened_again(tmp_path):
+    def live(link):
+        settings = {"trajectories": 2, "steps": 4, "placement": "file", "path": tmp_path / f"{link.rank}.replay"}
+        shards = open_shards(link, SIGNATURE, **settings)
+        shards.insert(trajectories([link.rank]))
+        return shards.collect([0, 2])[0]["tag"][:, 0].tolist()
+
+    assert [together(2, live) for _ in range(2)] == [[[0, 100]] * 2] * 2
+
+
+def test_long_calls_that_differ_are_told_whole():
+    words = "x" * 2000
+    said = refused_by_all(lambda shards: shards.agree(words + "ab"[shards.rank]))
+    assert said.startswith(f"rank 0 {words}a, rank 1 {words}b: all ranks")
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        lambda shards: shards.select(3, Weighted(2.0)),
+        lambda shards: shards.select(3, Weighted(2.0), by_steps=True),
+        lambda shards: shards.select(3, Weighted(2.0), distinct=True),
+        lambda shards: shards.select(3, Weighted(2.0), central=True),
+    ],
+    ids=["with replacement", "by steps", "distinct", "central"],
+)
+def test_weights_that_are_no_numbers(select):
+    """Also where only one shard has such priorities, and only until they are others."""
+
+    def job(shards):
+        shards.insert(trajectories([1, 2]), priorities=[1e200, 2e200] if shards.rank else 1.0)
+        with pytest.raises(UsageError) as caught:
+            select(shards)
+        assert len(shards.select(20, Weighted(0.5))) == 20
+        shards.update([8, 9], 1e100)
+        return str(caught.value), len(select(shards))
+
+    (said,) = set(on_ranks(2, job))
+    assert said == (
+        "Weighted(exponent=2.0) gives the trajectories a weight of inf together, 1e+290 at most can be drawn from: "
+        "give them smaller priorities, or take a smaller exponent",
+        3,
+    )
+
+
+def test_weights_that_become_no_numbers_after_they_were_told():
+    def job(shards):
+        shards.insert(trajectories([1, 2]))
+        assert len(shards.select(3, Weighted(2.0))) == 3
+        shards.update([0], 1e200)
+        with pytest.raises(UsageError, match="a weight of inf together"):
+            shards.select(8, Weighted(2.0))
+        return True
+
+    assert on_ranks(1, job, sync_every=100) == [True]
+
+
+def test_priorities_that_the_remover_cannot_take():
+    def job(shards):
+        says = r"a priority must be 1e\+145 at most, not 1e\+200"
+        with pytest.raises(UsageError, match=says):
+            shards.insert(trajectories([1]), priorities=1e200)
+        shards.insert(trajectories([1, 2]))
+        with pytest.raises(UsageError, match=says):
+            shards.update([0], 1e200)
+        return len(shards.select(2))
+
+    assert on_ranks(1, job, remover=Prioritized(2.0), trajectories=2) == [2]
 
 
 @pytest.mark.parametrize(
@@ -246,7 +347,8 @@ def test_ranks_that_open_other_shards(options, says):
         ({"heads": []}, "heads are ranks of 0 to 0, none twice, not []"),
         ({"heads": [0, 0]}, "none twice, not [0, 0]"),
         ({"heads": [1]}, "heads are ranks of 0 to 0, none twice, not [1]"),
-        ({"sync_every": 0}, "sync_every must be 1 at least, not 0"),
+        ({"sync_every": 0}, "sync_every must be an integer of 1 at least, not 0"),
+        ({"sync_every": 1.5}, "sync_every must be an integer of 1 at least, not 1.5"),
     ],
 )
 def test_settings(options, says):

@@ -121,10 +121,12 @@ def test_shards_that_cannot_be_opened_leave_no_link(monkeypatch):
     assert closed == [True]
 
 
-def test_the_example_learns_beside_ddp():
+def test_the_example_learns_beside_ddp(tmp_path):
     command = [sys.executable, Path(__file__).with_name("example_ranks.py"), "2", EXAMPLE, "--updates", "60"]
+    command += ["--checkpoints", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     said = re.findall(r"rank (\d): error (\S+), then (\S+); (\S+) epochs", done.stdout)
     assert sorted(rank for rank, *_ in said) == ["0", "1"], done.stderr
     assert all(float(last) < 0.3 * float(first) and epochs == "15.0" for _, first, last, epochs in said), done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == [f"step-60.shard-{rank}-of-2" for rank in (0, 1)]
