@@ -104,7 +104,6 @@ def main() -> None:
     with joined(more.nodes, runners, more.learners):
         algorithm = make_config(arguments, runners, more.learners).build_algo()
         updates, env_steps = Updates(arguments.seconds), 0
-        updates.weights = sum(weights.numel() for weights in algorithm.get_module().parameters())
         while not updates.is_over:
             result = algorithm.train()["env_runners"]
             env_steps += int(result["num_env_steps_sampled"])

@@ -9,7 +9,6 @@ import settings
 from sample_factory.algo.runners.runner import AlgoObserver, Runner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
-from sample_factory.model.actor_critic import create_actor_critic
 from sample_factory.train import make_runner
 from settings import Updates, mean, read_arguments
 
@@ -25,11 +24,7 @@ class Report(AlgoObserver):
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
         """Every iteration takes the samples of one update."""
-        if self.updates is None:
-            self.updates = Updates(self.seconds)
-            seen = runner.buffer_mgr.env_info  # the learner is in a process of its own
-            network = create_actor_critic(runner.cfg, seen.obs_space, seen.action_space)
-            self.updates.weights = sum(weights.numel() for weights in network.parameters())
+        self.updates = self.updates or Updates(self.seconds)
         returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
         self.updates.report(training_iteration_since_resume * self.samples, mean(returns))
         if self.updates.is_over:
