@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import time
+from itertools import pairwise
 
 import psutil
 import pytest
@@ -280,17 +281,19 @@ def test_a_link_of_a_stream_and_of_parameters_that_is_down_for_five_seconds_is_s
 @two_cores
 def test_far_actors_over_a_slow_link_that_stands_still_for_a_second_are_slower_and_right(tmp_path):
     """A single client and no lag: what is learnt is what it is on one host."""
-    rows = []
+    rows, at_s = [], []
     with two_hosts() as hosts, hosts.slowed(one_way_ms=5):
 
         def on_row(row):
             rows.append(row)
+            at_s.append(time.monotonic())
             if len(rows) == 2:
                 hosts.pause(1.0)
 
         far = layout_of(a=[POLICY, TRAINER], b=[ACTOR])
         _, outcome = start(tmp_path / "far", far, 6, supervisors=hosts, on_row=on_row)
     _, near = start(tmp_path / "near", layout_of(a=[POLICY, TRAINER, ACTOR]), 6)
-    assert min(row["answer_p50_s"] for row in rows) > 0.01 and max(row["answer_p99_s"] for row in rows) > 0.5
+    assert min(row["answer_p50_s"] for row in rows) > 0.01
+    assert max(later - earlier for earlier, later in pairwise(at_s)) > 0.8
     learners = [read_index(each.checkpoint)["learner"] for each in (outcome, near)]
     assert outcome.state == near.state == "done" and learners[0] == learners[1]
