@@ -107,10 +107,10 @@ def opener(column: Column) -> Callable[[bool], AbstractContextManager[Sides]]:
             "workers, inline": _workers(of, 0, quick),
             "workers, remote": _workers(of, 1, quick),
             "TCG_EX": _together(of, quick),
-            **({"bound": _bound(of, quick)} if of.is_bounded else {}),
         }
+        bound = {"bound": _bound(of, quick)} if of.is_bounded else {}
         there = {} if quick else {one: name for one, name in column.drivers.items() if not peers.obstacle(one, name)}
-        yield {**ours, **{peer: _peer(column, peer, driver) for peer, driver in there.items()}}
+        yield {**ours, **bound, **{peer: _peer(column, peer, driver) for peer, driver in there.items()}}
 
     return open_sides
 
