@@ -4,11 +4,12 @@
 
 Each training is on one host or over two nodes, with inline inference or policy workers, with one policy or two. At a
 random moment an actor, a policy worker, a trainer or a process of proxies is killed or stopped. Or the link between
-both nodes is cut for five seconds or for good: then they are network namespaces (root is needed). With `fewest_actors`
-the run must go on without an actor, or without its node. With a restart, which is for one host, another one takes its
-place, or that of a policy worker. A link that was cut for five seconds must not matter. Else the run must end with an
-error that names who died, or who stands still, within the deadlines. The run is then resumed for two iterations.
-Nothing may be left.
+both nodes is cut, for five seconds or for good; or it is slow, 0.5, 5 or 50 ms one way, and stands still for two
+seconds. Then the nodes are network namespaces (root is needed). With `fewest_actors` the run must go on without an
+actor, or without its node. With a restart, which is for one host, another one takes its place, or that of a policy
+worker. A link that was cut for five seconds or is slow must not matter: no step is older than `max_lag` allows. Else
+the run must end with an error that names who died, or who stands still, within the deadlines. The run is then resumed
+for two iterations. Nothing may be left.
 """
 
 import argparse
@@ -19,14 +20,15 @@ import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import psutil
 
+from gmi_drl.benchmarks.cases.common import network_relay
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.policies import PolicySection
 from gmi_drl.config.run_config import RunConfig
@@ -60,7 +62,11 @@ POLICIES = {"chasers": PolicySection(agents=("adversary_*",)), "runners": Policy
 CUT_S = 5.0
 """Seconds for which a link is cut, fewer than a node may be silent."""
 CUT, DOWN = f"link for {CUT_S:.0f} s", "link"
-LINKS = (CUT, DOWN)
+SLOW = {f"link of {one_way_ms:g} ms": one_way_ms for one_way_ms in (0.5, 5.0, 50.0)}
+"""Milliseconds one way."""
+PAUSE_S = 2.0
+LINKS = (CUT, DOWN, *SLOW)
+MAX_LAG = 1
 ESTABLISHED = "01"
 """The state of a connection in /proc/net/tcp."""
 WORKER, PROXY = "gmi_drl.roles.main", "gmi_drl.roles.decoupled.proxy_main"
@@ -91,7 +97,15 @@ class Fault:
     def __str__(self) -> str:
         where, how = "far" if self.far else "near", "remote" if self.remote else "inline"
         more = (", one actor is enough" if self.is_elastic else "") + (", a restart" if self.restarts else "")
-        deed = "cut" if self.victim in LINKS else "stopped" if self.is_stopped else "killed"
+        deed = (
+            "paused"
+            if self.victim in SLOW
+            else "cut"
+            if self.victim in LINKS
+            else "stopped"
+            if self.is_stopped
+            else "killed"
+        )
         return f"{where}, {how}, {'two policies' if self.several else 'one policy'}{more}: {self.victim} {deed}"
 
     @property
@@ -100,7 +114,7 @@ class Fault:
         if self.is_stopped:
             return False
         if self.victim in LINKS:
-            return self.victim == CUT or self.is_elastic
+            return self.victim != DOWN or self.is_elastic
         alone = self.restarts > 0 and (self.victim == "actor" or not self.far)
         return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
 
@@ -145,7 +159,7 @@ def layout_of(fault: Fault) -> Layout:
             "trainers" if policy is None else f"trainers-{policy}": GmiGroup(members=(gmi,))
             for policy, gmi in trainers.items()
         },
-        channels=Channels(max_lag=1),
+        channels=Channels(max_lag=MAX_LAG),
         streams=Streams(fewest_actors=1 if fault.is_elastic else None) if needs_streams else None,
     )
 
@@ -191,7 +205,12 @@ def strike(fault: Fault, victim: int, hosts: Hosts | None) -> bool:
     if hosts is not None:
         if not all(map(is_connected, (gmi.id for gmi in layout_of(fault).devices_on("b")[0].gmis))):
             return False
-        hosts.cut("b", CUT_S) if fault.victim == CUT else hosts.link("b", "down")
+        if fault.victim in SLOW:
+            hosts.pause(PAUSE_S)
+        elif fault.victim == CUT:
+            hosts.cut("b", CUT_S)
+        else:
+            hosts.link("b", "down")
         return True
     module = PROXY if fault.victim == "proxies" else WORKER
     for process in processes():
@@ -226,19 +245,24 @@ def expected(fault: Fault, layout: Layout, victim: int) -> str:
     return rf"\bGMIs? ({own})\b[^:]*(lives but|has not|was stopped|has held)"
 
 
-def hosts_of(fault: Fault) -> AbstractContextManager[Hosts | None]:
-    """Two hosts, if a link between them is to be cut."""
-    made: AbstractContextManager[Hosts | None] = two_hosts() if fault.victim in LINKS else nullcontext()
-    return made
+@contextmanager
+def hosts_of(fault: Fault) -> Iterator[Hosts | None]:
+    """Two hosts, if a link between them is the victim; it is slow if that is the fault."""
+    if fault.victim not in LINKS:
+        yield None
+        return
+    with two_hosts() as hosts, hosts.slowed(SLOW[fault.victim]) if fault.victim in SLOW else nullcontext():
+        yield hosts
 
 
 def one(fault: Fault, path: Path, chance: random.Random, hosts: Hosts | None) -> list[str]:
     """Run a training with a fault, and resume it. Returns what was not as promised."""
     layout, mistakes, told = layout_of(fault), list[str](), list[str]()
     victim, at = chance.choice(victims_of(fault, layout)), chance.randint(EVERY + 1, LATEST)
-    struck = list[int]()
+    struck, lags = list[int](), list[float]()
 
     def on_row(row: Row) -> None:
+        lags.extend(of["lag_max"] for of in (row.get("policies") or {"": row}).values() if "lag_max" in of)
         if not struck and row["iteration"] >= at and strike(fault, victim, hosts):
             struck.append(row["iteration"])
         if struck and (fault.goes_on or fault.restarts) and row["iteration"] == struck[0] + GOES_ON:
@@ -257,6 +281,8 @@ def one(fault: Fault, path: Path, chance: random.Random, hosts: Hosts | None) ->
     else:
         if not fault.goes_on and not (fault.restarts and told):
             mistakes.append(f"GMI {victim}: it went on to {outcome.iteration}")
+    if max(lags, default=0) > MAX_LAG:
+        mistakes.append(f"a step was {max(lags):g} versions old, {MAX_LAG} are allowed")
     mistakes += living()
     if hosts is not None:
         hosts.link("b", "up")
@@ -295,11 +321,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--links", action="store_true", help="cut links, and nothing else")
+    parser.add_argument("--links", action="store_true", help="cut, slow or pause links, and nothing else")
     given = parser.parse_args()
-    why = obstacle()
+    why = obstacle() or network_relay.obstacle()
     if why and given.links:
-        parser.error(f"links cannot be cut here: it {why}")
+        parser.error(f"links cannot be cut or slowed here: {why}")
     warnings.simplefilter("ignore")
     chance, wrong = random.Random(given.seed), 0
     with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:

@@ -8,7 +8,8 @@
 A light client is a connection of a process without torch, which asks again as soon as it is answered; no policy
 computes the answers. Actors, whose environments sleep, have a node of their own, beside one with a policy worker and a
 trainer. Both nodes are of this machine. `tell` fits the costs of a request, a rollout and a GMI: the `services` of
-a profile of workers (`gmi-drl plan --template workers --profile`). `saturation` computes from them which service of
+a profile of workers (`gmi-drl plan --template workers --profile`); beside them it tells what a sample and a pull cost
+on one host (`worker_near.py`), which no plan asks for. `saturation` computes from them which service of
 SRL's cluster would be full first (`worker_saturation.py`), and writes that to a file.
 """
 
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from resumable import Run, read
+from worker_near import measure_near
 
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND, FramedConnection
 
@@ -207,6 +209,12 @@ def fitted(runs: Sequence[Run]) -> dict[str, float]:
     return known
 
 
+def near_costs(runs: Sequence[Run]) -> dict[str, float]:
+    """Seconds of a rollout and of a pull on one host, both ends together: of runs of kind `near` (`worker_near.py`)."""
+    near = [run for run in runs if run["kind"] == "near"]
+    return {f"near_{name}_s": min(run[f"{name}_us"] for run in near) / 1e6 for name in ("sample", "pull") if near}
+
+
 def slope(at: Sequence[float], values: Sequence[float]) -> float:
     """Of the line through the points with the least squares."""
     from statistics import linear_regression
@@ -223,6 +231,7 @@ def tell(runs: Sequence[Run]) -> None:
         most = max((run for run in runs if run["kind"] == "light"), key=lambda run: run["count"])
         print(f"{most['count']} clients: {most['per_second'] / peak:.2f} of the peak")
     print("services:", json.dumps(fitted(runs)))
+    print("on one host:", json.dumps(near_costs(runs)))
 
 
 def in_words(run: Run) -> str:
@@ -230,6 +239,9 @@ def in_words(run: Run) -> str:
     if run["kind"] == "light":
         cost = f"{run['cpu_us']:.1f} CPU us each, batches of {run['rows']:.1f}, {run['kib_each']:.0f} KiB a client"
         return f"{run['count']:5} light clients: {run['per_second']:.0f} requests/s, {cost}"
+    if run["kind"] == "near":
+        sizes = f"a sample of {run['rollout_bytes']} bytes, {run['pull_us']:.1f} a pull of {run['version_bytes']} bytes"
+        return f"near: {run['sample_us']:.1f} CPU us {sizes}"
     spent = ", ".join(f"{kind} {1e3 * cpu_s / run['seconds']:.1f}" for kind, cpu_s in sorted(run["cpu_s"].items()))
     return f"{run['count']:5} actors: {run['steps'] / run['seconds']:.0f} steps/s; CPU ms in a second: {spent}"
 
@@ -240,6 +252,7 @@ def measure(seconds: float | None) -> None:
     done = {(run["kind"], run["count"]) for run in ([] if seconds else read(file))}
     file.parent.mkdir(parents=True, exist_ok=True)
     wanted = [(measure_light, "light", count) for count in LIGHT] + [(measure_actors, "actors", n) for n in ACTORS]
+    wanted.append((lambda count, seconds: measure_near(seconds, HORIZON, NUM_ENV, HANG_S), "near", 1))
     for how, kind, count in wanted:
         if (kind, count) not in done:
             run = how(count, seconds or SECONDS)

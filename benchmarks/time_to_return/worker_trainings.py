@@ -1,7 +1,7 @@
 """Trainings by workers, all of whose processes share the core of a run: their updates, with CPU seconds of all."""
 
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -50,14 +50,23 @@ def layout_of(task: str, num_env: int, nodes: list[list[Any]], max_lag: int, rin
     )
 
 
-def by_layout(settings: Settings, layout: Any, config: Any, policy: str | None = None) -> Iterator[Update]:
-    """Train a layout; hosts beside the first are supervisors on this machine. Yields the updates when it has ended.
+def by_layout(
+    settings: Settings,
+    layout: Any,
+    config: Any,
+    policy: str | None = None,
+    supervisors: Any = None,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[Update]:
+    """Train a layout; several hosts are supervisors on this machine. Yields the updates when it has ended.
 
     Args:
         settings: Of the task: `steps` and `cpu_s` end it.
         layout: The layout.
         config: Of the run.
         policy: Whose returns count; None: there is one.
+        supervisors: Starts those of several hosts; None: as processes of this machine, joined by its loopback.
+        tell: Is called when a node joins, or the run goes on without an actor.
     """
     from gmi_drl.launch.job import resolve
     from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
@@ -66,9 +75,7 @@ def by_layout(settings: Settings, layout: Any, config: Any, policy: str | None =
 
     updates = list[Update]()
     at_s = list[float]()  # of each row; the first counts, as processes take long to start
-    iterations = -(-settings.steps // (config.learner.steps_of(layout)))
-    seconds = settings.cpu_s * (PATIENCE if settings.cpu_s >= DEADLINE_S else 1)
-    timed = config.model_copy(update={"iterations": iterations, "time_limit_s": seconds, "writers": ()})
+    timed = with_end(settings, layout, config)
 
     def keep(row: dict[str, Any]) -> None:
         told = row if policy is None else row["policies"][policy]
@@ -79,9 +86,16 @@ def by_layout(settings: Settings, layout: Any, config: Any, policy: str | None =
     with TemporaryDirectory(prefix="gmi-drl-workers-") as path:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
-        more = {} if layout.nodes == (None,) else {"supervisors": SubprocessSupervisors()}
-        train(resolve(layout, timed, folder), on_row=keep, **more)
+        more = {} if layout.nodes == (None,) else {"supervisors": supervisors or SubprocessSupervisors()}
+        train(resolve(layout, timed, folder), on_row=keep, on_restart=tell, on_warning=tell, **more)
     yield from updates
+
+
+def with_end(settings: Settings, layout: Any, config: Any) -> Any:
+    """The configuration with an end by `steps` and `cpu_s`, and without writers."""
+    iterations = -(-settings.steps // config.learner.steps_of(layout))
+    seconds = settings.cpu_s * (PATIENCE if settings.cpu_s >= DEADLINE_S else 1)
+    return config.model_copy(update={"iterations": iterations, "time_limit_s": seconds, "writers": ()})
 
 
 def cpu_s_of_all() -> float:

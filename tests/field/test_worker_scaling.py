@@ -1,7 +1,8 @@
 """What serving more actors costs: light clients of a server, processes by kind, and what is fitted."""
 
 import worker_scaling
-from worker_scaling import LINE, fitted, in_words, measure_light
+from worker_near import measure_near
+from worker_scaling import LINE, fitted, in_words, measure_light, near_costs
 
 from gmi_drl.comm.streams import slot_link, slots
 
@@ -17,6 +18,14 @@ def test_light_clients_are_answered():
     run = measure_light(6, 0.2)
     assert run["per_second"] > 0 and 1 <= run["rows"] <= 6 and run["cpu_us"] > 0
     assert "6 light clients" in in_words(run)
+
+
+def test_a_near_sample_and_a_near_pull_cost_something():
+    run = measure_near(0.05, horizon=4, num_env=2, hang_s=20.0)
+    assert run["kind"] == "near" and run["rollout_bytes"] > 4 * 2 * 115 * 4 and run["version_bytes"] > 4 * 64 * 115
+    assert near_costs([run]) == {"near_sample_s": run["sample_us"] / 1e6, "near_pull_s": run["pull_us"] / 1e6}
+    assert min(near_costs([run]).values()) > 0 and "CPU us a sample of" in in_words(run)
+    assert near_costs([]) == fitted([run]) == {}
 
 
 def test_costs_are_slopes():

@@ -19,6 +19,18 @@ def test_layouts_of_all_streams_are_valid(side):
     assert (layout.streams is not None) == side.startswith("remote")
 
 
+@pytest.mark.parametrize("task", sorted(every_stream.TASKS))
+def test_updates_of_all_streams_have_the_samples_of_the_settings(task):
+    settings = every_stream.TASKS[task]
+    learner = every_stream.config_of(settings, 1).learner
+    for side, nodes in every_stream.SIDES.items():
+        if (task, side) not in every_stream.TRAININGS.without:
+            name = every_stream.NAMES[settings.env_id]
+            layout = worker_trainings.layout_of(name, settings.num_env, nodes, every_stream.MAX_LAG)
+            assert learner.steps_of(layout) == settings.samples
+    assert learner.memory == ("gru" if task == "HiddenCartPole" else "none")
+
+
 @pytest.mark.parametrize("task", sorted(srl_figure_4.TASKS))
 @pytest.mark.parametrize("side", sorted(srl_figure_4.SIDES))
 def test_layouts_and_samples_of_figure_4_are_valid(task, side):

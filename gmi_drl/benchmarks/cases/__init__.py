@@ -203,7 +203,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         ),
     ),
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
-    (planning, (planning.CASE,), PLANNING),
+    (planning, planning.CASES, PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
     (resizing, resizing.CASES, TRAINING),
     (uneven, (uneven.CASE,), TRAINING),

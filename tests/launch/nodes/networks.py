@@ -9,9 +9,12 @@ from itertools import count
 
 import pytest
 
+from gmi_drl.benchmarks.cases.common import network_relay
 from gmi_drl.launch.nodes.supervisor_starters import SubprocessSupervisors
 
 COUNT = count()
+GBIT_PER_S = 1.0
+"""Of a slowed network."""
 
 
 def ip(*words, **more):
@@ -48,6 +51,13 @@ class Hosts(SubprocessSupervisors):
         """Take its link away, for so long."""
         self.link(node, "down")
         threading.Timer(seconds, self.link, (node, "up")).start()
+
+    @contextmanager
+    def slowed(self, one_way_ms):
+        """Delay all that nodes send each other, not the launcher; `self.pause` stops it for so many seconds."""
+        ends = {space: self.addresses[node] for node, space in self.spaces.items()}
+        with network_relay.relayed(ends, GBIT_PER_S, 2 * one_way_ms) as self.pause:
+            yield
 
     def cutting(self, node, seconds, rows):
         """An `on_row` that keeps the rows, and cuts at the third."""
@@ -88,3 +98,4 @@ def some_hosts(nodes):
 
 
 needs_hosts = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+needs_relay = pytest.mark.skipif(network_relay.obstacle() is not None, reason=str(network_relay.obstacle()))

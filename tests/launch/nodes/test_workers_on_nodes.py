@@ -4,11 +4,12 @@ import os
 import re
 import signal
 import time
+from itertools import pairwise
 
 import psutil
 import pytest
 from conftest import two_cores
-from networks import needs_hosts, two_hosts
+from networks import needs_hosts, needs_relay, two_hosts
 from test_decoupled_on_nodes import is_of, kill
 from test_training_on_nodes import processes_of
 from unshared import needs_mounts, unseen
@@ -273,3 +274,26 @@ def test_a_link_of_a_stream_and_of_parameters_that_is_down_for_five_seconds_is_s
         _, outcome = start(tmp_path / "run", layout, 20, supervisors=hosts, on_row=hosts.cutting("b", 5, rows))
     assert outcome.state == "done" and len(rows) == 20
     assert max(row["lag_max"] for row in rows) <= 1 and max(row["answer_p99_s"] for row in rows) > 1
+
+
+@needs_hosts
+@needs_relay
+@two_cores
+def test_far_actors_over_a_slow_link_that_stands_still_for_a_second_are_slower_and_right(tmp_path):
+    """A single client and no lag: what is learnt is what it is on one host."""
+    rows, at_s = [], []
+    with two_hosts() as hosts, hosts.slowed(one_way_ms=5):
+
+        def on_row(row):
+            rows.append(row)
+            at_s.append(time.monotonic())
+            if len(rows) == 2:
+                hosts.pause(1.0)
+
+        far = layout_of(a=[POLICY, TRAINER], b=[ACTOR])
+        _, outcome = start(tmp_path / "far", far, 6, supervisors=hosts, on_row=on_row)
+    _, near = start(tmp_path / "near", layout_of(a=[POLICY, TRAINER, ACTOR]), 6)
+    assert min(row["answer_p50_s"] for row in rows) > 0.01
+    assert max(later - earlier for earlier, later in pairwise(at_s)) > 0.8
+    learners = [read_index(each.checkpoint)["learner"] for each in (outcome, near)]
+    assert outcome.state == near.state == "done" and learners[0] == learners[1]

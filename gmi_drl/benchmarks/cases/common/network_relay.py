@@ -11,13 +11,14 @@ import fcntl
 import os
 import queue
 import shutil
+import signal
 import socket
 import struct
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
@@ -60,13 +61,16 @@ def _give(sinks: Mapping[bytes, int], waiting: "queue.SimpleQueue[tuple[float, b
 
 
 @contextmanager
-def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: float) -> Iterator[None]:
+def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: float) -> Iterator[Callable[[float], None]]:
     """Send the traffic between namespaces through a relay during a `with` block.
 
     Args:
         addresses: The address of each namespace on an existing network between them, which is restored afterwards.
         gbit_per_s: The bandwidth of all that a host sends.
         round_trip_ms: In addition to the relay's own time.
+
+    Returns:
+        What makes the relay stand still for so many seconds, and does not wait. Nothing is lost meanwhile.
     """
     with ExitStack() as life:
         ends = dict[str, int]()
@@ -80,13 +84,27 @@ def relayed(addresses: Mapping[str, str], gbit_per_s: float, round_trip_ms: floa
             ip("-n", space, "link", "set", DEVICE, "up", "mtu", str(MTU), "txqueuelen", "10000")
             for other in set(addresses.values()) - {own}:
                 ip("-n", space, "route", "add", f"{other}/32", "dev", DEVICE, "src", own)
+        carriers = []
         for own, source in ends.items():
             others = [f"{address}={end}" for address, end in ends.items() if address != own]
             told = [str(source), str(gbit_per_s), str(round_trip_ms), *others]
             carrier = subprocess.Popen([sys.executable, __file__, *told], pass_fds=ends.values())
+            carriers.append(carrier)
             life.callback(carrier.wait)
             life.callback(carrier.kill)
-        yield
+
+        def pause(seconds: float) -> None:
+            _signal(carriers, signal.SIGSTOP)
+            going_on = threading.Timer(seconds, _signal, (carriers, signal.SIGCONT))
+            going_on.daemon = True
+            going_on.start()
+
+        yield pause
+
+
+def _signal(carriers: Sequence["subprocess.Popen[bytes]"], number: int) -> None:
+    for carrier in carriers:
+        carrier.send_signal(number)
 
 
 def obstacle() -> str | None:

@@ -1,7 +1,8 @@
-"""The time of a plan for 10,000 GPUs."""
+"""The time of a plan for 10,000 GPUs, and of one of workers for the cluster of SRL."""
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.peers import REPOSITORY
 from gmi_drl.errors import GmiError
 
 GPUS = 10_000
@@ -20,6 +22,12 @@ GMIS_EACH = 4
 NODES, GPUS_EACH = 1000, 8  # of the cluster
 LIMIT_S = 1.0
 DEADLINE_S = 120.0
+
+EXAMPLES = REPOSITORY / "examples"
+CLUSTER = EXAMPLES / "clusters" / "srl.yaml"
+PROFILES = tuple(EXAMPLES / "planning" / f"workers-{name}.json" for name in ("a100", "rtx3090"))
+ACTORS, TRAINERS = 12_000, 32
+WORKERS_LIMIT_S = 2.0
 
 UNLIKE = ("A100-SXM4-40GB", "H100-SXM5-80GB", "H200", "B200")
 """Models of 10,000 unlike GPUs: each eight are of the next model, again and again."""
@@ -129,7 +137,17 @@ def command(folder: Path, name: str, gpus: int, *where: str) -> float:
         GmiError: if the command fails, takes longer than `DEADLINE_S`, or does not write the best number of GMIs.
     """
     where = where or ("--node", f"{name}.yaml")
-    arguments = ["plan", *where, "--profile", f"{name.partition('-')[0]}.json", "-o", "layout.yaml"]
+    seconds = _run(folder, "plan", *where, "--profile", f"{name.partition('-')[0]}.json", "-o", "layout.yaml")
+    _check((folder / "layout.yaml").read_text().count("{id: "), gpus)
+    return seconds
+
+
+def _run(folder: Path, *arguments: str) -> float:
+    """Seconds of `gmi-drl` with these arguments in a folder.
+
+    Raises:
+        GmiError: if it fails, or takes longer than `DEADLINE_S`.
+    """
     line = [sys.executable, "-c", "from gmi_drl.cli import main; main()", *arguments]
     own = {name: value for name, value in os.environ.items() if not name.startswith("GMI_DRL_PLAN_")}
     start = time.perf_counter()
@@ -140,13 +158,45 @@ def command(folder: Path, name: str, gpus: int, *where: str) -> float:
     seconds = time.perf_counter() - start
     if run.returncode != 0:
         raise GmiError(f"gmi-drl plan exited with code {run.returncode}: {run.stderr.strip()}")
-    _check((folder / "layout.yaml").read_text().count("{id: "), gpus)
     return seconds
 
 
 def _check(count: int, gpus: int) -> None:
     if count != gpus * GMIS_EACH:
         raise GmiError(f"the plan has {count} GMIs, but {gpus * GMIS_EACH} are best: the search is broken")
+
+
+@contextmanager
+def open_workers(quick: bool) -> Iterator[Sides]:
+    """The command that plans workers for the cluster of SRL, and the limit. `quick` makes no difference."""
+    with tempfile.TemporaryDirectory(prefix="gmi-drl-planning-") as name:
+        folder = Path(name)
+        profiles = [word for file in PROFILES for word in ("--profile", str(file))]
+        arguments = ("plan", "--cluster", str(CLUSTER), "--template", "workers", *profiles, "-o", "layout.yaml")
+
+        def measure() -> Sample:
+            before_s = _cpu_s_of_ended()
+            seconds = _run(folder, *arguments)
+            cpu_s = _cpu_s_of_ended() - before_s
+            layout = (folder / "layout.yaml").read_text()
+            actors, trainers = layout.count("simulator"), layout.count("roles: [trainer]")
+            if (actors, trainers) != (ACTORS, TRAINERS):
+                planned = f"{actors} actors and {trainers} trainers"
+                raise GmiError(f"the plan has {planned}, but {ACTORS} and {TRAINERS} are best: the search is broken")
+            return Sample(cpu_s, {"command_s": seconds})
+
+        yield {"plan workers": measure, "limit": lambda: Sample(WORKERS_LIMIT_S)}
+
+
+def _cpu_s_of_ended() -> float:
+    """CPU seconds of the processes that this one has started and that have ended."""
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return ended.ru_utime + ended.ru_stime
+
+
+def _no_examples() -> str | None:
+    missing = next((file for file in (CLUSTER, *PROFILES) if not file.is_file()), None)
+    return f"{missing} is missing: run it from a checkout of the repository" if missing else None
 
 
 CASE = Case(
@@ -164,3 +214,19 @@ CASE = Case(
     guard=0.2,
     floor=0.001,
 )
+
+WORKERS_CASE = Case(
+    name="planning_workers",
+    claim=f"CPU seconds of the whole `gmi-drl plan --cluster --template workers` for the cluster of SRL, {ACTORS:,} "
+    f"actors and {TRAINERS} trainers on 68 machines of two kinds, from a profile of each kind, with the start of "
+    "Python and the file of the layout; against the limit of two seconds. `command_s` is the time by the clock.",
+    unit="s",
+    open=open_workers,
+    lower_is_better=True,
+    obstacle=_no_examples,
+    reference="SRL (arXiv 2306.16688), section 3: 12,000 cores and 32 A100",
+    limits="The profiles are made up: measuring them is not included.",
+    repeats=7,
+)
+
+CASES = (CASE, WORKERS_CASE)

@@ -54,13 +54,14 @@ def obstacle(cores: int) -> str | None:
 
 def _case(size: str, cores: int, clients: int = 1) -> Case:
     who = "one process" if clients == 1 else f"each of {clients} processes"
-    ends = "_two_cores" if cores > 1 else f"_{clients}_clients" if clients > 1 else ""
+    ends = (f"_{clients}_clients" if clients > 1 else "") + ("_two_cores" if cores > 1 else "")
+    where = "on one core" if cores == 1 else "on a core each" if clients == 1 else "on a core of its own"
     together = "" if clients == 1 else " Streams answer together what is there; sockets are polled."
     is_guarded = (size, cores, clients) == (MANY_SIZE, 1, 1)
     return Case(
         name=f"streams_{size}{ends}",
         claim=f"A request of {SIZES[size]:,} bytes from {who} to another, which copies it into a batch and "
-        f"answers with 64 bytes, on {'a core each' if cores > 1 else 'one core'}: by an inference stream, by plain "
+        f"answers with 64 bytes, {where}: by an inference stream, by plain "
         f"TCP sockets, by multiprocessing queues, and by pyzmq's request and reply over ipc and tcp.{together}",
         unit="round trips/s",
         open=partial(open_sides, SIZES[size], cores, clients),
@@ -75,5 +76,5 @@ def _case(size: str, cores: int, clients: int = 1) -> Case:
 
 CASES = (
     *(_case(size, cores) for size in SIZES for cores in (1, 2)),
-    *(_case(MANY_SIZE, 1, clients) for clients in CLIENTS),
+    *(_case(MANY_SIZE, cores, clients) for clients in CLIENTS for cores in (1, 2)),
 )

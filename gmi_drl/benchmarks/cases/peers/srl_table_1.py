@@ -2,7 +2,8 @@
 
 Each side is swept: all numbers of environments are tried, then its processes and its trainers, threads or learners rise
 until the rate stops growing. A rate has at least a whole update after a warm-up. With `--repeats 1` a column takes half
-an hour on two cores: at most 35 trainings of 20 seconds, 5 to 25 for the start of each, and five of 60 seconds.
+an hour on two cores: at most 35 trainings of 20 seconds, 5 to 25 for the start of each, and five of 60 seconds. The
+bound takes another minute.
 """
 
 import json
@@ -14,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.core_bound import core_bound
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+from gmi_drl.benchmarks.cases.common.shapes import PeerShape, Shape, climbed
 from gmi_drl.benchmarks.cases.common.worker_run import QUICK_WARM_UP_S, layout_of, rates
 from gmi_drl.benchmarks.cases.peers import pong_speed, ppo_ant_v5
 from gmi_drl.errors import GmiError
@@ -36,8 +39,6 @@ WORKERS_WARM_UP_S = 15.0
 NUM_ENVS = (8, 32, 64)
 SWEEP_UPDATES = 5
 """Updates for which a sweep has time where environments sleep."""
-ALL_TRIED = "num_env"
-"""The number of a shape of which all choices are tried: rates go up and down with it."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Column:
         drivers: Of the peers.
         runners: Of RLlib: what is tried beside `processes`.
         settings: Of the drivers, or None for those of Ant-v5.
+        is_bounded: Whether the cores set a bound: environments that sleep have none.
     """
 
     task: str
@@ -67,6 +69,7 @@ class Column:
     drivers: Mapping[str, str]
     runners: tuple[int, ...] = (3,)
     settings: Mapping[str, Any] | None = None
+    is_bounded: bool = True
 
     def sweep_s(self, processes: int) -> float:
         """Seconds in which so many processes have `SWEEP_UPDATES` updates if all environments of one sleep in turn.
@@ -77,64 +80,6 @@ class Column:
 
         step_s = sleeping.FRAME_S.get(self.env_id, 0.0)
         return max(SWEEP_S, SWEEP_UPDATES * self.samples * step_s / processes)
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What a sweep of ours varies: environments in all, actors, trainers. Cores are shared where they are fewer."""
-
-    num_env: int
-    actors: int = 1
-    trainers: int = 1
-
-    @property
-    def processes(self) -> int:
-        """With environments."""
-        return self.actors
-
-    def __str__(self) -> str:
-        return f"{self.num_env} environments, {self.actors} actors, {self.trainers} trainers"
-
-
-@dataclass(frozen=True)
-class PeerShape:
-    """What a sweep of a peer varies: environments in all, processes with them; of RLlib threads or learners."""
-
-    num_env: int
-    runners: int = 1
-    threads: int = 1
-    learners: int = 1
-
-    @property
-    def processes(self) -> int:
-        """With environments."""
-        return self.runners
-
-    def __str__(self) -> str:
-        learns = f"{self.threads} threads, {self.learners} learners"
-        return f"{self.num_env} environments, {self.runners} processes, {learns}"
-
-
-def climbed(
-    first: Any, choices: Mapping[str, Sequence[int]], measure: Callable[[Any], float]
-) -> tuple[Any, dict[str, float]]:
-    """The best shape, and all rates by shape. One number after the other rises from `first` on until no rate grows.
-
-    Args:
-        first: A dataclass, whose numbers are the first of `choices`.
-        choices: What the numbers may be, from small to large.
-        measure: Gives the rate of a shape.
-    """
-    best, rate_of = first, {first: measure(first)}
-    for name, values in choices.items():
-        for value in values[1:]:
-            shape = replace(best, **{name: value})
-            rate_of[shape] = measure(shape)
-            if rate_of[shape] > rate_of[best]:
-                best = shape
-            elif name != ALL_TRIED:
-                break
-    return best, {str(shape): rate for shape, rate in rate_of.items()}
 
 
 def pong_config(horizon: int) -> "RunConfig":
@@ -163,8 +108,9 @@ def opener(column: Column) -> Callable[[bool], AbstractContextManager[Sides]]:
             "workers, remote": _workers(of, 1, quick),
             "TCG_EX": _together(of, quick),
         }
+        bound = {"bound": _bound(of, quick)} if of.is_bounded else {}
         there = {} if quick else {one: name for one, name in column.drivers.items() if not peers.obstacle(one, name)}
-        yield {**ours, **{peer: _peer(column, peer, driver) for peer, driver in there.items()}}
+        yield {**ours, **bound, **{peer: _peer(column, peer, driver) for peer, driver in there.items()}}
 
     return open_sides
 
@@ -184,7 +130,9 @@ def _workers(column: Column, policies: int, quick: bool) -> Side:
     def train(shape: Shape, seconds: float) -> Sample:
         layout, horizon = worker_layout(column, shape, policies, cores)
         warm_up_s = QUICK_WARM_UP_S if quick else WORKERS_WARM_UP_S
-        return _in_frames(column, rates(layout, column.config(horizon), seconds, warm_up_s), vars(shape))
+        config = column.config(horizon)
+        sample = rates(layout, config, seconds, warm_up_s)
+        return _in_frames(column, sample, {**vars(shape), "weights": weights_of(column, config)})
 
     choices = {"num_env": column.num_envs, "actors": column.processes, "trainers": sorted({1, cores})}
     return _at_best(train, Shape(column.num_envs[0], column.processes[0]), choices, column, quick)
@@ -197,14 +145,35 @@ def _together(column: Column, quick: bool) -> Side:
     def train(shape: Shape, seconds: float) -> Sample:
         each = shape.num_env // cores
         layout = ppo_ant_v5.our_layout(column.task, shape.num_env, cores)
-        with of_layouts({column.task: layout}, column.config(column.samples // shape.num_env)) as sessions:
+        config = column.config(column.samples // shape.num_env)
+        with of_layouts({column.task: layout}, config) as sessions:
             sessions[column.task].measure(each, QUICK_WARM_UP_S)
             measured, busy = _with_busy(lambda: sessions[column.task].measure(each, seconds))
         cpu_s = 1e6 * busy / (measured.iterations * column.samples)
         sample = Sample(measured.steps_per_second, dict(measured.phases))
-        return _in_frames(column, sample, {"num_env": shape.num_env, "cpu_s_per_million_steps": cpu_s})
+        more = {"num_env": shape.num_env, "weights": weights_of(column, config), "cpu_s_per_million_steps": cpu_s}
+        return _in_frames(column, sample, more)
 
     return _at_best(train, Shape(column.num_envs[0], cores), {"num_env": column.num_envs}, column, quick)
+
+
+def _bound(column: Column, quick: bool) -> Side:
+    """What all cores could do at most, at the number of environments of one core for which that is most."""
+
+    def train(shape: Shape, seconds: float) -> Sample:
+        layout = ppo_ant_v5.our_layout(column.task, shape.num_env, 1)
+        config = column.config(column.samples // shape.num_env)
+        sample = core_bound(layout, config, len(allowed_cores()), seconds)
+        return _in_frames(column, sample, {"num_env": shape.num_env, "weights": weights_of(column, config)})
+
+    return _at_best(train, Shape(column.num_envs[0]), {"num_env": column.num_envs}, column, quick)
+
+
+def weights_of(column: Column, config: "RunConfig") -> int:
+    """Parameters of the policy and the value that ours train."""
+    from gmi_drl.launch.task_info import task_spec
+
+    return task_spec(column.task).num_weights(config.learner.network)
 
 
 def _peer(column: Column, peer: str, driver: str) -> Side:
@@ -301,7 +270,7 @@ def sleeping_column(name: str) -> Column:
     One process, which has half the rate of two, is not tried, and few numbers of environments, which hardly matter.
     """
     task = f"gymnasium:{SLEEPING}:{name}"
-    return Column(task, name, 1, SLEEPING_SAMPLES, NUM_ENVS[:2], (2, 4, 8), vector_config, DRIVERS)
+    return Column(task, name, 1, SLEEPING_SAMPLES, NUM_ENVS[:2], (2, 4, 8), vector_config, DRIVERS, is_bounded=False)
 
 
 COLUMNS = {
@@ -336,8 +305,9 @@ CASES = tuple(
         "1.82x (SMAC) at equal cores",
         limits="Peers are missing where their environment is (benchmarks/peers/setup.py rllib sample_factory). "
         "Workers share cores where there are more workers. At most 8 processes step environments that sleep: with "
-        "more every side would be faster. RLlib with 3 runners has a few environments and samples fewer. Returns are "
-        "not compared.",
+        "more every side would be faster. RLlib with 3 runners has a few environments and samples fewer. The bound is "
+        "computed: the cores divided by what one, alone, takes for the simulation, the forward pass and the update of "
+        "a step; caches and memory that cores share are not in it. Returns are not compared.",
         repeats=3,
     )
     for name, (column, what, package) in COLUMNS.items()

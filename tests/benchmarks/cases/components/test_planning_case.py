@@ -15,6 +15,19 @@ def test_a_plan_and_its_command_are_timed_against_a_limit():
     assert min(ours.details.values()) > 0
 
 
+def test_a_plan_of_workers_for_the_cluster_of_srl_is_timed():
+    assert planning.WORKERS_CASE.obstacle() is None
+    with planning.WORKERS_CASE.open(True) as sides:
+        ours, limit = (side() for side in sides.values())
+    assert 0 < ours.value <= 1.5 * ours.details["command_s"] and limit.value == 2.0
+
+
+def test_a_plan_of_workers_with_too_few_is_no_measurement(monkeypatch):
+    monkeypatch.setattr(planning, "ACTORS", 11_999)
+    with planning.WORKERS_CASE.open(True) as sides, pytest.raises(GmiError, match=r"12000 actors and 32 trainers, but"):
+        sides["plan workers"]()
+
+
 def test_a_command_that_fails_is_no_measurement(tmp_path):
     with pytest.raises(GmiError, match=r"exited with code 2: .*no such file"):
         planning.command(tmp_path, "alike", 8)

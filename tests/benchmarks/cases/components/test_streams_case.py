@@ -8,6 +8,13 @@ from gmi_drl.benchmarks.cases.components import streams, streams_far
 CASES = [case for case in streams.CASES if "_1mb" not in case.name and "_16_" not in case.name]
 
 
+def test_cases_are_named_by_clients_and_cores():
+    names = [case.name for case in streams.CASES]
+    assert len(set(names)) == len(names)
+    many = {f"streams_64kb_{clients}_clients{where}" for clients in (4, 16) for where in ("", "_two_cores")}
+    assert {name for name in names if "clients" in name} == many
+
+
 def measured(case):
     """A sample of each side, once the case has taken down what it has made."""
     affinity = os.sched_getaffinity(0)

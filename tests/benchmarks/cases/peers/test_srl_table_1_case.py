@@ -7,14 +7,13 @@ import pytest
 
 from gmi_drl.benchmarks.cases import find_case
 from gmi_drl.benchmarks.cases.common import sleeping
+from gmi_drl.benchmarks.cases.common.shapes import PeerShape, Shape, climbed
 from gmi_drl.benchmarks.cases.peers.srl_table_1 import (
     COLUMNS,
     PONG,
     SWEEP_S,
     SWEEP_UPDATES,
-    PeerShape,
-    Shape,
-    climbed,
+    weights_of,
     worker_layout,
 )
 from gmi_drl.templates import WORKERS
@@ -34,6 +33,7 @@ def test_every_shape_has_the_samples_of_the_column(name, policies):
 def test_cases_are_found_by_their_columns():
     assert find_case("srl_table_1").unit == "frames/s" and find_case("srl_table_1_smac_like")
     assert PONG.frames == 4
+    assert [name for name, (column, _, _) in COLUMNS.items() if column.is_bounded] == ["", "_half_cheetah"]
 
 
 def test_all_numbers_of_environments_are_tried_and_the_others_rise_until_the_rate_stops_growing():
@@ -63,6 +63,8 @@ def test_workers_with_remote_inference_train():
     with find_case("srl_table_1_half_cheetah").open(True) as sides:
         sample = sides["workers, remote"]()
     assert sample.value > 0 and sample.details["rows"] == 8 and sample.details["cpu_s_per_million_steps"] > 0
+    column, _, _ = COLUMNS["_half_cheetah"]
+    assert sample.details["weights"] == weights_of(column, column.config(16)) > 0
 
 
 def test_environments_sleep_and_are_as_wide_as_the_games(monkeypatch):
