@@ -58,3 +58,12 @@ def test_its_figures_are_those_of_the_results(ratio, name, file, date):
     result = load_result(ROOT / file)
     assert Path(file).stem == name and result.machine.date.startswith(date)
     assert ratio in map(str, result.ratios.values())
+
+
+def test_it_says_whose_cores_were_others_and_which_rows_were_disturbed():
+    machines = [(name, load_result(ROOT / file).machine) for _, name, file, _ in ROWS]
+    assert {name for name, machine in machines if "EPYC" in machine.cpu} == {"algorithm_2_humanoid_training"}
+    assert ROWS[4][1] == "algorithm_2_humanoid_training" and "the fifth row of an AMD EPYC" in README
+    disturbed = {name: round(100 * machine.busy) for name, machine in machines if machine.warning}
+    assert disturbed == {"ppo_ant_v5": 14}
+    assert "Other work took 14 % of the cores while Ant-v5 was measured" in README

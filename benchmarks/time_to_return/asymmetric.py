@@ -13,7 +13,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from itertools import product
@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from learning_gap import interval, ratio_of_means
 from resumable import read, run_all
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).parents[1] / "results" / "asymmetric" / "anymal.jsonl"
 TASK, NUM_ENV, STEPS = "anymal", 512, 1_600_000
-SIDES = ("asymmetric", "symmetric", "rsl_rl")
+THEIRS = "rsl_rl"
+SIDES = ("asymmetric", "symmetric", THEIRS)
 GROUPS = {"actor": ["policy"], "critic": ["policy", "state"]}
 FIRST_SEED = 101
 LATE = 0.1
@@ -58,13 +60,28 @@ def main() -> None:
         missing = [(side, str(seed)) for seed, side in wanted if (side, seed) not in known]
         run_all(__file__, missing, FILE, None, lambda run: f"{run['side']}, seed {run['seed']}: {run['late']:.2f}")
     elif given.command == "tell":
-        for side in SIDES:
-            if late := [run["late"] for run in read(FILE) if run["side"] == side]:
-                print(f"{side:11} mean {fmean(late):6.2f} of {' '.join(f'{value:.2f}' for value in late)}")
+        tell()
     else:
         with redirect_stdout(sys.stderr):  # rsl_rl prints, too
             told = train(given.side, given.seed)
         print(json.dumps(told))
+
+
+def tell() -> None:
+    """Print the mean of each side, its seeds, and the ratio to rsl_rl with its 95 % interval."""
+    late = {side: [run["late"] for run in read(FILE) if run["side"] == side] for side in SIDES}
+    for side, values in late.items():
+        if values:
+            ratio = ratio_text(values, late[THEIRS]) if side != THEIRS else ""
+            print(f"{side:11} mean {fmean(values):6.2f} of {' '.join(f'{value:.2f}' for value in values)}{ratio}")
+
+
+def ratio_text(ours: Sequence[float], theirs: Sequence[float]) -> str:
+    """The ratio of means with its interval; empty for fewer than two seeds a side."""
+    if min(len(ours), len(theirs)) < 2:
+        return ""
+    low, high = interval(ours, theirs)
+    return f"; ratio {ratio_of_means(ours, theirs):.2f} ({low:.2f} to {high:.2f})"
 
 
 def train(side: str, seed: int) -> dict[str, Any]:

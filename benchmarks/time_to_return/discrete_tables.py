@@ -86,7 +86,8 @@ def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> 
 def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) -> str:
     """The columns of one side."""
     late, ours = ([late_return(run) for run in side] for side in (of, of_ours))
-    columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {_ratio(ours, late):21}"
+    ratio = "" if of == of_ours else _ratio(ours, late)
+    columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {ratio:21}"
     if threshold is None:
         return columns
     reached = [reached_at(run, threshold) for run in of]
@@ -108,8 +109,8 @@ def _lower(values: Sequence[float]) -> float:
 
 
 def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """The ratio of medians with its interval; nothing of a side with itself, of few seeds, or of negative returns."""
-    if ours == theirs or min(len(ours), len(theirs)) < 2 or min(*ours, *theirs) <= 0:
+    """The ratio of medians with its interval; nothing of few seeds, or of negative returns."""
+    if min(len(ours), len(theirs)) < 2 or min(*ours, *theirs) <= 0:
         return ""
     low, high = interval(ours, theirs)
     return f"{median(ours) / median(theirs):.2f} ({low:.2f}-{high:.2f})"

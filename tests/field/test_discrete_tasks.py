@@ -56,6 +56,10 @@ def test_tables_tell_each_side_and_the_ratio_of_ours(results, capsys):
     told = capsys.readouterr().out
     assert "200 200 200" in told and "2.00 (2.00-2.00)" in told
     assert "3 not reached" in told
+    equal = [line(side, seed, late=500.0) for side in sides for seed in (1, 2, 3)]
+    (results / "learn.jsonl").write_text("".join(json.dumps(of) + "\n" for of in equal))
+    discrete_tables.tell()
+    assert capsys.readouterr().out.count("1.00 (1.00-1.00)") == 1, "of the other side alone"
     assert "0.50 (0.50-0.50)" in told  # twice the CPU seconds
 
 

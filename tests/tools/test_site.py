@@ -7,6 +7,7 @@ import pytest
 import rich_click as click
 
 from gmi_drl import errors
+from gmi_drl.benchmarks.report import load_results
 from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.hardware.cluster import Cluster
@@ -21,11 +22,12 @@ from gmi_drl.scheduler.worker_rates import WorkerProfile
 from tools.site.commands import all_commands, commands_page
 from tools.site.errors import CODES, error_classes, errors_page
 from tools.site.fields import field_docs
+from tools.site.growth import growth_table
 from tools.site.metrics import metrics_page
 from tools.site.models import file_pages, models_of, section
 from tools.site.pages import FILES, generated_names, generated_pages
 from tools.site.python_api import PUBLIC, python_page
-from tools.site.results import FOLDER, results_pages, theme_of
+from tools.site.results import FOLDER, losses, results_pages, theme_of
 
 ROOT = Path(__file__).parents[2]
 FOUND = {"config": RunConfig, "layout": Layout, "node": Node, "cluster": Cluster, "profile": Profile} | {
@@ -92,6 +94,47 @@ def test_every_result_is_on_one_page_of_results():
     for file in FOLDER.glob("*.json"):
         assert [f"\n## {file.stem}\n" in text for text in pages.values()].count(True) == 1
     assert theme_of("gmis_512") == "training" and theme_of("ppo_ant_v5") == "peers"
+
+
+@pytest.mark.parametrize(
+    ("case", "theme"),
+    [("replay_add", "replay"), ("shards_window", "replay"), ("streams_1kb", "workers"), ("growth_plans", "growth")],
+)
+def test_replay_workers_and_growth_are_themes_of_their_own(case, theme):
+    assert theme_of(case) == theme and f"\n## {case}\n" in results_pages()[f"results/{theme}.md"]
+
+
+def test_the_first_page_shows_where_another_tool_wins_and_links_it():
+    text, results = results_pages()["results/index.md"], load_results(FOLDER)
+    lowest, *_ = losses(results)
+    assert lowest[0] == "[replay_add](replay.md#replay_add)" and lowest[2].startswith("cpprb")
+    lost = [
+        (name, str(ratio))
+        for name, result in results.items()
+        for side, ratio in result.ratios.items()
+        if round(ratio.median, 2) < 1 and side in ("cpprb", "torchrl", "dm-reverb", "rsl_rl", "plain sockets")
+    ]
+    assert lost
+    for name, ratio in lost:
+        assert re.search(rf"^\| \[{name}\].*\| {re.escape(ratio)} \|", text, re.MULTILINE)
+
+
+def test_the_first_page_has_the_rows_of_readme_and_says_what_a_gpu_measured():
+    text = results_pages()["results/index.md"]
+    rows = [line for line in (ROOT / "README.md").read_text().splitlines() if "](benchmarks/results/" in line]
+    for name in re.findall(r"\[(\w+)\]\(benchmarks/results/\w+\.json\), ", "\n".join(rows)):
+        assert re.search(rf"^\| .* \| \[{name}\]\(\w+\.md#{name}\), ", text, re.MULTILINE)
+    for name, result in load_results(FOLDER).items():
+        assert not result.machine.gpus or f"[{name}](" in text.partition("on a GPU (")[2]
+
+
+def test_growth_tells_exponents_and_what_is_not_measured_yet():
+    results = load_results(FOLDER)
+    growth = growth_table(results)
+    draw = "by items of the ring | 10,000 to 10,000,000 | 0.15 | 0.15 | 100,000 | [replay_growth]"
+    assert draw in growth and "by environments | 128 to 16,384 | 0.93 | 1.07 | nowhere |" in growth
+    without = growth_table({name: result for name, result in results.items() if name != "growth_plans"})
+    assert "by GPUs of the cluster |  | not measured yet |" in without
 
 
 def test_names_are_known_without_making_the_pages():
