@@ -70,6 +70,7 @@ from gmi_drl.benchmarks.measured import (
     PPO,
     RAY,
     REPLAY,
+    RESUMING,
     RSL_RL,
     SEARCH,
     SEQUENCE,
@@ -205,7 +206,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, (planning.CASE,), PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
-    (resizing, resizing.CASES, TRAINING),
+    (resizing, resizing.CASES, (*TRAINING, *RESUMING)),
     (uneven, (uneven.CASE,), TRAINING),
 )
 
