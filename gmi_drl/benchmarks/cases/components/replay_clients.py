@@ -150,5 +150,7 @@ CASES = (
         obstacle=lambda: requirements.cores(2),
         reference="The paper's Figure 7: 8 tables +200 %, because each has a mutex",
         limits=_LIMITS,
+        guard=0.3,
+        floor=80,
     ),
 )
