@@ -14,7 +14,12 @@ class Decoder(nn.Module):
         obs: Numbers of an observation.
         actions: Numbers of an action.
         config: Sizes.
+
+    Attributes:
+        later: Minus infinity where a token must not look, `[L, L]`.
     """
+
+    later: Tensor
 
     def __init__(self, obs: int, actions: int, config: SequenceConfig) -> None:
         super().__init__()
@@ -31,7 +36,7 @@ class Decoder(nn.Module):
         self.norm, self.out = nn.LayerNorm(width), nn.Linear(width, actions)
         self.log_std = nn.Parameter(torch.zeros(actions))
         later = nn.Transformer.generate_square_subsequent_mask(TOKENS * config.context)
-        self.register_buffer("later", later)
+        self.register_buffer("later", later, persistent=False)
 
     def forward(self, to_go: Tensor, obs: Tensor, action: Tensor) -> Tensor:
         """Predicted actions `[B, K, A]` of contexts of K steps; see `SequencePolicy`."""
