@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from gmi_drl.algo.normaliser import Normaliser
 from gmi_drl.config.learners.sequence import TOKENS, WIDER, SequenceConfig
 from gmi_drl.replay import EpisodeSet
 
@@ -61,8 +62,9 @@ class Loop:
         self.config, fields = config, episodes.storage.rows.fields
         self.obs, self.action, self.to_go = (fields[name].clone() for name in ("obs", "action", "return_to_go"))
         self.first, self.starts = episodes.first, episodes.lengths - config.context + 1
-        _, means, squares = _moments(episodes)
-        self.shift, self.scale = means, squares.clamp(min=1e-8).sqrt()
+        moments = episodes.moments["obs"].float()
+        self.shift, squares = moments[1:].chunk(2)
+        self.scale = (squares / moments[0]).sqrt() + Normaliser.EPSILON
         self.unit = float(episodes.returns.abs().max())
         torch.manual_seed(seed)
         self.decoder = Decoder(self.obs.shape[1], self.action.shape[1], config)
@@ -87,10 +89,3 @@ class Loop:
         distance = (params - action.clamp(-1, 1)).square()
         spread = 0.5 * distance.detach() * (-2 * log_std).exp() + log_std
         return distance.mean(), spread.sum(-1).mean()
-
-
-def _moments(episodes: EpisodeSet) -> tuple[Tensor, Tensor, Tensor]:
-    """The count, and of each number of an observation mean and variance."""
-    count, *rest = episodes.moments["obs"]
-    means, squares = torch.stack(rest).float().chunk(2)
-    return count, means, squares / float(count)
