@@ -5,17 +5,17 @@ in strings, are compared by where they are today.
 """
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
 from gmi_drl.benchmarks.moves import module_of
-from gmi_drl.benchmarks.sources import PACKAGE, Sources, bindings, is_lazy, text
+from gmi_drl.benchmarks.sources import LOCATION, PACKAGE, Sources, bindings, is_lazy, text
 
-LOCATION = re.compile(rf"({PACKAGE}(?:\.\w+)+)(?::(\w+))?")
-"""A string that names a module, or a class of one."""
+CASE = f"{PACKAGE}.benchmarks.case.Case"
+WORDS = ("claim", "guard", "floor", "limits", "obstacle", "reference")
+"""Arguments of a case that change no measurement."""
 
 _BODIES = ("body", "orelse", "finalbody")
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -111,6 +111,8 @@ class _Canonical(ast.NodeTransformer):
         if (self._full(node.func) or "").endswith(".Registry"):  # its strings are names of groups of entry points
             node.args = [argument if text(argument) else self.visit(argument) for argument in node.args]
             return node
+        if self._full(node.func) == CASE:
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in WORDS]
         return self.generic_visit(node)
 
     def visit_arg(self, node: ast.arg) -> ast.AST:

@@ -176,6 +176,9 @@ SEARCH: Paths = (
     "gmi_drl/scheduler/plan.py",
 )
 
+RESUMING: Paths = ("gmi_drl/launch/", "gmi_drl/run/checkpoint.py", "gmi_drl/run/checkpoint_store.py")
+"""What a run does between its last iteration and the first one after it was resumed."""
+
 RSL_RL: Paths = ("gmi_drl/roles/rsl_rl/replica.py", "gmi_drl/tasks/rsl_rl_env.py", *SUMS_OF_A_HOST)
 
 RAY: Paths = ("gmi_drl/launch/ray/actor.py", "gmi_drl/launch/ray/supervisors.py", "gmi_drl/launch/nodes/supervisor.py")

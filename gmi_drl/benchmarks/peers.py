@@ -18,6 +18,9 @@ from gmi_drl.gmi.inventory import allowed_cores
 from gmi_drl.roles.main import die_with
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+SETUP = "python benchmarks/peers/setup.py"
+"""The command that makes the environment of the peer whose name follows."""
+
 START_S = 180.0
 """Seconds that a driver may take to start and to end, beside its training; the slowest needs half a minute."""
 
@@ -51,7 +54,14 @@ def obstacle(peer: str, driver: str | None = None) -> str | None:
     """Why this peer cannot run here, with the remedy; None if it can."""
     if not _driver(peer, driver).is_file():
         return f"{_driver(peer, driver)} is missing: run it from a checkout of the repository"
-    return _no_environment(peer)
+    return no_environment(peer)
+
+
+def no_environment(peer: str) -> str | None:
+    """Why the virtual environment of this peer cannot be used, with the remedy; None if it can."""
+    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
+        return f"the virtual environment of {peer} is missing or old: {SETUP} {peer}"
+    return None
 
 
 def packages(peer: str) -> list[str]:
@@ -65,7 +75,7 @@ def python(peer: str) -> Path:
     Raises:
         MachineError: if it is missing or old.
     """
-    if missing := _no_environment(peer):
+    if missing := no_environment(peer):
         raise MachineError(missing)
     return _ready(peer).parent / "bin" / "python"
 
@@ -131,12 +141,6 @@ def speed(updates: list[Update], warm_up: int) -> float:
         raise GmiError(f"{len(updates)} updates, {warm_up} of them warm-up, leave none to measure: give more time")
     first, last = updates[warm_up - 1], updates[-1]
     return (last.env_steps - first.env_steps) / (last.wall_s - first.wall_s)
-
-
-def _no_environment(peer: str) -> str | None:
-    if not _ready(peer).is_file() or _ready(peer).read_text() != _requirements(peer).read_text():
-        return f"the virtual environment of {peer} is missing or old: python benchmarks/peers/setup.py {peer}"
-    return None
 
 
 def _driver(peer: str, driver: str | None) -> Path:

@@ -36,14 +36,25 @@ def overview(results: Results, stale: Collection[str] = ()) -> str:
 
 
 def detail_medians(result: Result, side: str) -> dict[str, str]:
-    """Medians of the details of a side that are plain numbers in every sample, as text; for `SETTINGS` all values."""
+    """Medians of the details of a side that are plain numbers or None in every sample, as text.
+
+    Of a detail that is None in some samples they have the median of the others, and how many those are; for `SETTINGS`
+    all values.
+    """
     column = [sample.details for sample in result.samples[side]]
-    names = [name for name in column[0] if all(_is_number(details.get(name)) for details in column) and name != "seed"]
-    values = {name: [details[name] for details in column] for name in names}
-    return {
-        name: " or ".join(map(str, sorted(set(found)))) if name in SETTINGS else human_value(median(found), _unit(name))
-        for name, found in values.items()
-    }
+    has = [name for name in column[0] if name != "seed" and all(name in details for details in column)]
+    values = {name: [details[name] for details in column] for name in has}
+    return {name: _median_text(name, found) for name, found in values.items() if all(map(_is_number_or_none, found))}
+
+
+def _median_text(name: str, values: list[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    if not known:
+        return "none"
+    if name in SETTINGS:
+        return " or ".join(map(str, sorted(set(known))))
+    part = f" in {len(known)} of {len(values)}" if len(known) < len(values) else ""
+    return f"{human_value(median(known), _unit(name))}{part}"
 
 
 def _overview(name: str, result: Result, is_stale: bool) -> list[str]:
@@ -140,8 +151,8 @@ def _row(*cells: str) -> str:
     return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_number_or_none(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def _unit(name: str) -> str:

@@ -1,6 +1,7 @@
 """The source files of a checkout or of one of its commits, and the places of their names today."""
 
 import ast
+import re
 import subprocess
 import tarfile
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,9 @@ from gmi_drl.errors import MachineError
 PACKAGE = gmi_drl.__name__
 DRIVERS = "benchmarks/peers"
 """The folder of the drivers of other libraries' trainings, which are no modules of the package."""
+
+LOCATION = re.compile(rf"({PACKAGE}(?:\.\w+)+)(?::(\w+))?")
+"""A string that names a module, or a class of one."""
 
 GIT_S = 60.0
 _KINDS = (".py", ".txt")
@@ -138,6 +142,23 @@ def reexported(source: str) -> dict[str, str]:
             pairs = [(text(key), text(value)) for key, value in zip(table.keys, table.values, strict=True) if key]
             names |= {key: f"{value}.{key}" for key, value in pairs if key and value}
     return names
+
+
+@cache
+def modules_in(source: str) -> frozenset[str]:
+    """The full names that a module imports at any level, and the modules that its strings name.
+
+    Of `from a.b import c` both `a.b` and `a.b.c`, since `c` may be a module.
+    """
+    found = set[str]()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found |= {str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif location := LOCATION.fullmatch(text(node)):
+            found.add(location[1])
+    return frozenset(found)
 
 
 def is_lazy(source: str) -> bool:

@@ -1,5 +1,6 @@
 """`gmi-drl bench`."""
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,7 +107,7 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
     A result below its bound is a failure, unless other programs kept the cores busy meanwhile.
     """
     results: list[Result] = []
-    skipped, unjudged, below = {}, {}, []
+    skipped, unjudged, below, seconds = {}, {}, [], {}
     for case in cases:
         if case.guard is None:
             continue
@@ -114,8 +115,10 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
             skipped[case.name] = obstacle
             say(f"{case.name}: left out: {obstacle}")
             continue
+        began = time.monotonic()
         result = _run(case, repeats, quick=True)
         results.append(result)
+        seconds[case.name] = round(time.monotonic() - began, 1)
         fallen = result.below(case.guard) + (result.below_floor(case.floor) if case.floor is not None else [])
         if fallen and result.machine.is_too_busy:
             unjudged[case.name] = f"other programs took {result.machine.busy:.0%} of the cores"
@@ -127,11 +130,13 @@ def _guard(cases: list["Case"], repeats: int | None, format: str) -> None:
             raise UsageError(f"--guard: {', '.join(case.name for case in cases)} has no bound")
         raise MachineError("no case could be run: " + "; ".join(f"{name}: {why}" for name, why in skipped.items()))
     if format == "json":
-        told = {"skipped": skipped, "unjudged": unjudged, "below": below}
+        told = {"skipped": skipped, "unjudged": unjudged, "below": below, "seconds": seconds}
         print_json("guard", {"results": [result.document() for result in results], **told})
     else:
         for result in results:
             _print(result)
+        say(f"Seconds of each case: {', '.join(f'{name} {spent:.0f}' for name, spent in seconds.items())}")
+        say(f"All {len(results)} cases: {sum(seconds.values()):.0f} s")
     _fail_if_any(below)
 
 

@@ -57,6 +57,22 @@ def test_details_that_are_numbers_are_shown_with_their_unit():
     assert detail_medians(run_case(toy_case(), repeats=2), "ours") == {"copy_s": "2.0 ms"}
 
 
+def test_a_detail_that_some_samples_do_not_have_is_shown_with_how_many_do():
+    result = run_case(toy_case(), repeats=3)
+
+    def shown(*values):
+        details = [{"bends_at": value} for value in values]
+        column = tuple(
+            sample.model_copy(update={"details": each})
+            for sample, each in zip(result.samples["ours"], details, strict=True)
+        )
+        return detail_medians(result.model_copy(update={"samples": {"ours": column}}), "ours")
+
+    assert shown(512, None, 512) == {"bends_at": "512 in 2 of 3"}
+    assert shown(None, None, None) == {"bends_at": "none"}
+    assert shown(512, 1024, 512) == {"bends_at": "512"} and shown(512, "text", None) == {}
+
+
 def test_a_baseline_and_activity_have_their_columns(tmp_path):
     result = run_case(toy_case(is_baseline_first=True), repeats=3)
     samples = {

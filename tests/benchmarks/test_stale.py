@@ -6,13 +6,14 @@ import pytest
 from gmi_drl.benchmarks.cases import CASES, MEASURED, MODULES
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.benchmarks.sources import working_tree
-from gmi_drl.benchmarks.stale import ROOT, files_of, stale
+from gmi_drl.benchmarks.stale import ROOT, files_of, own_files, stale
 from gmi_drl.errors import MachineError
 from tests.benchmarks.toy import toy_case, toy_machine
 
 CASE = "from gmi_drl.physics import step\n\n\ndef side():\n    from gmi_drl.lazy import late\n"
 ROLE = 'ROLE = "gmi_drl.roles.role:Role"\n'
 MODULE = {"toy": ("gmi_drl/physics.py", "gmi_drl/roles/")}
+MADE_IN = {"toy": "gmi_drl.benchmarks.cases.toy"}
 
 
 def git(root, *arguments):
@@ -63,9 +64,55 @@ def test_a_result_is_stale_once_code_has_changed_that_its_case_measures(checkout
 
 def test_what_is_only_imported_makes_nothing_stale(checkout):
     results = measured(git(checkout, "rev-parse", "--short", "HEAD"))
-    for name in ("units", "stranger", "benchmarks/cases/toy", "benchmarks/case", "benchmarks/report"):
+    for name in ("units", "stranger", "benchmarks/case", "benchmarks/report"):
         change(checkout, name)
-    assert stale(results, checkout, MODULE) == {}
+    assert stale(results, checkout, MODULE, MADE_IN) == {}
+
+
+def test_a_result_is_stale_once_its_case_or_what_that_measures_with_has_changed(checkout):
+    common = "from gmi_drl.benchmarks.cases.common import"
+    files = {
+        "toy": f"{CASE}    {common} late\n\n\nfrom gmi_drl.benchmarks.cases import ends\n{common} requirements\n",
+        "ends": 'ROLE = "gmi_drl.benchmarks.cases.role:Role"\n',
+        **dict.fromkeys(("common/__init__", "common/late", "common/requirements", "role", "another"), "A = 1\n"),
+    }
+    (checkout / "gmi_drl" / "benchmarks" / "cases" / "common").mkdir()
+    for name, text in files.items():
+        change(checkout, f"benchmarks/cases/{name}", text)
+    git(checkout, "add", ".")
+    git(checkout, "commit", "-qm", "ends")
+    results = measured(git(checkout, "rev-parse", "HEAD"))
+    for name in ("toy", "ends", "common/late", "role"):
+        change(checkout, f"benchmarks/cases/{name}", f"{files[name]}B = 2\n")
+        (reason,) = stale(results, checkout, MODULE, MADE_IN).values()
+        assert f"since then gmi_drl/benchmarks/cases/{name}.py has changed" in reason
+        git(checkout, "checkout", ".")
+    for name in ("another", "common/requirements"):  # the latter only says what a machine must have
+        change(checkout, f"benchmarks/cases/{name}")
+    assert stale(results, checkout, MODULE, MADE_IN) == {}
+
+
+def test_words_of_a_case_make_nothing_stale(checkout):
+    made = 'from gmi_drl.benchmarks.case import Case\n\nCASE = Case(name="toy", claim="{}", floor={}, repeats={})\n'
+    change(checkout, "benchmarks/cases/toy", made.format("Fast.", 1, 5))
+    git(checkout, "commit", "-qam", "made")
+    results = measured(git(checkout, "rev-parse", "HEAD"))
+    change(checkout, "benchmarks/cases/toy", made.format("Faster.", 2, 5))
+    assert stale(results, checkout, MODULE, MADE_IN) == {}
+    change(checkout, "benchmarks/cases/toy", made.format("Fast.", 1, 3))
+    assert list(stale(results, checkout, MODULE, MADE_IN)) == ["toy"]
+
+
+def test_the_files_of_a_case_are_found_by_what_it_imports():
+    sources = working_tree(ROOT)
+    files = own_files(sources, MODULES["shards_window"])
+    assert "gmi_drl/benchmarks/cases/components/shard_ends.py" in files
+    assert "gmi_drl/benchmarks/cases/components/replay_shards.py" in files
+    reducing = own_files(sources, MODULES["reductions_2"])
+    assert "gmi_drl/benchmarks/cases/components/reduction_role.py" in reducing
+    every = [file for module in MODULES.values() for file in own_files(sources, module)]
+    assert "gmi_drl/benchmarks/cases/__init__.py" not in every
+    assert "gmi_drl/launch/" in MEASURED["resizing"]
 
 
 def test_a_change_that_was_committed_counts_as_well(checkout):

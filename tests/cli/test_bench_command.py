@@ -58,10 +58,12 @@ def test_a_ratio_below_the_bound_is_exit_code_6(command_line, tmp_path):
 def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):
     code, out, err = command_line("bench", "--guard")
     assert code == 0 and "toy:" in out and "alone" not in out and "gpu: left out: it needs a GPU" in err
+    assert "Seconds of each case: toy " in err and "All 1 cases: " in err
     assert cases["toy"].open.log[0] == "open, quick True"
     code, out, _ = command_line("bench", "--guard", "--format", "json")
     document = json.loads(out)
     assert document["skipped"] == {"gpu": "it needs a GPU"} and len(document["results"]) == 1
+    assert [*document["seconds"]] == ["toy"] and document["seconds"]["toy"] >= 0
     assert document["results"][0]["settings"] == {"repeats": 3, "quick": True}
 
 

@@ -5,15 +5,50 @@ from subprocess import CompletedProcess
 import pytest
 
 from gmi_drl.benchmarks.result import load_result
+from gmi_drl.benchmarks.runner import run_case
+from tests.benchmarks.toy import toy_case, toy_machine
 from tools import measure
 from tools.checkout import ROOT, command
 
 
 def test_what_is_stale_or_missing_is_wanted_in_the_order_asked_for():
-    assert measure.wanted(["planning", "costs", "ant_step"], {"costs": None, "ant_step": None}, {"ant_step"}) == [
-        "planning",
-        "ant_step",
-    ]
+    costs, ant_step = (of_toy(name) for name in ("costs", "ant_step"))
+    results = {"costs": costs, "ant_step": ant_step}
+    assert measure.wanted(["planning", "costs", "ant_step"], results, {"ant_step"}) == ["planning", "ant_step"]
+
+
+def test_what_was_measured_on_a_busy_machine_is_due_again_unless_ray_made_it_busy():
+    names = ["costs", "planning", "rllib_cluster", "ray_overhead"]
+    busy = {name: 0.3 if name != "costs" else 0.01 for name in names}
+    assert measure.wanted(names, {name: of_toy(name, busy=busy[name]) for name in names}, {}) == ["planning"]
+
+
+def test_a_result_never_loses_the_side_of_a_peer_that_is_not_here(here, monkeypatch, capfd):
+    before = of_toy("pong_speed", sides=("gmi-drl", "sb3_games", "rllib"))
+    monkeypatch.setattr(measure, "load_results", lambda folder: {"pong_speed": before})
+    monkeypatch.setattr(measure, "stale", lambda results: {"pong_speed"})
+    monkeypatch.setattr(measure.peers, "no_environment", lambda peer: f"{measure.peers.SETUP} {peer}")
+    monkeypatch.setitem(measure.CASES, "pong_speed", replace(measure.CASES["pong_speed"], obstacle=lambda: None))
+    monkeypatch.setattr(sys, "argv", ["measure", "pong_speed"])
+    monkeypatch.setattr(measure.subprocess, "run", lambda **line: pytest.fail("measured"))
+    assert measure.main() == 1
+    told = capfd.readouterr().out
+    assert "pong_speed: left out: " in told and "cleanrl_envpool" not in told
+    assert all(f"python benchmarks/peers/setup.py {peer}" in told for peer in ("sb3_games", "rllib"))
+
+
+def test_what_is_left_out_for_lack_of_a_peer_alone_fails(here, monkeypatch, capfd):
+    lacks = replace(measure.CASES["planning"], obstacle=lambda: f"missing: {measure.peers.SETUP} sb3")
+    monkeypatch.setitem(measure.CASES, "planning", lacks)
+    monkeypatch.setattr(sys, "argv", ["measure", "planning"])
+    assert measure.main() == 1
+    assert "planning: left out: missing: python benchmarks/peers/setup.py sb3" in capfd.readouterr().out
+
+
+def of_toy(name, sides=("ours",), busy=0.01):
+    """A result of a case without its measurement."""
+    result = run_case(toy_case({side: (1.0,) for side in sides}, name=name), repeats=1)
+    return result.model_copy(update={"machine": toy_machine(busy=busy)})
 
 
 @pytest.fixture

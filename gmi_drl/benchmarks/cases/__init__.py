@@ -25,6 +25,7 @@ from gmi_drl.benchmarks.cases.components import (
     replay_server,
     replay_shards,
     sequence_prefetch,
+    sequence_update,
     streams,
     streams_far,
     update_products,
@@ -70,6 +71,7 @@ from gmi_drl.benchmarks.measured import (
     PPO,
     RAY,
     REPLAY,
+    RESUMING,
     RSL_RL,
     SEARCH,
     SEQUENCE,
@@ -96,7 +98,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (streams, streams.CASES, (*STREAMS, *drivers("streams_pyzmq", peers=["pyzmq"]))),
     (streams_far, streams_far.CASES, (*STREAMS, *FAR_STREAMS)),
     (workers_inline_remote, workers_inline_remote.CASES, WORKERS),
-    (reductions, reductions.CASES, SUMS),
+    (reductions, reductions.CASES, (*SUMS, *drivers("reduce_mpi", peers=["mpi"]))),
     (
         replay,
         replay.CASES,
@@ -125,6 +127,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
         (*REPLAY, "gmi_drl/comm/links/", "benchmarks/peers/replay/", "benchmarks/peers/requirements/reverb.txt"),
     ),
     (sequence_prefetch, sequence_prefetch.CASES, (*REPLAY, *SEQUENCE)),
+    (sequence_update, sequence_update.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (growth, growth.CASES, (*TRAINING, *PLANNING)),
     (ppo_update, (ppo_update.CASE,), PPO),
@@ -205,7 +208,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),
     (planning, planning.CASES, PLANNING),
     (sac_ant, sac_ant.CASES, (*TRAINING, *REPLAY, *FROM_REPLAY)),
-    (resizing, resizing.CASES, TRAINING),
+    (resizing, resizing.CASES, (*TRAINING, *RESUMING)),
     (uneven, (uneven.CASE,), TRAINING),
 )
 

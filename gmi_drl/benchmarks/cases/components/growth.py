@@ -1,16 +1,15 @@
 """How times grow with sizes: a sample has the time at each size, and its value is the exponent of a power law."""
 
 import json
-import math
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from statistics import linear_regression
 
-from gmi_drl.benchmarks.case import CURVES, DOUBLINGS, Case, Sample, Side, Sides
+from gmi_drl.benchmarks.case import Case, Sides
 from gmi_drl.benchmarks.cases.common import requirements
+from gmi_drl.benchmarks.cases.common.growing import side
 from gmi_drl.benchmarks.cases.common.random_rollout import random_rollout
 from gmi_drl.benchmarks.cases.common.two_cores import on_two_cores
 from gmi_drl.benchmarks.cases.components import planning
@@ -25,36 +24,6 @@ CORES, GMIS, QUICK_GMIS = 2, (1, 2, 4, 8), (1, 2, 3)
 GMI_ENVIRONMENTS, QUICK_GMI_ENVIRONMENTS = 256, 16
 SECONDS, QUICK_SECONDS = 6.0, 1.0
 
-BEND = 1.25
-"""Growth bends at the size from which on each unit costs this many times what it cost at a smaller size, or more."""
-
-
-def exponent(sizes: Sequence[float], seconds: Sequence[float]) -> float:
-    """The exponent of the power law that fits best, by least squares of the logarithms."""
-    slope, _ = linear_regression([math.log(size) for size in sizes], [math.log(each) for each in seconds])
-    return slope
-
-
-def bend(sizes: Sequence[float], seconds: Sequence[float]) -> float | None:
-    """The first size of which a unit costs `BEND` times the cheapest unit of a smaller size, or more; None: nowhere."""
-    least = math.inf
-    for size, spent in zip(sizes, seconds, strict=True):
-        if spent / size >= BEND * least:
-            return size
-        least = min(least, spent / size)
-    return None
-
-
-def _side(name: str, sizes: Sequence[int], measure: Callable[[int], float]) -> Side:
-    """Measures each size, the smallest first; details: the curve, and where it bends."""
-
-    def sample() -> Sample:
-        seconds = [measure(size) for size in sizes]
-        details = {CURVES: {f"{name} {DOUBLINGS}": list(sizes), "seconds": seconds}, "bends_at": bend(sizes, seconds)}
-        return Sample(exponent(sizes, seconds), details)
-
-    return sample
-
 
 @contextmanager
 def open_environments(quick: bool) -> Iterator[Sides]:
@@ -62,7 +31,7 @@ def open_environments(quick: bool) -> Iterator[Sides]:
     with one_core():
         sizes = QUICK_ENVIRONMENTS if quick else ENVIRONMENTS
         iterations = {num_env: _iteration(num_env) for num_env in sizes}
-        yield {"gmi-drl": _side("environments", sizes, lambda num_env: _seconds(iterations[num_env]))}
+        yield {"gmi-drl": side("environments", sizes, lambda num_env: _seconds(iterations[num_env]))}
 
 
 def _iteration(num_env: int) -> Callable[[], object]:
@@ -93,7 +62,7 @@ def open_parameters(quick: bool) -> Iterator[Sides]:
     """Updates of PPO by the same experience, of networks with two layers of each width."""
     with one_core():
         updates = dict(_update(width) for width in (QUICK_WIDTHS if quick else WIDTHS))
-        yield {"gmi-drl": _side("parameters", list(updates), lambda count: _seconds(updates[count]))}
+        yield {"gmi-drl": side("parameters", list(updates), lambda count: _seconds(updates[count]))}
 
 
 def _update(width: int) -> tuple[int, Callable[[], object]]:
@@ -130,7 +99,7 @@ def open_plans(quick: bool) -> Iterator[Sides]:
             (folder / "alike.yaml").write_text(json.dumps(planning.alike(gpus)))  # JSON is YAML, too
             return planning.plan_once(folder, gpus)
 
-        yield {"gmi-drl": _side("GPUs", QUICK_GPUS if quick else GPUS, plan)}
+        yield {"gmi-drl": side("GPUs", QUICK_GPUS if quick else GPUS, plan)}
 
 
 @contextmanager
@@ -151,7 +120,7 @@ def open_gmis(quick: bool) -> Iterator[Sides]:
             measured = sessions[count].measure(num_env, QUICK_SECONDS if quick else SECONDS)
             return count * num_env * horizon / measured.steps_per_second
 
-        yield {"gmi-drl": _side("GMIs", gmis, iteration)}
+        yield {"gmi-drl": side("GMIs", gmis, iteration)}
 
 
 def _seconds(call: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""The sum of gradients alone: MPR-shm against MPR-gloo, and every reduction that is legal for a mapping of GMIs.
+"""The sum of gradients alone: MPR-shm against MPR-gloo and MPI, and every reduction that is legal for a mapping.
 
 The GMIs of a case all live at once, and one group reduces at a time.
 """
@@ -6,9 +6,11 @@ The GMIs of a case all live at once, and one group reduces at a time.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
+from statistics import median
 from typing import TYPE_CHECKING
 
+from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import CURVES, Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cores import PURPOSE
@@ -23,6 +25,11 @@ ROLE = "gmi_drl.benchmarks.cases.components.reduction_role:Reducer"
 CORES = 2
 
 SIDES_OF_TWO = {"shared memory": "MPR-shm", "gloo": "MPR-gloo"}
+
+PEER, DRIVER = "mpi", "reduce_mpi"
+MPI = "mpi4py"
+MPI_S = 60.0
+"""Most seconds of a measurement by MPI."""
 
 NUMELS = (30_000, 114_121, 286_822, 1_535_765)
 """Parameters of the paper's networks (Table 7), and of a smaller one."""
@@ -52,10 +59,23 @@ def open_two(numel: int, reduces: int, quick: bool) -> Iterator[Sides]:
     counts = dict.fromkeys(groups, reduces // 4 if quick else reduces)
     numels = dict.fromkeys(groups, numel)
     with claimed([layout], PURPOSE) as claim, reducers(claim, layout, numels, counts) as processes:
-        sides = {name: partial(_sample_of_two, processes, method) for name, method in SIDES_OF_TWO.items()}
+        sides: dict[str, Side] = {
+            name: partial(_sample_of_two, processes, method) for name, method in SIDES_OF_TWO.items()
+        }
+        if not quick and not peers.obstacle(PEER, DRIVER):
+            sides[MPI] = partial(sample_of_mpi, numel, reduces)
         for warm_up in sides.values():
             warm_up()
         yield sides
+
+
+def sample_of_mpi(numel: int, reduces: int) -> Sample:
+    """The median seconds of Allreduce by MPICH, of two ranks with a core each that are started anew."""
+    more = ["--numel", str(numel), "--reduces", str(reduces)]
+    sums = peers.train(PEER, num_env=CORES, threads=1, seconds=MPI_S, driver=DRIVER, more=more)
+    ends = [0.0, *(one.wall_s for one in sums)]
+    seconds = median(end - begin for begin, end in pairwise(ends))
+    return Sample(seconds, {"packages": peers.packages(PEER)})
 
 
 def _sample_of_two(processes: "GMIProcesses", method: str) -> Sample:
@@ -168,13 +188,14 @@ def case_of_two(numel: int, reduces: int, guard: float | None = None, floor: flo
     return Case(
         name=f"reduction_{round(numel / 1000)}k",
         claim=f"Sum of {numel:,} float32 gradients over 2 processes on a core each: shared memory (MPR-shm) against "
-        "gloo (MPR-gloo). `copy_s` is a copy of as many bytes within one process.",
+        "gloo (MPR-gloo), and Allreduce of MPICH by mpi4py. `copy_s` is a copy of as many bytes within one process.",
         unit="s",
         open=partial(open_two, numel, reduces),
         lower_is_better=True,
         obstacle=_obstacle_of_two,
         limits="gloo's own threads share the two cores with the ranks, which slows gloo down: with idle cores the "
-        "ratio may well be smaller. Both are for processes of one host.",
+        "ratio may well be smaller. All are for processes of one host. MPI is missing where its environment is "
+        "(benchmarks/peers/setup.py mpi); its ranks wait by spinning, as long as they have a core each.",
         repeats=15,
         guard=guard,
         floor=floor,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.cases.common import growing
 from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cores import one_core
 
@@ -55,21 +56,25 @@ def add_steps(ring: "Ring", obs: int, steps: int) -> None:
 
 @contextmanager
 def open_growth(quick: bool) -> Iterator[Sides]:
-    """A side for each size; details: bytes that the process grew by in adding to a full ring."""
+    """Rings of all sizes; details: bytes that the process grew by in adding to them, which are full."""
+    sizes, calls = (QUICK_SIZES, QUICK_CALLS) if quick else (SIZES, CALLS)
     with one_core():
-        sides = {}
-        for items in QUICK_SIZES if quick else SIZES:
-            ring = full_ring(items, 1, prioritized=True)
-            sides[f"gmi-drl, {items:,} items"] = partial(_grown, ring, QUICK_CALLS if quick else CALLS)
-        yield sides
+        rings = {items: full_ring(items, 1, prioritized=True) for items in sizes}
+        drawn = growing.side("items", sizes, lambda items: _seconds_of_draw(rings[items], calls))
+
+        def measure() -> Sample:
+            before = _resident_bytes()
+            for ring in rings.values():
+                add_steps(ring, 1, ADDED)
+            grown, sample = _resident_bytes() - before, drawn()
+            return Sample(sample.value, {**sample.details, "grown_bytes": grown})
+
+        yield {"gmi-drl": measure}
 
 
-def _grown(ring: "Ring", calls: int) -> Sample:
-    before = _resident_bytes()
-    add_steps(ring, 1, ADDED)
-    grown = _resident_bytes() - before
+def _seconds_of_draw(ring: "Ring", calls: int) -> float:
     drawn = ring.sample(DRAWN)
-    return Sample(mean_seconds(lambda: ring.sample(DRAWN, out=drawn), calls).value, {"grown_bytes": grown})
+    return mean_seconds(lambda: ring.sample(DRAWN, out=drawn), calls).value
 
 
 def _resident_bytes() -> int:
@@ -89,17 +94,17 @@ def open_layouts(width: int, quick: bool) -> Iterator[Sides]:
 
 
 def _drawn(ring: "Ring", calls: int) -> Sample:
-    drawn = ring.sample(DRAWN)
-    value = mean_seconds(lambda: ring.sample(DRAWN, out=drawn), calls).value
-    return Sample(value, {"ring_bytes": ring.storage.bytes})
+    return Sample(_seconds_of_draw(ring, calls), {"ring_bytes": ring.storage.bytes})
 
 
 CASES = (
     Case(
         name="replay_growth",
-        claim=f"A prioritized draw of {DRAWN} of a ring of 10,000 to 10,000,000 steps, which does not grow once full.",
-        unit="s",
+        claim=f"How the time of a prioritized draw of {DRAWN} grows with rings of 10,000 to 10,000,000 steps, whose "
+        "memory does not grow once full. 1 is growth in proportion.",
+        unit="exponent",
         open=open_growth,
+        compared=False,
         lower_is_better=True,
     ),
     *(

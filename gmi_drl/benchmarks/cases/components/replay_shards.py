@@ -219,7 +219,7 @@ CASES = (
             lower_is_better=True,
             guard=0.2 if batch == BATCHES[0] else None,
             floor=0.6 if batch == BATCHES[0] else None,
-            reference="GEAR, Figure 6: 17 GB/s from pinned memory by a GPU",
+            reference="GEAR, section 4.4: 17 GB/s from pinned memory by a GPU",
         )
         for batch in BATCHES
     ),
@@ -231,7 +231,7 @@ CASES = (
             unit="GB/s",
             open=partial(open_remote, batch),
             obstacle=lambda: requirements.cores(2) or obstacle(),
-            reference="GEAR, Figure 6: 5x to 6x of Reverb's throughput, 17 against 6.7 GB/s on one node",
+            reference="GEAR, Figure 5: 5x to 6x of Reverb's throughput, 17 against 6.7 GB/s on one node",
             limits=_BUSY,
         )
         for batch in BATCHES

@@ -1,7 +1,7 @@
 """PPO on gymnasium's Ant-v5: gmi-drl against the usual libraries."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -9,6 +9,8 @@ from gmi_drl.benchmarks import peers
 from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.sessions import of_layouts
+from gmi_drl.benchmarks.cases.peers import ant_simulators
+from gmi_drl.benchmarks.cores import all_cores
 from gmi_drl.errors import GmiError
 from gmi_drl.gmi.inventory import allowed_cores
 
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
 TASK = "mujoco:Ant-v5"
 ADAPTED = ("gymnasium:Ant-v5", "envpool:Ant-v5")
 """The same task by our adapters, without gmi-drl's own physics."""
+
+ALONE = "environments alone"
+"""Our environments without learning, in the same run: what no training by them can pass."""
 
 PEERS = ("sb3", "rllib", "sample_factory", "cleanrl_envpool", "skrl")
 SAMPLES, EPOCHS, MINIBATCHES, HIDDEN = 2048, 4, 4, (256, 128, 64)
@@ -35,9 +40,19 @@ Setting = tuple[int, int]
 def open_sides(quick: bool) -> Iterator[Sides]:
     """All sides, each at its best setting in a short sweep. Each sample is a training from scratch."""
     seconds = QUICK_SECONDS if quick else SECONDS
-    adapted = {f"gmi-drl, {task}": _our_side(task, quick, seconds) for task in ADAPTED}
+    adapted = {f"gmi-drl, {task}": _our_side(task, seconds, *_our_best(task, quick)) for task in ADAPTED}
     theirs = {peer: _peer_side(peer, quick, seconds) for peer in PEERS}
-    yield {"gmi-drl": _our_side(TASK, quick, seconds), **adapted, **theirs}
+    num_env, sweep = _our_best(TASK, quick)
+    ours = _our_side(TASK, seconds, num_env, sweep)
+    yield {"gmi-drl": ours, ALONE: partial(environments_alone, num_env, seconds), **adapted, **theirs}
+
+
+def environments_alone(num_env: int, seconds: float) -> Sample:
+    """The environments of our side on the same cores without learning, as `ant_v5_step` steps them."""
+    from gmi_drl.tasks import make
+
+    with all_cores() as cores, closing(make(TASK, num_env=num_env, threads=len(cores))) as task:
+        return ant_simulators.step_task(task, seconds)
 
 
 def peer_threads(peer: str) -> list[int]:
@@ -93,23 +108,28 @@ def fastest(
     return best, {f"{num_env} environments, {threads} threads": speed for (num_env, threads), speed in speeds.items()}
 
 
-def _our_side(task: str, quick: bool, seconds: float) -> Side:
-    """The side of gmi-drl: one GMI on each core, with one thread."""
-
-    def train(num_env: int, seconds: float) -> "Measured":
-        with session(task, num_env) as measuring:
-            return measuring.measure(num_env // len(allowed_cores()), seconds)
-
+def _our_best(task: str, quick: bool) -> tuple[int, dict[str, float]]:
+    """Our best number of environments, and all speeds; without a sweep if `quick`."""
     if quick:
-        best, sweep = (QUICK_NUM_ENVS[0], 1), dict[str, float]()
-    else:
-        best, sweep = fastest(NUM_ENVS, (), lambda setting: train(setting[0], SWEEP_S).steps_per_second)
+        return QUICK_NUM_ENVS[0], {}
+    (num_env, _), sweep = fastest(NUM_ENVS, (), lambda setting: _train_ours(task, setting[0], SWEEP_S).steps_per_second)
+    return num_env, sweep
+
+
+def _our_side(task: str, seconds: float, num_env: int, sweep: dict[str, float]) -> Side:
+    """The side of gmi-drl."""
 
     def measure() -> Sample:
-        measured = train(best[0], seconds)
-        return Sample(measured.steps_per_second, {"num_env": best[0], "threads": 1, "sweep": sweep, **measured.phases})
+        measured = _train_ours(task, num_env, seconds)
+        return Sample(measured.steps_per_second, {"num_env": num_env, "threads": 1, "sweep": sweep, **measured.phases})
 
     return measure
+
+
+def _train_ours(task: str, num_env: int, seconds: float) -> "Measured":
+    """A training by one GMI on each core, with one thread."""
+    with session(task, num_env) as measuring:
+        return measuring.measure(num_env // len(allowed_cores()), seconds)
 
 
 @contextmanager
@@ -155,7 +175,8 @@ CASE = Case(
     name="ppo_ant_v5",
     claim="PPO on gymnasium's Ant-v5 (its model, 5 substeps of RK4): environment steps per second while training, each "
     "library at its best number of environments and threads; 2048 samples an update, 4 epochs of mini-batches of 512, "
-    "separate networks of 256-128-64. gmi-drl runs with its own batched physics (mujoco:Ant-v5), and by its adapters.",
+    "separate networks of 256-128-64. gmi-drl runs with its own batched physics (mujoco:Ant-v5), and by its adapters; "
+    f"`{ALONE}` are those of its first side on the same cores, with random actions and without learning.",
     unit="steps/s",
     open=open_sides,
     obstacle=_obstacle,

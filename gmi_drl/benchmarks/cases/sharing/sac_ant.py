@@ -58,5 +58,7 @@ CASES = (
         obstacle=lambda: requirements.simulation_on_cores(2),
         limits="Speed alone: updates begin with the first iteration, and returns are not compared.",
         repeats=5,
+        guard=0.4,
+        floor=4,
     ),
 )

@@ -8,6 +8,7 @@ from conftest import children_of, two_cores
 from gmi_drl.benchmarks.case import CURVES
 from gmi_drl.benchmarks.cases import CASES
 from gmi_drl.benchmarks.cases.components import reductions
+from gmi_drl.benchmarks.peers import Update
 from gmi_drl.benchmarks.report import load_results
 from gmi_drl.benchmarks.runner import run_case
 from gmi_drl.hardware.speeds import OF_CORES
@@ -26,6 +27,20 @@ def test_both_reductions_are_measured_and_nothing_is_left(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt), case.open(True):
         raise KeyboardInterrupt
     assert not list(tmp_path.iterdir()) and not children_of(os.getpid())
+
+
+def test_a_sum_by_mpi_is_the_median_of_what_its_driver_tells(monkeypatch):
+    told = [Update(count, wall_s, None) for count, wall_s in enumerate((1.0, 3.0, 5.0, 5.5, 7.5), start=1)]
+    asked = []
+
+    def train(peer, **line):
+        asked.append((peer, line["driver"], line["num_env"], line["more"]))
+        return told
+
+    monkeypatch.setattr(reductions.peers, "train", train)
+    sample = reductions.sample_of_mpi(100, 5)
+    assert sample.value == 2.0 and any(line.startswith("mpi4py==") for line in sample.details["packages"])
+    assert asked == [("mpi", "reduce_mpi", 2, ["--numel", "100", "--reduces", "5"])]
 
 
 @two_cores

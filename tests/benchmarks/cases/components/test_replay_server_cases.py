@@ -1,6 +1,7 @@
 import json
 
 from gmi_drl.benchmarks.case import CURVES
+from gmi_drl.benchmarks.cases.common import growing
 from gmi_drl.benchmarks.cases.components import replay_clients, replay_face, replay_server
 from gmi_drl.benchmarks.cases.components.replay_workers import FOLDER
 
@@ -32,6 +33,9 @@ def test_light_clients_are_counted(monkeypatch):
             sample = side()
             assert sample.details[CURVES]["clients"] == [1, 2] and sample.value > 0
             assert 0 < sample.details["least_of_mean_2"] <= 1
+            each_s = [count / rate for count, rate in zip([1, 2], sample.details[CURVES]["items/s"], strict=True)]
+            assert sample.details["exponent"] == growing.exponent([1, 2], each_s)
+            assert sample.details["bends_at"] == growing.bend([1, 2], each_s)
             json.dumps(sample.details)
 
 

@@ -62,6 +62,17 @@ def test_missing_peers_are_an_obstacle(monkeypatch, tmp_path):
     assert "checkout" in CASE.obstacle()
 
 
+def test_the_environments_of_our_side_are_stepped_alone_in_the_same_run(monkeypatch):
+    pytest.importorskip("mujoco")
+    monkeypatch.setattr(ppo_ant_v5, "PEERS", ())
+    monkeypatch.setattr(ppo_ant_v5, "ADAPTED", ())
+    monkeypatch.setattr(ppo_ant_v5, "QUICK_SECONDS", 0.01)
+    with ppo_ant_v5.open_sides(quick=True) as sides:
+        assert list(sides) == ["gmi-drl", "environments alone"]
+        sample = sides["environments alone"]()
+    assert sample.value > 0 and sample.details == {"num_env": ppo_ant_v5.QUICK_NUM_ENVS[0]}
+
+
 @two_cores
 @pytest.mark.parametrize("task", [TASK, *ADAPTED])
 def test_our_sides_train_ant_v5(task):
