@@ -5,55 +5,49 @@ from collections.abc import Sequence
 from statistics import median
 
 from gmi_drl.benchmarks.case import CURVES
-from gmi_drl.benchmarks.cases.components.growth import BEND, bend, exponent
+from gmi_drl.benchmarks.cases.common.growing import BEND, bend, exponent
 from gmi_drl.benchmarks.report import Results
 from gmi_drl.benchmarks.result import SampleRecord
 from tools.site.markdown import table
 
 CURVED = {
-    "growth_environments": "an iteration of PPO on Ant, by environments",
-    "growth_gmis": "an iteration of PPO on Ant, by GMIs on two cores",
-    "growth_parameters": "an update of PPO, by parameters",
-    "growth_plans": "a plan, by GPUs of the cluster",
+    "growth_environments": ("an iteration of PPO on Ant, by environments", ""),
+    "growth_gmis": ("an iteration of PPO on Ant, by GMIs on two cores", ""),
+    "growth_parameters": ("an update of PPO, by parameters", ""),
+    "growth_plans": ("a plan, by GPUs of the cluster", ""),
+    "replay_growth": ("a prioritized draw of 1024, by items of the ring", "replay.md"),
 }
-"""Results whose samples have seconds by size."""
+"""Results whose samples have seconds by size: what grows, and the page with them, if it is another one."""
 TITLES = ("what", "sizes", "exponent", "in the last step", "bends at", "result")
 WORDS = f"""## Exponents
 
 Seconds by size as a power law, fitted to the medians over the rounds; 1 is growth in proportion, 0 is none. The last
 step is from the second largest size to the largest. *Bends at*: the first size of which a unit costs {BEND}
-times the cheapest unit of a smaller size, or more; where there should be no growth at all (a draw) a unit is the
-whole. Why it bends there was not measured.
+times the cheapest unit of a smaller size, or more. Why it bends there was not measured.
 """
 Row = tuple[str, ...]
 
 
 def growth_table(results: Results) -> str:
     """A row for each size that grows; those without a result are named as not measured yet."""
-    rows = [_curved(name, what, results) for name, what in CURVED.items()]
-    if "replay_growth" in results:
-        summaries = results["replay_growth"].summaries
-        items = [int(side.split()[1].replace(",", "")) for side in summaries]
-        seconds = [spread.median for spread in summaries.values()]
-        flat = bend(items, [size * each for size, each in zip(items, seconds, strict=True)])
-        what = "a prioritized draw of 1024, by items of the ring"
-        rows.append(_row(what, items, seconds, flat, "[replay_growth](replay.md#replay_growth)"))
+    rows = [_curved(name, results) for name in CURVED]
     if "replay_clients" in results:
         for side, column in results["replay_clients"].samples.items():
             clients, rates = _medians(column)
             seconds = [count / rate for count, rate in zip(clients, rates, strict=True)]
             what = f"an item of each client of a server ({side}), by clients"
             link = "[replay_clients](replay.md#replay_clients)"
-            rows.append(_row(what, clients, seconds, bend(clients, seconds), link))
+            rows.append(_row(what, clients, seconds, link))
     return "\n".join([WORDS, table(TITLES, rows)])
 
 
-def _curved(name: str, what: str, results: Results) -> Row:
+def _curved(name: str, results: Results) -> Row:
+    what, there = CURVED[name]
     if name not in results:
         return (what, "", "not measured yet", "", "", f"`gmi-drl bench {name}`")
     (column,) = results[name].samples.values()
     sizes, seconds = _medians(column)
-    return _row(what, sizes, seconds, bend(sizes, seconds), f"[{name}](#{name})")
+    return _row(what, sizes, seconds, f"[{name}]({there}#{name})")
 
 
 def _medians(column: Sequence[SampleRecord]) -> tuple[list[float], list[float]]:
@@ -62,7 +56,8 @@ def _medians(column: Sequence[SampleRecord]) -> tuple[list[float], list[float]]:
     return curves[0][0], [median(each) for each in zip(*(ys for _, ys in curves), strict=True)]
 
 
-def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], bends: float | None, link: str) -> Row:
+def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], link: str) -> Row:
     last = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
+    bends = bend(sizes, seconds)
     fitted, bent = exponent(sizes, seconds), "nowhere" if bends is None else f"{bends:,}"
     return what, f"{sizes[0]:,} to {sizes[-1]:,}", f"{fitted:.2f}", f"{last:.2f}", bent, link
