@@ -70,7 +70,7 @@ def tell_steps(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Seq
         steps = [at.env_steps / 1000 for at in reached if at is not None]
         if of:
             middle = f"{median(steps):7.0f}" if len(steps) == len(of) else ""
-            print(f"{task:15} {side:17} {_listed(steps) + _lacking(reached):36} {middle}".rstrip())
+            print(f"{task:15} {side:17} {_listed_of(steps, len(of)):36} {middle}".rstrip())
 
 
 def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:
@@ -91,16 +91,17 @@ def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) 
     if threshold is None:
         return columns
     reached = [reached_at(run, threshold) for run in of]
-    return f"{columns} {_listed([at.cpu_s for at in reached if at is not None])}{_lacking(reached)}"
-
-
-def _lacking(reached: "Sequence[Reached | None]") -> str:
-    missed = reached.count(None)
-    return f", {missed} not reached" if missed else ""
+    return f"{columns} {_listed_of([at.cpu_s for at in reached if at is not None], len(of))}"
 
 
 def _listed(values: Sequence[float]) -> str:
     return " ".join(f"{value:.0f}" for value in values)
+
+
+def _listed_of(values: Sequence[float], count: int) -> str:
+    """Those of so many runs that reached it, and how many did not."""
+    missed = [f"{count - len(values)} not reached"] if len(values) < count else []
+    return ", ".join([_listed(values), *missed] if values else missed)
 
 
 def _lower(values: Sequence[float]) -> float:
