@@ -9,7 +9,12 @@ from matplotlib.figure import Figure
 from resumable import Run
 from trainings import Settings
 
-COLORS = ("tab:blue", "tab:orange", "tab:green")
+COLORS = tuple(f"C{number}" for number in range(10))
+"""Of the sides in their order: matplotlib's own."""
+
+COLUMNS = 4
+"""Of the legend, at most."""
+
 AXES = {"environment steps": 0, "CPU seconds": 1}
 """The label of an axis, and its place in an update."""
 
@@ -18,10 +23,8 @@ DPI = 130
 
 def draw(path: Path, tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
     """Draw all tasks that have runs into a PNG file."""
-    shown, colors = (
-        [task for task in tasks if any(run["task"] == task for run in trained)],
-        dict(zip(sides, COLORS, strict=False)),
-    )
+    shown = [task for task in tasks if any(run["task"] == task for run in trained)]
+    colors = dict(zip(sides, COLORS[: len(sides)], strict=True))
     figure = Figure(figsize=(11, 3.4 * len(shown)), layout="constrained")
     for row, task in zip(figure.subplots(len(shown), len(AXES), squeeze=False), shown, strict=True):
         for axis, (label, place) in zip(row, AXES.items(), strict=True):
@@ -31,7 +34,7 @@ def draw(path: Path, tasks: Mapping[str, Settings], sides: Sequence[str], traine
             axis.set(title=task, xlabel=label, ylabel="return of an episode")
             axis.grid(alpha=0.3)
     lines = {line.get_label(): line for axis in figure.axes for line in axis.lines if line.get_label() in sides}
-    figure.legend(lines.values(), lines, loc="outside upper center", ncols=len(sides), frameon=False)
+    figure.legend(lines.values(), lines, loc="outside upper center", ncols=min(len(sides), COLUMNS), frameon=False)
     figure.savefig(path, dpi=DPI)
 
 

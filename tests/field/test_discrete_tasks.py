@@ -84,6 +84,12 @@ def test_curves_of_all_tasks_are_drawn(results):
     assert (results / "learn.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_seven_sides_are_drawn(tmp_path):
+    sides = [f"side {number}" for number in range(7)]
+    discrete_picture.draw(tmp_path / "learn.png", TASKS, sides, [line(side, 1) for side in sides])
+    assert (tmp_path / "learn.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_speed_settings_have_64_environments_and_as_many_samples_as_peers():
     fast = discrete_tasks.for_speed(TASKS["LunarLander-v3"])
     assert (fast.num_env, fast.samples) == (64, 2048)
