@@ -33,7 +33,8 @@ def draw(path: Path, tasks: Mapping[str, Settings], sides: Sequence[str], traine
                 axis.axhline(tasks[task].threshold, color="gray", linestyle=":")
             axis.set(title=task, xlabel=label, ylabel="return of an episode")
             axis.grid(alpha=0.3)
-    lines = {line.get_label(): line for axis in figure.axes for line in axis.lines if line.get_label() in sides}
+    found = {line.get_label(): line for axis in figure.axes for line in axis.lines}
+    lines = {side: found[side] for side in sides if side in found}
     figure.legend(lines.values(), lines, loc="outside upper center", ncols=min(len(sides), COLUMNS), frameon=False)
     figure.savefig(path, dpi=DPI)
 

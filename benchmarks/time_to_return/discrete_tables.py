@@ -34,9 +34,9 @@ def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Se
         f"{'ratio of ours, 95 %':21} CPU s to the threshold"
     )
     for task, settings in tasks.items():
-        ours = [run for run in trained if (run["task"], run["side"]) == (task, sides[0])]
+        ours = _runs_of(task, sides[0], trained)
         for side in sides:
-            if of := [run for run in trained if (run["task"], run["side"]) == (task, side)]:
+            if of := _runs_of(task, side, trained):
                 print(f"{task:15} {side:17} {_learnt(settings.threshold, of, ours)}")
 
 
@@ -65,12 +65,17 @@ def tell_steps(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Seq
         return
     print(f"\n{'steps':15} {'side':17} {'thousands to the threshold':36} {'median':>7}")
     for (task, threshold), side in product(with_threshold.items(), sides):
-        of = [run for run in trained if (run["task"], run["side"]) == (task, side)]
+        of = _runs_of(task, side, trained)
         reached = [reached_at(run, threshold) for run in of]
         steps = [at.env_steps / 1000 for at in reached if at is not None]
         if of:
             middle = f"{median(steps):7.0f}" if len(steps) == len(of) else ""
             print(f"{task:15} {side:17} {_listed_of(steps, len(of)):36} {middle}".rstrip())
+
+
+def _runs_of(task: str, side: str, trained: Sequence[Run]) -> list[Run]:
+    """Those of a task and a side, by their seeds."""
+    return sorted((run for run in trained if (run["task"], run["side"]) == (task, side)), key=lambda run: run["seed"])
 
 
 def _ratio_of_rounds(ours: Mapping[int, float], theirs: Mapping[int, float]) -> str:

@@ -38,7 +38,7 @@ MODULES_OF = {
     "growth": {"growth"},
     "replay": {
         *("replay", "replay_clients", "replay_face", "replay_gather", "replay_learning", "replay_rings"),
-        *("replay_server", "replay_shards", "sequence_prefetch"),
+        *("replay_server", "replay_shards", "sequence_prefetch", "sequence_update"),
     },
 }
 PACKAGES_OF = {"peers": "peers", "paper": "paper"}
