@@ -81,12 +81,12 @@ RUN_BY = {
 """The claims that the suite measures with tiny sizes, and by which test of `tests/benchmarks/cases`."""
 
 
-DRAWN, MOST_S = 10, 100.0
+DRAWN, MOST_S = 10, 60.0
 """How many claims are drawn at random, and after how many seconds no other one is begun."""
 
 LONG = {
     *("algorithm_2_humanoid_training", "learning_a3c", "learning_against_rsl_rl", "learning_memories"),
-    *("pong_speed", "rllib_cluster", "rllib_cluster_2", "srl_table_1"),
+    *("gmis_at_solos_best", "pong_gmis", "pong_speed", "rllib_cluster", "rllib_cluster_2", "srl_table_1"),
 }
 """Cases whose tiny sizes are whole trainings or plans, or tens of seconds."""
 
