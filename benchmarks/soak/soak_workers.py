@@ -97,15 +97,8 @@ class Fault:
     def __str__(self) -> str:
         where, how = "far" if self.far else "near", "remote" if self.remote else "inline"
         more = (", one actor is enough" if self.is_elastic else "") + (", a restart" if self.restarts else "")
-        deed = (
-            "paused"
-            if self.victim in SLOW
-            else "cut"
-            if self.victim in LINKS
-            else "stopped"
-            if self.is_stopped
-            else "killed"
-        )
+        deeds = dict.fromkeys(LINKS, "cut") | dict.fromkeys(SLOW, "paused")
+        deed = deeds.get(self.victim, "stopped" if self.is_stopped else "killed")
         return f"{where}, {how}, {'two policies' if self.several else 'one policy'}{more}: {self.victim} {deed}"
 
     @property

@@ -202,6 +202,17 @@ def test_mistakes_of_all_policies_are_told_once_and_those_of_one_by_its_name():
     ], "who has how many of the 4 rows is not known here"
 
 
+def test_mistakes_of_a_single_named_policy_are_told_once():
+    gmis = [GMI(id=0, roles=ACTS, num_env=4, cores=(0,)), GMI(id=1, roles=TRAINS, cores=(1,), policy="x")]
+    layout = layout_of(ACTS, streams=Streams(fewest_actors=5)).model_copy(
+        update={
+            "devices": (Device(kind="cpu", gmis=tuple(gmis)),),
+            "groups": {"trainers-x": GmiGroup(members=(1,))},
+        }
+    )
+    assert WORKERS.check(layout) == ["streams.fewest_actors is 5, and the layout has 1 actor: lower it, or add actors"]
+
+
 def test_streams_and_rings_of_other_templates_are_refused():
     layout = layout_of(ACTS, ring=2)
     mistakes = TDG.check(layout)

@@ -11,7 +11,6 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
-from gmi_drl.replay.shards.meeting import Words
 from gmi_drl.replay.shards.packing import RowLayout, Trajectories, packing_for
 from gmi_drl.replay.shards.requests import GONE, Owned, Request, Window, between
 
@@ -44,12 +43,12 @@ class Collection:
         Raises:
             UsageError: if it cannot be asked for, or another rank does something else.
         """
-        words: Words = f"collects {indices} of columns {columns} by windows {window}"
+        request: Request | None = None
         try:
-            words = request = Request.of(indices, columns, window, split)
+            request = Request.of(indices, columns, window, split)
             self._check(request)
         except UsageError:
-            self._calls.begin(words)
+            self._calls.begin(request or f"collects {indices} of columns {columns} by windows {window}")
             raise
         return request
 

@@ -35,3 +35,14 @@ def test_updates_of_a_call_that_was_refused_come_with_the_next_in_order():
         return shards.shard.chances.priorities[0].item()
 
     assert on_ranks(2, job) == [1.0, 4.0]
+
+
+def test_a_call_in_order_writes_no_text_of_its_list(monkeypatch):
+    """A text of a long list takes longer than a small collection."""
+    shards = open_shards(AloneLink(), SIGNATURE, trajectories=2, steps=4, placement="cpu")
+    indices = shards.insert(trajectories([1, 2]))
+    written = []
+    monkeypatch.setattr(torch.Tensor, "__format__", lambda self, spec: written.append(self) or "")
+    monkeypatch.setattr(torch.Tensor, "__repr__", lambda self: written.append(self) or "")
+    shards.collect(indices, window=(torch.tensor([0, 0]), 2))
+    assert not written
