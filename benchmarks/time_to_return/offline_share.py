@@ -6,8 +6,9 @@
     python benchmarks/time_to_return/offline_share.py tell
     python benchmarks/time_to_return/offline_share.py draw
 
-The settings are those of `gmi-drl bench sac_half_cheetah`. Half of each batch is of the expert's episodes on one side.
-How runs are counted: `trainings.py`. Seeds were fixed before the first run.
+The settings are those of `gmi-drl bench sac_half_cheetah`. Half of each batch is of the expert's episodes on two sides;
+two sides have layer normalisation, which RLPD adds. How runs are counted: `trainings.py`. Seeds were fixed before the
+first run.
 """
 
 from collections.abc import Iterator
@@ -19,7 +20,8 @@ from trainings import OURS, Settings, Trainings, Update, by_ours
 from gmi_drl.benchmarks.cases.peers.off_policy import DUELS, NUM_ENV
 
 SHARE = 0.5
-RECORDED = "half of each batch recorded"
+RECORDED, NORMED = "half of each batch recorded", "layer norm"
+BOTH = f"{RECORDED}, {NORMED}"
 DUEL = DUELS["sac_half_cheetah"]
 TASKS = {"HalfCheetah": Settings(DUEL.task, 40_000, 0, num_env=NUM_ENV, horizon=DUEL.config(1, 1).learner.horizon)}
 
@@ -35,15 +37,15 @@ def train(settings: Settings, side: str, seed: int) -> Iterator[Update]:
 def config_of(settings: Settings, side: str, seed: int) -> Any:
     """The configuration of a side."""
     config = DUEL.config(settings.steps, seed)
-    if side == OURS:
-        return config
     learner: Any = config.learner
-    more = {"data": str((FOLDER / name_of(DUEL.task) / "expert.replay").resolve()), "offline_share": SHARE}
-    replay = learner.replay.model_copy(update=more)
-    return config.model_copy(update={"learner": learner.model_copy(update={"replay": replay})})
+    learner = learner.model_copy(update={"layer_norm": side in (NORMED, BOTH)})
+    if side in (RECORDED, BOTH):
+        more = {"data": str((FOLDER / name_of(DUEL.task) / "expert.replay").resolve()), "offline_share": SHARE}
+        learner = learner.model_copy(update={"replay": learner.replay.model_copy(update=more)})
+    return config.model_copy(update={"learner": learner})
 
 
-TRAININGS = Trainings(__file__, "offline_share", TASKS, (OURS, RECORDED), train)
+TRAININGS = Trainings(__file__, "offline_share", TASKS, (OURS, RECORDED, NORMED, BOTH), train)
 
 if __name__ == "__main__":
     TRAININGS.main(__doc__.splitlines()[0])

@@ -17,14 +17,17 @@ def as_many_threads():
     torch.set_num_threads(threads)
 
 
-def test_sides_of_sac_differ_in_the_recorded_half_of_their_batches_alone():
+@pytest.mark.parametrize("is_normed", [False, True])
+def test_sides_of_sac_differ_in_the_recorded_half_of_their_batches_alone(is_normed):
     settings = offline_share.TASKS["HalfCheetah"]
-    alone, recorded = (offline_share.config_of(settings, side, 3) for side in offline_share.TRAININGS.sides)
+    sides = (offline_share.NORMED, offline_share.BOTH) if is_normed else (OURS, offline_share.RECORDED)
+    alone, recorded = (offline_share.config_of(settings, side, 3) for side in sides)
     replay = recorded.learner.replay
     assert replay.offline_share == 0.5 and replay.data.endswith("mujoco_HalfCheetah-v5/expert.replay")
     as_alone = replay.model_copy(update={"data": None, "offline_share": None})
     learner = recorded.learner.model_copy(update={"replay": as_alone})
     assert recorded.model_copy(update={"learner": learner}) == alone and alone.seed == 3
+    assert alone.learner.layer_norm == is_normed
     assert alone.learner.horizon * settings.num_env == settings.samples
 
 
