@@ -1,8 +1,8 @@
 """Several tasks as one: `several:ant+mujoco:Hopper-v5`. Environment i has the task number i modulo K.
 
-One policy learns all of them. Observations and actions are filled up with zeros to the largest, and observations end
-with a one for the task (`workload/several.py`). Arguments: `units`, a return of each task that counts as 1; `only`,
-the name of the task that all environments have, to see what the policy does there.
+One policy learns all of them. Each task has numbers of its own in the observations, which end with a one for the task;
+actions are filled up with zeros to the largest (`workload/several.py`). Arguments: `units`, a return of each task that
+counts as 1; `only`, the name of the task that all environments have, to see what the policy does there.
 """
 
 import math
@@ -193,7 +193,7 @@ def _spec(name: str, specs: Sequence[TaskSpec]) -> TaskSpec:
     return TaskSpec(
         name,
         name,
-        vector(max(spec.observation.size for spec in specs) + len(specs)),
+        vector(sum(spec.observation.size for spec in specs) + len(specs)),
         continuous(max(spec.action.size for spec in specs)),
         max((spec.hidden for spec in specs), key=sum),
         max(spec.episode_steps for spec in specs),

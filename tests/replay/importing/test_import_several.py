@@ -56,9 +56,12 @@ def test_episodes_are_padded_and_the_best_return_of_each_task_is_1(both):
     for number, one in enumerate(sets):
         for episode, length in enumerate(LENGTHS):
             at, own = int(together.first[3 * number + episode]), int(one.first[episode])
-            for name in ("obs", "action"):
+            for name, begin in (("obs", sets[0].storage.rows.fields["obs"].shape[1] * number), ("action", 0)):
                 wanted = one.storage.rows.fields[name][own : own + length]
-                assert torch.equal(rows[name][at : at + length, : wanted.shape[1]], wanted)
+                end = begin + wanted.shape[1]
+                assert torch.equal(rows[name][at : at + length, begin:end], wanted)
+                others = rows[name][at : at + length, : -2 if name == "obs" else None]
+                assert not others[:, :begin].any() and not others[:, end:].any()
             assert rows["obs"][at, -2:].tolist() == [1.0 - number, float(number)]
 
 

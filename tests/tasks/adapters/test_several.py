@@ -26,8 +26,8 @@ def test_environments_are_in_turn_and_padded_and_rewards_count_in_units():
         closing(make("ant", num_env=2, seed=4)) as ants,
     ):
         sizes = [one.spec.observation.size for one in (balls, ants)]
-        most = max(sizes)
-        assert task.spec.observation.size == most + 2 and task.spec.action.size == 8
+        total = sum(sizes)
+        assert task.spec.observation.size == total + 2 and task.spec.action.size == 8
         assert task.spec.name == TWO
         for one in (task, balls, ants):
             one.reset()
@@ -35,14 +35,14 @@ def test_environments_are_in_turn_and_padded_and_rewards_count_in_units():
             action = 2 * torch.rand(5, 8, generator=draw) - 1
             obs, reward, terminated, truncated, info = task.step(action)
             for number, (one, unit) in enumerate(((balls, 2.0), (ants, 4.0))):
+                own = slice(number * sizes[0], number * sizes[0] + sizes[number])
                 of_own = one.step(action[number::2, : one.spec.action.size])
-                size = sizes[number]
-                assert torch.equal(obs[number::2, :size], of_own[0])
-                assert not obs[number::2, size:most].any()
-                assert obs[number::2, most:].tolist() == [[1.0 - number, float(number)]] * one.num_env
+                assert torch.equal(obs[number::2, own], of_own[0])
+                assert not obs[number::2, : own.start].any() and not obs[number::2, own.stop : total].any()
+                assert obs[number::2, total:].tolist() == [[1.0 - number, float(number)]] * one.num_env
                 assert torch.equal(reward[number::2], of_own[1] / unit)
                 assert torch.equal((terminated | truncated)[number::2], of_own[2] | of_own[3])
-                assert torch.equal(info["final_obs"][number::2, :size], of_own[4]["final_obs"])
+                assert torch.equal(info["final_obs"][number::2, own], of_own[4]["final_obs"])
         assert task.episode_length.tolist() == [5] * 5
 
 
@@ -51,7 +51,7 @@ def test_one_of_the_tasks_alone():
     with closing(make(name, num_env=3, seed=2)) as task, closing(make("ant", num_env=3, seed=3)) as ants:
         obs, reward, *_ = task.step(torch.zeros(3, 8))
         wanted = ants.step(torch.zeros(3, 8))
-        assert torch.equal(obs[:, : ants.spec.observation.size], wanted[0])
+        assert torch.equal(obs[:, -2 - ants.spec.observation.size : -2], wanted[0])
         assert obs[:, -2:].tolist() == [[0.0, 1.0]] * 3 and torch.equal(reward, wanted[1] / 4)
 
 
