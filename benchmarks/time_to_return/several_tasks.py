@@ -101,16 +101,26 @@ def in_words(run: dict[str, Any]) -> str:
 
 
 def tell() -> None:
-    """Print a table: the last returns of a policy of several tasks, and of those of one."""
+    """Print a table: returns of a policy of several tasks, and of those of one, each the mean of its later evaluations.
+
+    One evaluation is of ten episodes, and the next one may be a third lower.
+    """
     runs = read(FILE)
     several = dict.fromkeys(run["side"] for run in runs if BETWEEN in run["side"])
     titles = ("policy of", "task", "seeds", "return", "of one alone", "of the expert's")
     print(f"| {' | '.join(titles)} |\n|{'---|' * len(titles)}")
     for side, task in [(one, task) for one in several for task in one.split(BETWEEN)]:
-        own, alone = ([run["curve"][-1][2][task] for run in runs if run["side"] == wanted] for wanted in (side, task))
+        own, alone = ([late(run, task) for run in runs if run["side"] == wanted] for wanted in (side, task))
         mean, expert = statistics.mean(own), next(run["expert"][task] for run in runs if run["side"] == side)
         beside = f"{mean / statistics.mean(alone):.2f}" if alone else "not run"
-        print(f"| {side} | {task} | {len(own)} | {mean:.0f} | {beside} | {mean / expert:.2f} |")
+        of = f"{mean:.0f} ({min(own):.0f} to {max(own):.0f})"
+        print(f"| {side} | {task} | {len(own)} | {of} | {beside} | {mean / expert:.2f} |")
+
+
+def late(run: dict[str, Any], task: str) -> float:
+    """The mean return in a task, of the evaluations of the second half of a training."""
+    curve = run["curve"]
+    return statistics.mean(returns[task] for _, _, returns in curve[len(curve) // 2 :])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
 """Scripts that train from recorded episodes, and MAT beside PPO: what they train, and a short run."""
 
+import json
 from dataclasses import replace
 
 import mat
 import offline_share
 import pytest
 import recorded_episodes
+import several_tasks
 import torch
 from trainings import OURS
 
@@ -56,3 +58,18 @@ def test_ppo_and_mat_train_for_as_many_steps(side):
     updates = list(mat.train(settings, side, 1))
     assert [update.env_steps for update in updates] == [32, 64]
     assert updates[0].cpu_s <= updates[1].cpu_s
+
+
+def test_several_tasks_are_told_by_their_later_evaluations_beside_one_alone(capsys, monkeypatch, tmp_path):
+    both = {"side": "a+b", "seed": 1, "expert": {"a": 10.0, "b": 4.0}}
+    both["curve"] = [
+        [500, 1.0, {"a": 0.0, "b": 0.0}],
+        [1000, 2.0, {"a": 6.0, "b": 2.0}],
+        [1500, 3.0, {"a": 8.0, "b": 3.0}],
+    ]
+    alone = {"side": "a", "seed": 1, "expert": {"a": 10.0}, "curve": [[500, 1.0, {"a": 9.0}], [1000, 2.0, {"a": 14.0}]]}
+    monkeypatch.setattr(several_tasks, "FILE", tmp_path / "several.jsonl")
+    several_tasks.FILE.write_text("".join(json.dumps(run) + "\n" for run in (both, alone)))
+    several_tasks.tell()
+    rows = capsys.readouterr().out.splitlines()[2:]
+    assert rows == ["| a+b | a | 1 | 7 (7 to 7) | 0.50 | 0.70 |", "| a+b | b | 1 | 2 (2 to 2) | not run | 0.62 |"]
