@@ -9,7 +9,6 @@ from unshared import needs_mounts, unseen
 
 from gmi_drl.errors import GmiError
 from gmi_drl.run.checkpoint import read_index
-from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import read_metrics
 
 FEW = 6
@@ -30,7 +29,7 @@ def killed_at(path, gmi_id, iteration=2):
     ids=["all apart", "beside its trainer"],
 )
 def test_a_policy_worker_that_is_killed_changes_no_number_of_a_seeded_run_over_nodes(tmp_path, nodes):
-    """A single client and no lag. Its open request, with its noise and the state of its memory, goes to the successor."""
+    """A single client, no lag. What it has asked, with its noise and the state of its memory, goes to the successor."""
     layout, told = layout_of(**nodes), []
     worker = next(gmi.id for gmi in layout.gmis if gmi.roles == POLICY)
     _, whole = start(tmp_path / "whole", layout, FEW)
