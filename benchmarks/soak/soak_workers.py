@@ -47,8 +47,8 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "launch" / "nodes"))
 
 from networks import Hosts, obstacle, two_hosts
 
-HANG_S, HANG_OF_LINKS_S = 8.0, 20.0
-"""Seconds that workers wait for one that is stopped, and where a link is cut: more than it is away."""
+HANG_S, HANG_OF_LINKS_S, HANG_AGAIN_S = 8.0, 20.0, 60.0
+"""Seconds that workers wait for one that is stopped; where a link is cut: more than it is away; for one that starts."""
 GOES_ON = 30
 """Iterations after which a run has shown that it goes on."""
 LATEST = 25
@@ -172,7 +172,7 @@ def config_of(fault: Fault, iterations: int) -> RunConfig:
     return RunConfig(
         iterations=iterations,
         checkpoint_every=EVERY,
-        hang_s=HANG_OF_LINKS_S if fault.victim in LINKS else HANG_S,
+        hang_s=HANG_OF_LINKS_S if fault.victim in LINKS else HANG_AGAIN_S if fault.far and fault.restarts else HANG_S,
         writers=(),
         learner=PPOConfig(hidden=(8,), horizon=8, minibatches=1, epochs=1),
         policies=POLICIES if fault.several else {},
