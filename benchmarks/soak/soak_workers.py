@@ -6,10 +6,10 @@ Each training is on one host or over two nodes, with inline inference or policy 
 random moment an actor, a policy worker, a trainer or a process of proxies is killed or stopped. Or the link between
 both nodes is cut, for five seconds or for good; or it is slow, 0.5, 5 or 50 ms one way, and stands still for two
 seconds. Then the nodes are network namespaces (root is needed). With `fewest_actors` the run must go on without an
-actor, or without its node. With a restart, which is for one host, another one takes its place, or that of a policy
-worker. A link that was cut for five seconds or is slow must not matter: no step is older than `max_lag` allows. Else
-the run must end with an error that names who died, or who stands still, within the deadlines. The run is then resumed
-for two iterations. Nothing may be left.
+actor, or without its node. With a restart, which is for one host, or with `--again` over nodes, another one takes its
+place, or that of a policy worker. A link that was cut for five seconds or is slow must not matter: no step is older
+than `max_lag` allows. Else the run must end with an error that names who died, or who stands still, within the
+deadlines. The run is then resumed for two iterations. Nothing may be left.
 """
 
 import argparse
@@ -47,8 +47,8 @@ sys.path.append(str(Path(__file__).parents[2] / "tests" / "launch" / "nodes"))
 
 from networks import Hosts, obstacle, two_hosts
 
-HANG_S, HANG_OF_LINKS_S = 8.0, 20.0
-"""Seconds that workers wait for one that is stopped, and where a link is cut: more than it is away."""
+HANG_S, HANG_OF_LINKS_S, HANG_AGAIN_S = 8.0, 20.0, 60.0
+"""Seconds that workers wait for one that is stopped; where a link is cut: more than it is away; for one that starts."""
 GOES_ON = 30
 """Iterations after which a run has shown that it goes on."""
 LATEST = 25
@@ -66,6 +66,7 @@ SLOW = {f"link of {one_way_ms:g} ms": one_way_ms for one_way_ms in (0.5, 5.0, 50
 """Milliseconds one way."""
 PAUSE_S = 2.0
 LINKS = (CUT, DOWN, *SLOW)
+AGAIN = ("actor", "policy worker")  # who is started again alone
 MAX_LAG = 1
 ESTABLISHED = "01"
 """The state of a connection in /proc/net/tcp."""
@@ -84,6 +85,7 @@ class Fault:
         is_stopped: Whether the victim is stopped, not killed.
         is_elastic: Whether one actor is enough.
         restarts: How often the run may restart.
+        is_apart: Whether policy workers are on the node without trainers.
     """
 
     far: bool
@@ -93,9 +95,11 @@ class Fault:
     is_stopped: bool
     is_elastic: bool
     restarts: int
+    is_apart: bool = False
 
     def __str__(self) -> str:
         where, how = "far" if self.far else "near", "remote" if self.remote else "inline"
+        how += " apart" if self.is_apart else ""
         more = (", one actor is enough" if self.is_elastic else "") + (", a restart" if self.restarts else "")
         deeds = dict.fromkeys(LINKS, "cut") | dict.fromkeys(SLOW, "paused")
         deed = deeds.get(self.victim, "stopped" if self.is_stopped else "killed")
@@ -108,8 +112,7 @@ class Fault:
             return False
         if self.victim in LINKS:
             return self.victim != DOWN or self.is_elastic
-        alone = self.restarts > 0 and (self.victim == "actor" or not self.far)
-        return (self.victim == "actor" and (self.is_elastic or alone)) or (self.victim == "policy worker" and alone)
+        return (self.victim == "actor" and self.is_elastic) or (self.victim in AGAIN and self.restarts > 0)
 
 
 def drawn(chance: random.Random, *, links: bool, only_links: bool = False) -> Fault:
@@ -122,8 +125,15 @@ def drawn(chance: random.Random, *, links: bool, only_links: bool = False) -> Fa
     return Fault(far, remote, several, victim, is_stopped, chance.random() < 0.5, restarts)
 
 
+def drawn_again(chance: random.Random) -> Fault:
+    """A death by chance, over nodes, after which another process takes the place."""
+    several, victim, is_elastic = chance.random() < 0.25, chance.choice(AGAIN), chance.random() < 0.5
+    is_apart = not several and chance.random() < 0.5  # policy workers of several policies are where trainers are
+    return Fault(True, True, several, victim, False, is_elastic, 1, is_apart)
+
+
 def layout_of(fault: Fault) -> Layout:
-    """Two actors near, or one near and two far; policy workers and trainers near."""
+    """Two actors near, or one near and two far; trainers near, and policy workers near or far."""
     acts = ("simulator",) if fault.remote else ("simulator", "agent")
     num_env = 8 if fault.several else 4
     gmis, far = list[GMI](), list[GMI]()
@@ -136,10 +146,10 @@ def layout_of(fault: Fault) -> Layout:
     for _ in range(1 if fault.far else 2):
         add(gmis, acts)
     for policy in POLICIES if fault.several else (None,):
-        for role in ("agent", "trainer") if fault.remote else ("trainer",):
+        for role in ("agent", "trainer") if fault.remote and not fault.is_apart else ("trainer",):
             add(gmis, (role,), policy)
-    for _ in range(2 if fault.far else 0):
-        add(far, acts)
+    for roles in [("agent",)] * fault.is_apart + [acts, acts] * fault.far:
+        add(far, roles)
     nodes = {"a": gmis, "b": far} if fault.far else {None: gmis}
     trainers = {gmi.policy: gmi.id for gmi in gmis if gmi.roles == ("trainer",)}
     needs_streams = fault.remote or fault.is_elastic
@@ -162,7 +172,7 @@ def config_of(fault: Fault, iterations: int) -> RunConfig:
     return RunConfig(
         iterations=iterations,
         checkpoint_every=EVERY,
-        hang_s=HANG_OF_LINKS_S if fault.victim in LINKS else HANG_S,
+        hang_s=HANG_OF_LINKS_S if fault.victim in LINKS else HANG_AGAIN_S if fault.far and fault.restarts else HANG_S,
         writers=(),
         learner=PPOConfig(hidden=(8,), horizon=8, minibatches=1, epochs=1),
         policies=POLICIES if fault.several else {},
@@ -315,6 +325,7 @@ def main() -> int:
     parser.add_argument("--faults", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--links", action="store_true", help="cut, slow or pause links, and nothing else")
+    parser.add_argument("--again", action="store_true", help="kill over nodes who is started again, and nothing else")
     given = parser.parse_args()
     why = obstacle() or network_relay.obstacle()
     if why and given.links:
@@ -324,7 +335,8 @@ def main() -> int:
     with TemporaryDirectory(prefix="gmi-claims-", dir="/tmp") as claims:
         os.environ["GMI_DRL_CLAIMS"] = claims  # ignore claims of other programs
         for number in range(1, given.faults + 1):
-            fault, began = drawn(chance, links=why is None, only_links=given.links), time.monotonic()
+            began = time.monotonic()
+            fault = drawn_again(chance) if given.again else drawn(chance, links=why is None, only_links=given.links)
             with TemporaryDirectory(prefix="gmi-soak-", dir="/tmp") as path, hosts_of(fault) as hosts:
                 mistakes = one(fault, Path(path), chance, hosts)
             wrong += bool(mistakes)

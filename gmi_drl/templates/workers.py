@@ -141,14 +141,12 @@ class Workers(Template):
         return {gmi.id: by_role[gmi.roles[0]] for gmi in layout.gmis if gmi.roles}
 
     def restartable(self, layout: Layout) -> frozenset[int]:
-        """See `Template`: actors on any machine, and policy workers on cores if the layout is on this one alone.
+        """See `Template`: actors, and policy workers on cores, on any machine.
 
         The answer to a request of an ended actor is seen by nobody. What an ended policy worker has not answered, its
-        successor answers, by the same noise and states; its actors and its proxy on other machines would not wait for
-        one. On a GPU a killed process may harm those that share it.
+        successor answers, by the same noise and states. On a GPU a killed process may harm those that share it.
         """
-        workers = policy_workers(layout) if layout.nodes == (None,) else ()
-        on_cores = [gmi.id for gmi in workers if layout.device_of(gmi.id).kind == "cpu"]
+        on_cores = [gmi.id for gmi in policy_workers(layout) if layout.device_of(gmi.id).kind == "cpu"]
         return frozenset([*_ids(layout.with_role("simulator")), *on_cores])
 
     def leaders(self, layout: Layout) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import re
 import pytest
 import soak_workers
 from conftest import two_cores
-from soak_workers import CUT, DOWN, LINKS, SLOW, Fault, drawn, expected, layout_of, strike, victims_of
+from soak_workers import CUT, DOWN, LINKS, SLOW, Fault, drawn, drawn_again, expected, layout_of, strike, victims_of
 
 from gmi_drl.templates import WORKERS
 
@@ -20,9 +20,9 @@ def fault_of(victim, **more):
 
 def test_every_victim_is_drawn_and_all_layouts_are_valid():
     chance = random.Random(3)
-    faults = [drawn(chance, links=True) for _ in range(400)]
-    assert {fault.victim for fault in faults} == {*VICTIMS, *LINKS}
-    for fault in faults:
+    faults, again = [drawn(chance, links=True) for _ in range(400)], [drawn_again(chance) for _ in range(50)]
+    assert {fault.victim for fault in faults} == {*VICTIMS, *LINKS} and all(fault.goes_on for fault in again)
+    for fault in faults + again:
         layout = layout_of(fault)
         assert WORKERS.check(layout) == [] and victims_of(fault, layout)
     assert {drawn(chance, links=True, only_links=True).victim for _ in range(100)} == set(LINKS)
@@ -40,6 +40,8 @@ def test_every_victim_is_drawn_and_all_layouts_are_valid():
         ("actor", {"is_elastic": True, "is_stopped": True}, False),
         ("trainer", {"is_elastic": True}, False),
         ("policy worker", {"far": False, "restarts": 1}, True),
+        ("policy worker", {"restarts": 1}, True),
+        ("trainer", {"restarts": 1}, False),
     ],
 )
 def test_what_a_run_survives(victim, more, goes_on):

@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Restart at most N times after a GMI or a node died, from the last checkpoint. If only an actor of workers or "
-    "an agent of asynchronous training on cores died, it alone is started again, and the others do not stop.",
+    help="Restart at most N times after a GMI or a node died, from the last checkpoint. If only an actor or policy "
+    "worker, or an agent of asynchronous training, on cores died, it alone is started again; the others do not stop.",
 )
 @click.option("--set", multiple=True, metavar="KEY=VALUE", help="Set a value of config.yaml. Repeatable.")
 @click.option(

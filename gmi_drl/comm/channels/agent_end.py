@@ -69,6 +69,10 @@ class AgentEnd(ABC):
         return self._place
 
     @abstractmethod
+    def note_elsewhere(self, *, waits: bool) -> None:
+        """Tell the trainers whether this agent waits for those of another policy, who may stand still."""
+
+    @abstractmethod
     def close(self) -> None:
         """Close it. What was sent still arrives."""
 

@@ -1,6 +1,6 @@
 """The memory of the channels: one memfd of a run, with experience, its queues and the parameters.
 
-After the header, in whole pages each: words of the run, a word for each agent, a table for each trainer, a ring for
+After the header, in whole pages each: words of the run, two words for each agent, a table for each trainer, a ring for
 each agent and trainer, two buffers of parameters, and for each trainer `max_lag + 1` batches.
 """
 
@@ -51,6 +51,7 @@ class ChannelMemory:
 
     Attributes:
         predecessors: For each agent, how many processes it had before its present one; the agents write it.
+        elsewhere: For each agent, whether it waits for trainers of another policy; the agents write it.
 
     Args:
         descriptor: Of `create_memory`; the caller closes it after the last use of this object.
@@ -80,6 +81,7 @@ class ChannelMemory:
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
         self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
+        self.elsewhere = self._words(self._predecessors_at + 8 * len(sizes.agents), 8 * len(sizes.agents))
         self._tables = [self._table(trainer) for trainer in range(len(sizes.trainers))]
         self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
         self._batches: list[list[Tensor]] = [
@@ -138,7 +140,7 @@ class ChannelMemory:
         self._table_bytes = in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
         self._run_at = _SEALED.header_bytes(sizes.text)
         self._predecessors_at = self._run_at + in_pages(4 * LINE_BYTES)
-        self._tables_at = self._predecessors_at + in_pages(8 * len(sizes.agents))
+        self._tables_at = self._predecessors_at + in_pages(2 * 8 * len(sizes.agents))
         self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
         pairs = len(sizes.agents) * len(sizes.trainers)
         self._parameters_at = self._rings_at + in_pages(pairs * ring_bytes(sizes.ring_records))

@@ -43,6 +43,7 @@ class LocalAgentEnd(AgentEnd):
         self.patience = patience
         self._index = sizes.agents.index(notifier.own)
         memory.predecessors[self._index] = predecessors
+        memory.elsewhere[self._index] = 0
         for trainer in sizes.trainers:
             notifier.notify(trainer)  # they may wait for this agent
         self._leases = memory.leases(lock)
@@ -100,6 +101,10 @@ class LocalAgentEnd(AgentEnd):
         batch, row = divmod(record.place % self.sizes.places, self.sizes.rollouts)
         numbers: memoryview = self._memory.batch(trainer, batch).numpy().data
         return numbers[self.sizes.span(record.kind, row, record.first, record.last)]
+
+    def note_elsewhere(self, *, waits: bool) -> None:
+        """See `AgentEnd`."""
+        self._memory.elsewhere[self._index] = waits
 
     def close(self) -> None:
         """See `AgentEnd`."""

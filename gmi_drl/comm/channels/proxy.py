@@ -17,6 +17,7 @@ from gmi_drl.comm.channels.proxy_host import ProxyHost
 from gmi_drl.comm.channels.records import Record
 from gmi_drl.comm.channels.remote_protocol import (
     BYE,
+    ELSEWHERE,
     FORWARD,
     GRANT,
     GRANTED,
@@ -29,6 +30,7 @@ from gmi_drl.comm.channels.remote_protocol import (
     RECIPIENT,
     TAKES_PARAMETERS,
     TRAINERS_ALIVE,
+    WAITS,
 )
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.links.framing import FAILURE, FramedConnection, naming
@@ -171,6 +173,8 @@ class AgentProxy:
             self._is_ended = True
         elif kind == FORWARD:
             self._forward(payload[RECIPIENT.size :].decode(), *RECIPIENT.unpack_from(payload))
+        elif kind == ELSEWHERE and self._end is not None:
+            self._end.note_elsewhere(waits=WAITS.unpack(payload)[0])
         elif kind == OPEN and self._sizes is None:
             (self._takes_parameters,) = TAKES_PARAMETERS.unpack_from(payload)
             self._sizes = ChannelSizes.from_text(payload[TAKES_PARAMETERS.size :].decode())

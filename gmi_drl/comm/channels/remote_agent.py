@@ -9,7 +9,7 @@ from torch import Tensor
 from gmi_drl.comm.channels.agent_end import AgentEnd
 from gmi_drl.comm.channels.channel_memory import kind_views
 from gmi_drl.comm.channels.records import Record
-from gmi_drl.comm.channels.remote_protocol import BYE, LEASE, OPEN, PIECE_HEAD, TAKES_PARAMETERS
+from gmi_drl.comm.channels.remote_protocol import BYE, ELSEWHERE, LEASE, OPEN, PIECE_HEAD, TAKES_PARAMETERS, WAITS
 from gmi_drl.comm.channels.remote_sender import RemoteSender
 from gmi_drl.comm.channels.sizes import ChannelSizes
 from gmi_drl.comm.memory.leases import ROLLOUTS_OF_ONE, Lease
@@ -98,6 +98,10 @@ class RemoteAgentEnd(AgentEnd):
         except BaseException:
             sender.close()
             raise
+
+    def note_elsewhere(self, *, waits: bool) -> None:
+        """See `AgentEnd`."""
+        self._sender.send(ELSEWHERE, WAITS.pack(waits))
 
     def close(self) -> None:
         """See `AgentEnd`: waits at most `hang_s` in all for what was sent, even after an error."""

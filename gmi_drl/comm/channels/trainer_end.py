@@ -2,6 +2,7 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,7 +20,7 @@ from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.record_ring import RingReader
 from gmi_drl.comm.memory.shared_lock import SharedLock
 from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
-from gmi_drl.layout.waits import FIRST_HAND
+from gmi_drl.layout.waits import FIRST_HAND, waits_by_channels
 
 FAREWELL_S = 2.0
 """Seconds for which an ending trainer waits at most for agents that have mapped its memory."""
@@ -103,7 +104,8 @@ class TrainerEnd:
             PeerDiedError: If no agent is left and none will succeed it, or a direct agent has left a rollout of the
                 batch unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
-                if no successor of any agent has come for as long.
+                if no successor of any agent has come for as long. One that waits for trainers of another policy is
+                waited for until it has named them.
             GmiError: If another trainer has ended the experience.
         """
         if self._is_taken:
@@ -196,12 +198,20 @@ class TrainerEnd:
             # a place that nobody has may be leased by a successor, which comes only now
             return self._memory.is_closed or bool(concerned if owner < 0 else concerned.intersection(due))
 
-        self._notifier.wait_for(
-            has_come,
-            due,
-            "sent experience",
-            FIRST_HAND + bool(self._sizes.readers),  # an agent may wait for one of these
-        )
+        is_served = bool(self._sizes.readers)  # an agent may wait for one of these
+        try:
+            self._notifier.wait_for(has_come, due, "sent experience", FIRST_HAND + is_served)
+        except PeerSilentError:
+            if not self._are_elsewhere(due):
+                raise
+            patience = waits_by_channels(len(self._sizes.trainers), are_served=is_served).behind
+            self._notifier.wait_for(
+                lambda: has_come() or not self._are_elsewhere(due), due, "sent experience", patience, self._renew
+            )
+
+    def _are_elsewhere(self, agents: Sequence[int]) -> bool:
+        """Whether any of these agents waits for trainers of another policy."""
+        return any(self._memory.elsewhere[self._sizes.agents.index(gmi)] for gmi in agents)
 
     def _await_successor(self) -> None:
         agents = ", ".join(map(str, self._sizes.agents))
@@ -220,9 +230,7 @@ class TrainerEnd:
         for gmi in senders:
             self._read_records(gmi)
         if senders:
-            self._send_keepalive()
-            for send in self._keepalives.send:
-                send()
+            self._renew()
         for gmi in ended:
             self._living.remove(gmi)
             self._reclaim(gmi, processes=self._predecessors[self._sizes.agents.index(gmi)] + 1)
@@ -230,6 +238,12 @@ class TrainerEnd:
             self._reclaim(gmi, processes=predecessors)
             self._accept_successor(gmi, predecessors)
         return senders.union(ended, successors)
+
+    def _renew(self) -> None:
+        """Show all that wait for this trainer that it is alive."""
+        self._send_keepalive()
+        for send in self._keepalives.send:
+            send()
 
     def _send_keepalive(self) -> None:
         """Show the agents that this trainer is alive."""

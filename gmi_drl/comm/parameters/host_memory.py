@@ -1,11 +1,13 @@
 """The parameters of a host without trainers, in a memory that its policy workers share: one receives them.
 
 A thread of the receiver (`receiver.py`) publishes there what comes from the trainers' host, as a trainer does on its
-own. So parameters go over the wire once for each host.
+own. So parameters go over the wire once for each host. A receiver that has died may be started again: its successor
+goes on in the same memory.
 """
 
 import json
 import mmap
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import torch
@@ -16,13 +18,35 @@ from gmi_drl.comm.memory.notify import Notifier
 from gmi_drl.comm.memory.sealed import Sealed
 from gmi_drl.comm.memory.segment import in_pages
 from gmi_drl.comm.parameters.shared_memory import BUFFERS, WORDS, Parameters
-from gmi_drl.errors import GmiError, UsageError
+from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
 
 _SEALED = Sealed(b"gmi-par1", "the parameters of this host")
 _ALIVE = WORDS  # the word after those of `Parameters`: keepalives of trainers that have arrived
 _TOLD = WORDS + 1  # the newest version by the last answer of the trainers' host
 _ANSWERS = WORDS + 2  # how many such answers have come
-_LEFT = WORDS + 3  # from here on for each reader: whether it has left; then for each GMI: how many answers it waits for
+_PROCESSES = WORDS + 3  # which process of the receiver this is, from 1
+_LEFT = WORDS + 4  # from here on for each reader: whether it has left; then for each GMI: how many answers it waits for
+
+
+class _FromReceiver(Parameters):
+    """Those of a receiver that may be started again: its successor is waited for, `hang_s` at most."""
+
+    _seen: int | None = None  # which process of the receiver is watched; None: as that of its first wait
+
+    def _await(self, is_done: Callable[[], bool], action: str) -> None:
+        while not is_done():
+            self._await_once(lambda: is_done() or self._words[_PROCESSES] != self._seen, action)
+            if self._words[_PROCESSES] != self._seen:
+                self._seen = self._words[_PROCESSES]
+                self._notifier.watch_successor(self._writer)
+
+    def _await_once(self, is_done: Callable[[], bool], action: str) -> None:
+        try:
+            super()._await(is_done, action)
+        except PeerDiedError as error:
+            hang_s = self._notifier.hang_s
+            if not self._notifier.wait_at_most(is_done, hang_s):
+                raise PeerSilentError(f"{error}, and no successor has come for {hang_s:g} s (hang_s)") from None
 
 
 @dataclass(frozen=True)
@@ -50,6 +74,8 @@ class HostParameters:
         sizes: The same for all of them.
         hang_s: Seconds after which a living receiver counts as silent.
         patience: How many times `hang_s` a version is waited for.
+        predecessors: How many processes were this GMI before, and have ended.
+        awaits_successors: Whether an ended receiver may be started again.
 
     Attributes:
         parameters: The newest ones.
@@ -63,7 +89,16 @@ class HostParameters:
     """
 
     def __init__(
-        self, memory: int, mailboxes: Mailboxes, own: int, sizes: HostSizes, hang_s: float, patience: int
+        self,
+        memory: int,
+        mailboxes: Mailboxes,
+        own: int,
+        sizes: HostSizes,
+        hang_s: float,
+        patience: int,
+        *,
+        predecessors: int = 0,
+        awaits_successors: bool = False,
     ) -> None:
         self.own, self.sizes = own, sizes
         self.lost: GmiError | None = None
@@ -73,7 +108,7 @@ class HostParameters:
         everyone = (sizes.receiver, *sizes.readers)
         wanted = _LEFT + len(sizes.readers)
         first, each = start + in_pages(8 * (wanted + len(everyone))), in_pages(sizes.nbytes)
-        if own == sizes.receiver:
+        if own == sizes.receiver and not _SEALED.is_made(memory):
             _SEALED.make(memory, first + BUFFERS * each, text, "use a smaller network")
         else:
             notifier.wait(lambda: _SEALED.is_made(memory), sizes.receiver, "made the memory of the parameters")
@@ -87,7 +122,11 @@ class HostParameters:
             torch.frombuffer(mapped, dtype=torch.uint8, count=sizes.nbytes, offset=first + number * each)
             for number in range(BUFFERS)
         ]
-        self.parameters = Parameters(
+        if own == sizes.receiver:
+            self._words[_PROCESSES] = predecessors + 1
+            self.wake_all()
+        made = _FromReceiver if awaits_successors and own != sizes.receiver else Parameters
+        self.parameters = made(
             self._words, buffers, sizes.receiver, sizes.readers, notifier, patience, lambda: self.keepalives
         )
 

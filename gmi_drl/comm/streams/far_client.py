@@ -1,5 +1,6 @@
 """A client whose server is on another host: `StreamClient` with slots of its own, which go over a connection."""
 
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -11,7 +12,10 @@ from gmi_drl.comm.streams.client import StreamClient
 from gmi_drl.comm.streams.sizes import StreamSizes
 from gmi_drl.comm.streams.slot_link import SlotLink
 from gmi_drl.comm.streams.slots import own_slots
-from gmi_drl.errors import GmiError, PeerDiedError, PeerSilentError, UsageError
+from gmi_drl.errors import GmiError, MachineError, PeerDiedError, PeerSilentError, UsageError
+
+Again = Callable[[float], FramedConnection]
+"""Connects to the server once more, within so many seconds, with the errors of `host_links.connect`."""
 
 _NAP_S = 0.5
 
@@ -22,16 +26,23 @@ class ServerLink:
     The system sends a request while the client does other things, if the socket takes the whole of it
     (`links.send_buffer`). If it takes a part, the rest goes on when the client posts, waits for an answer or leaves.
 
+    An ended server may be started again: then what is open is sent to its successor, once this waits for an answer.
+
     Args:
         link: To the server.
         own: The id of this GMI.
-        hang_s: Seconds after which a living server counts as silent.
+        hang_s: Seconds after which a living server counts as silent, and that a successor is waited for.
+        again: Connects to a successor; None: there is none.
     """
 
-    def __init__(self, link: SlotLink, own: int, hang_s: float) -> None:
-        self.own, self.hang_s, self._link = own, hang_s, link
-        self._poll = poll()
-        self._poll.register(link.connection, POLLIN)
+    def __init__(self, link: SlotLink, own: int, hang_s: float, again: Again | None = None) -> None:
+        self.own, self.hang_s, self._again = own, hang_s, again
+        self._take(link)
+
+    @property
+    def ready(self) -> str:
+        """The sizes that the server has sent; empty before."""
+        return self._link.ready
 
     def notify(self, peer: int) -> None:
         """Send what the client has written, as far as the connection takes it now."""
@@ -47,17 +58,20 @@ class ServerLink:
             most_s: Seconds to wait; None: `hang_s`.
 
         Raises:
-            PeerDiedError: If the server has ended.
-            PeerSilentError: If the condition is still false after that time, in which nothing has moved.
+            PeerDiedError: If the server has ended, and none succeeds it.
+            PeerSilentError: If the condition is still false after that time, in which nothing has moved, or no
+                successor has come within `hang_s`.
         """
-        connection, waiting = self._link.connection, WaitClock()
+        waiting, who = WaitClock(), f"GMI {peer} on another host"
         most_s = self.hang_s if most_s is None else most_s
         while not is_done():
-            who = f"GMI {peer} on another host"
-            if not connection.is_open:
-                raise PeerDiedError(f"{who} ended and has not {action} for GMI {self.own}: its log says why")
+            if not self._link.connection.is_open:
+                ended = PeerDiedError(f"{who} ended and has not {action} for GMI {self.own}: its log says why")
+                self._connect_to_successor(ended)
+                waiting = WaitClock()
+            connection = self._link.connection
             waiting.restart_on_change((connection.sent, connection.received))
-            waiting.warn_if_slow(lambda: f"GMI {self.own} waits until {who} has {action}")  # noqa: B023
+            waiting.warn_if_slow(lambda: f"GMI {self.own} waits until {who} has {action}")
             if waiting.look() > most_s:
                 text = f"{who} has not {action} for {most_s:g} s while GMI {self.own} waited"
                 raise PeerSilentError(f"{text}: see the logs of both nodes, or raise hang_s")
@@ -65,17 +79,53 @@ class ServerLink:
             self._link.receive()
 
     def wait_at_most(self, is_done: Callable[[], bool], most_s: float) -> bool:
-        """See `Notifier.wait_at_most`, of a server that may be succeeded: on another host none is."""
+        """See `Notifier.wait_at_most`, of a server that may be succeeded: `wait` has waited for that."""
         return is_done()
 
     def watch_successor(self, peer: int) -> None:
-        """Do nothing: it is the first process of the server that the client has heard of."""
+        """Do nothing: the connection shows its end."""
 
     def close(self) -> None:
-        """Send what is left, `hang_s` at most, and close the connection."""
+        """Send what is left, `hang_s` at most, and close the connection. No successor is told (`StreamServer`)."""
+        self._again = None
         with suppress(GmiError):
             self.wait(lambda: not self._link.connection.is_sending, self._link.other, "received what is left")
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the connection at once."""
         self._link.connection.close()
+
+    def _connect_to_successor(self, ended: PeerDiedError) -> None:
+        """Connect to the next process of the server, and send it what is open.
+
+        Raises:
+            PeerDiedError: `ended`, if there is none, or the same process has closed the connection.
+            PeerSilentError: If it has not come within `hang_s`.
+        """
+        before, waiting = self._link.connection, WaitClock()
+        while self._again and (left_s := self.hang_s - waiting.look()) > 0:
+            try:
+                connection = self._again(left_s)
+            except PeerSilentError:
+                break
+            except (PeerDiedError, MachineError):  # it has ended as well, or its host cannot be reached now
+                time.sleep(min(_NAP_S, left_s))
+                continue
+            if connection.predecessors <= before.predecessors:
+                connection.close()
+                raise ended
+            before.close()
+            self._take(self._link.over(connection))
+            self._link.send()
+            return
+        if self._again is None:
+            raise ended
+        raise PeerSilentError(f"{ended}, and no successor has come for {self.hang_s:g} s (hang_s)")
+
+    def _take(self, link: SlotLink) -> None:
+        self._link, self._poll = link, poll()
+        self._poll.register(link.connection, POLLIN)
 
     def _sleep(self, seconds: float) -> None:
         connection = self._link.connection
@@ -85,7 +135,12 @@ class ServerLink:
 
 
 def far_client(
-    connection: FramedConnection, own: int, sizes: StreamSizes, hang_s: float, loading_s: float
+    connection: FramedConnection,
+    own: int,
+    sizes: StreamSizes,
+    hang_s: float,
+    loading_s: float,
+    again: Again | None = None,
 ) -> StreamClient:
     """The end of a client whose server is on another host. Returns when the server is ready.
 
@@ -95,21 +150,22 @@ def far_client(
         sizes: Of the server's stream.
         hang_s: Seconds after which a living server counts as silent.
         loading_s: Seconds to wait for the server, which may wait for environments of others.
+        again: See `ServerLink`.
 
     Raises:
         UsageError: If the server has other sizes.
-        PeerDiedError: If the server has ended.
+        PeerDiedError: If the server has ended, and none succeeds it.
         PeerSilentError: If it is not ready in this time.
     """
     server = sizes.server_of(own)
     memory = own_slots(replace(sizes, servers=(server,), clients=((own,),)))
     link = SlotLink(connection, memory, range(sizes.members), server, is_client=True)
-    waker = ServerLink(link, own, hang_s)
+    waker = ServerLink(link, own, hang_s, again)
     try:
-        waker.wait(lambda: bool(link.ready), server, "opened its inference stream", max(hang_s, loading_s))
-        if difference := sizes.difference(link.ready):
+        waker.wait(lambda: bool(waker.ready), server, "opened its inference stream", max(hang_s, loading_s))
+        if difference := sizes.difference(waker.ready):
             raise UsageError(f"the inference stream of GMI {server} has other sizes than this GMI's: {difference}")
     except BaseException:
-        connection.close()
+        waker.drop()
         raise
     return StreamClient(memory, waker)

@@ -29,13 +29,14 @@ class FarClients:
     """Writes what they post into their slots, and sends them what the server writes there. The server's thread uses it.
 
     Args:
-        connections: By the client's id, None of one that comes later; this object owns them from now on.
+        connections: By the client's id, None of one that comes later, or again to a successor of the server; this
+            object owns them from now on.
         memory: Of the stream.
         notifier: Of the server. It wakes when something arrives, and is told who has ended.
         changes: Of clients that come later, are lost, or come again, owned as well; None: there are none.
 
     Attributes:
-        absent: The clients that have not come yet.
+        absent: The clients that have not come yet. Those that had left a predecessor of the server are not among them.
         changed: How often one has come, or was lost.
         refused: Why the connection of a client was closed, by its id: what it has sent was wrong, or it has asked for a
             version of the policy that nobody has published.
@@ -53,15 +54,17 @@ class FarClients:
         self._clients = dict[int, int]()  # by descriptor
         self._poll, self._sending = epoll(), set[int]()
         self.refused, self.changed = dict[int, str](), 0
-        self.absent = {client for client, connection in connections.items() if connection is None}
+        self.absent = {one for one, link in connections.items() if link is None and not self._has_left(one)}
         notifier.watch_descriptor(self._poll.fileno())
         if changes is not None:
             self._poll.register(changes.fileno(), EPOLLIN)
         for client, connection in connections.items():
-            if connection is None:
-                notifier.watch_elsewhere(client)
-            else:
+            if connection is not None:
                 self._add(client, connection)
+                continue
+            notifier.watch_elsewhere(client)
+            if client in self.absent:
+                self._clear(client)
 
     def __contains__(self, client: int) -> bool:
         """Whether a client is on another host."""
@@ -113,11 +116,9 @@ class FarClients:
             link.connection.close()
 
     def _add(self, client: int, connection: FramedConnection) -> None:
-        """Take a client's connection. Its slots are as new: what a process of it before has posted is answered."""
+        """Take a client's connection. It sends again what is open, if it had one before."""
         self.changed += 1
-        slots = self._memory.sizes.slots_of(client)
-        self._memory.table[slots.start : slots.stop, :LINE_WORDS] = 0
-        self._memory.table[slots.start : slots.stop, ANSWERED] = 0
+        slots = self._clear(client)
         self._notifier.watch_elsewhere(client)
         self.refused.pop(client, None)
         self._links[client] = SlotLink(connection, self._memory, slots, client, is_client=False)
@@ -125,6 +126,16 @@ class FarClients:
         self._poll.register(connection.fileno(), EPOLLIN)
         connection.send_frame(READY, self._memory.sizes.text.encode())
         self._watch(connection)
+
+    def _clear(self, client: int) -> range:
+        """Make the slots of a client as new: what came by another connection is answered. Returns which they are."""
+        slots = self._memory.sizes.slots_of(client)
+        self._memory.table[slots.start : slots.stop, :LINE_WORDS] = 0
+        self._memory.table[slots.start : slots.stop, ANSWERED] = 0
+        return slots
+
+    def _has_left(self, client: int) -> bool:
+        return bool(self._memory.words[self._memory.sizes.slots_of(client)[0] * SLOT_WORDS + HAS_LEFT])
 
     def _take_changes(self, changes: ClientChanges) -> None:
         for client, connection in changes.take().items():
@@ -146,8 +157,7 @@ class FarClients:
         self._poll.unregister(descriptor)
         self._sending.discard(descriptor)  # another connection may get the same one
         self._links[client].connection.close()
-        first = self._memory.sizes.slots_of(client)[0]
-        if not self._memory.words[first * SLOT_WORDS + HAS_LEFT]:
+        if not self._has_left(client):
             self._notifier.set_ended(client)
 
     def _watch(self, connection: FramedConnection) -> None:

@@ -40,6 +40,9 @@ _PER_S = 1e9
 class StreamServer:
     """Answers the requests of its clients, of which each member has one under way. One thread uses it.
 
+    Clients on other hosts connect to a successor when they wait for an answer, and not to leave. So a successor does
+    not know whether those that have not come will; it waits for them longer than they may take for a step.
+
     Args:
         memory: Of the stream.
         notifier: Of this GMI.
@@ -76,7 +79,7 @@ class StreamServer:
         self.sizes, self.wait_s = memory.sizes, 0.0
         self._words, self._notifier = memory.words, notifier
         self._wait_s, self._spin_s, self._patience, self._progress = wait_s, spin_s, patience, progress
-        self._awaits_successors = awaits_successors
+        self._awaits_successors, self._is_successor = awaits_successors, predecessors > 0
         self._clients = list(self.sizes.clients_of(notifier.own))
         slots = list(chain.from_iterable(map(self.sizes.slots_of, self._clients)))
         self._lines = [slot * SLOT_WORDS for slot in slots]
@@ -97,11 +100,11 @@ class StreamServer:
         self._processes = [self._word(client, PROCESSES) for client in range(len(self._clients))]
         self._ended: set[int] = set()
         self._left = 0
+        for line in self._lines:  # before connections are taken, by which this is not sent
+            self._words[line + SERVER_PROCESSES] = predecessors + 1
         self._far = FarClients(far, memory, notifier, changes) if far else None
         self._living = self._those_that_may_post(())
         """The clients, by id, that may still post."""
-        for line in self._lines:
-            self._words[line + SERVER_PROCESSES] = predecessors + 1
         for client in self._clients:
             self._tell(client)  # it may wait for this process
 
@@ -127,6 +130,8 @@ class StreamServer:
                 began = time.perf_counter()
                 waiting = self._await_request()
                 self.wait_s += time.perf_counter() - began
+            elif self._absent() and self._is_successor and self._has_more_soon():
+                waiting = self._waiting()
             elif self._ended and not self._left:  # once one has left, no more is needed of the others either
                 self._await_successor()
                 waiting = self._waiting()
@@ -302,9 +307,12 @@ class StreamServer:
         if not self._awaits_successors:
             refused = "; ".join(self._far.refused.values()) if self._far else ""
             raise PeerDiedError(f"{text}: {refused or 'their logs say why'}")
-        hang_s = self._notifier.hang_s
-        if not self._notifier.wait_at_most(partial(self._has_more, 0), hang_s):
-            raise PeerSilentError(f"{text}, and no successor has come for {hang_s:g} s (hang_s)")
+        if not self._has_more_soon():
+            raise PeerSilentError(f"{text}, and no successor has come for {self._notifier.hang_s:g} s (hang_s)")
+
+    def _has_more_soon(self) -> bool:
+        """Wait `hang_s` at most for a request, or a client that has come again. Returns whether there is one."""
+        return self._notifier.wait_at_most(partial(self._has_more, 0), self._notifier.hang_s)
 
     def _word(self, client: int, word: int) -> int:
         return int(self._words[self._lines[client * self.sizes.members] + word])

@@ -8,6 +8,7 @@ each other is known to those on two.
 import struct
 import time
 from dataclasses import dataclass
+from typing import Self
 
 from gmi_drl.comm.links.framing import DATA, FIRST_OTHER_KIND, FramedConnection
 from gmi_drl.comm.memory.segment import LINE_BYTES
@@ -40,6 +41,8 @@ class Half:
 class SlotLink:
     """One end of it. Its socket is asked to take at once what all slots may have, so that who writes them can go on.
 
+    What lies in the slots at the beginning counts as sent, but for requests that are open.
+
     Args:
         connection: To the other end.
         memory: Of the slots on this host.
@@ -60,9 +63,15 @@ class SlotLink:
         self._theirs = [_half(memory, slot, of_request=not is_client) for slot in slots]
         word = (POSTED if is_client else ANSWERED) % LINE_WORDS
         self._counter = slice(word * _WORD_BYTES, (word + 1) * _WORD_BYTES)
-        self._sent = [bytes(LINE_BYTES) for _ in slots]
+        self._sent = [
+            bytes(LINE_BYTES if self._is_open(slot) else half.line) for slot, half in zip(slots, self._own, strict=True)
+        ]
         connection.ask_for_room(sum(_HEAD.size + LINE_BYTES + len(half.numbers) for half in self._own))
         self._arriving: tuple[int, bytes] | None = None  # a member's line, whose numbers are on their way
+
+    def over(self, connection: FramedConnection) -> Self:
+        """The same end of another connection."""
+        return type(self)(connection, self._memory, self._slots, self.other, is_client=self._is_client)
 
     def send(self) -> None:
         """Send what this end has written since the last call. The numbers must not change until they are answered."""
@@ -114,6 +123,10 @@ class SlotLink:
         elif how == BEHIND:
             self.connection.receive_data(numbers)
         self._take_over()
+
+    def _is_open(self, slot: int) -> bool:
+        words, first = self._memory.words, slot * SLOT_WORDS
+        return bool(words[first + POSTED] != words[first + ANSWERED])
 
     def _take_over(self) -> None:
         """Write the words of a slot whose numbers have arrived. Only this thread reads them."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import traceback
 from contextlib import ExitStack, closing, suppress
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,7 +105,7 @@ def _serve_all(order: dict[str, Any]) -> "tuple[queue.SimpleQueue[Exception | No
 def _serve(
     gmi_id: int, host: "ProxyHost", layout: "Layout", resources: "Resources", home: str, *, again: bool = False
 ) -> None:
-    """Connect to a GMI and serve it until it ends; with `again`, agents that are started again, too, without end."""
+    """Connect to a GMI and serve it until it ends; with `again`, those that are started again, too, without end."""
     import torch
 
     from gmi_drl.comm.channels.proxy import AgentProxy
@@ -124,20 +124,19 @@ def _serve(
     def messages() -> Messages:
         return Messages(host.mailboxes, gmi_id, host.hang_s, memory=host.mapped.mailboxes)
 
-    if gmi_id in far_readers(layout):
-        asked = pool_of(layout, gmi_id).trainers[0], torch.device("cpu"), LOADING_S / host.hang_s
-        connection = connect(member, rendezvous)
-        with (
-            closing(messages()) as inbox,
-            closing(ParameterProxy(connection, host, gmi_id, partial(inbox.recv_while_active, *asked))) as reader,
-        ):
-            reader.serve()
-        return
     with ExitStack() as opened:
         if again:
             connections = opened.enter_context(closing(listen_again(member, rendezvous))).in_turn()
         else:
             connections = iter([connect(member, rendezvous)])
+        if gmi_id in far_readers(layout):
+            inbox = opened.enter_context(closing(messages()))
+            asked = pool_of(layout, gmi_id).trainers[0], torch.device("cpu"), LOADING_S / host.hang_s
+            info = cache(partial(inbox.recv_while_active, *asked))  # it comes once
+            for connection in connections:
+                with closing(ParameterProxy(connection, host, gmi_id, info)) as reader:
+                    reader.serve()
+            return
         outbox: Messages | None = None  # once the agent has come: until then a late one is not there
         for connection in connections:
             outbox = outbox or opened.enter_context(closing(messages()))

@@ -89,9 +89,9 @@ class TrainersElsewhere:
         self._receiver = ParameterReceiver(connection, member.name(PROXY), mgr.hang_s)
 
     def receive(self) -> TaskInfo:
-        """See `ParameterSource`. The others of this host are told, too."""
+        """See `ParameterSource`. The others of this host are told, too, once."""
         info = TaskInfo(self._receiver.info(LOADING_S))
-        for gmi_id in self._workers[1:]:
+        for gmi_id in self._workers[1:] if not self._mgr.predecessors else ():
             Peer(self._mgr, gmi_id).send(info.text)
         return info
 
@@ -106,7 +106,15 @@ def _of_host(mgr: GMI_manager, workers: Sequence[int], tensors: Sequence[Tensor]
     """The parameters of this host, of which the first of these policy workers makes the memory."""
     first, *others = workers
     sizes = HostSizes(packed_bytes(tensors), first, tuple(others))
-    return HostParameters(*mgr.channel_memory, mgr.gmi.id, sizes, mgr.hang_s, mgr.waits.behind)
+    return HostParameters(
+        *mgr.channel_memory,
+        mgr.gmi.id,
+        sizes,
+        mgr.hang_s,
+        mgr.waits.behind,
+        predecessors=mgr.predecessors,
+        awaits_successors=mgr.agents_are_restarted,
+    )
 
 
 def parameter_source(mgr: GMI_manager) -> ParameterSource:

@@ -174,7 +174,7 @@ def _play(
         for one in learning:
             one.after_step(t)
 
-    while any([one.lease() for one in learning]):
+    while _lease_all(learning):
         clock.start()
         for one in learning:
             one.share.begin(one.sender.writer.rollout)
@@ -182,6 +182,23 @@ def _play(
         clock.mark("act_s")
         for one in learning:
             one.end()
+
+
+def _lease_all(learning: Sequence[Learning]) -> bool:
+    """Lease a place of each policy for the next rollout. Returns whether there is one.
+
+    While this waits for trainers of one policy, which may stand still, those of the others are told so: else they would
+    name this actor first.
+    """
+    found = False
+    for one in learning:
+        others = [other.sender.end for other in learning if other is not one]
+        for end in others:
+            end.note_elsewhere(waits=True)
+        found |= one.lease()
+        for end in others:
+            end.note_elsewhere(waits=False)
+    return found
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -1,6 +1,7 @@
 """The sizes of a layout's inference stream, and how its ends are opened."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 from gmi_drl.comm.host_links import CLIENT, SERVER, connect, listen_again, stream_link_name, stream_membership
@@ -36,15 +37,13 @@ def connect_server(mgr: GMI_manager) -> FramedConnection | None:
         PeerDiedError: If the policy worker has ended.
         PeerSilentError: If it does not connect within `hang_s`.
     """
-    service = far_clients(mgr.layout).get(mgr.gmi.id)
-    if service is None:
-        return None
-    member = stream_membership(mgr.gmi.id, service.server_of(mgr.gmi.id), CLIENT, mgr.hang_s, mgr.predecessors)
-    return connect(member, mgr.resources.rendezvous[stream_link_name(mgr.gmi.id)])
+    return _connect(mgr, mgr.hang_s) if mgr.gmi.id in far_clients(mgr.layout) else None
 
 
 def connect_clients(mgr: GMI_manager) -> tuple[dict[int, FramedConnection | None], LateClients | None]:
     """The connections of a policy worker to its actors on other hosts, by id, None of those that may come later.
+
+    To one that is started again they all come later: when they wait for an answer.
 
     Returns:
         Also who tells of these, and of those that are lost or come again; None if no actor is on another host.
@@ -57,7 +56,8 @@ def connect_clients(mgr: GMI_manager) -> tuple[dict[int, FramedConnection | None
     if not far:
         return {}, None
     changes = LateClients({client: _listener(mgr, client, own) for client in far}, mgr.launcher)
-    needed = changes.await_all([client for client in far if client not in late], own, mgr.hang_s)
+    awaited = [] if mgr.predecessors else [client for client in far if client not in late]
+    needed = changes.await_all(awaited, own, mgr.hang_s)
     return dict.fromkeys(far) | needed, changes
 
 
@@ -70,7 +70,8 @@ def open_client(mgr: GMI_manager, sizes: StreamSizes, far: FramedConnection | No
         far: Of `connect_server`.
     """
     if far is not None:
-        return far_client(far, mgr.gmi.id, sizes, mgr.hang_s, LOADING_S)
+        again = partial(_connect, mgr) if mgr.agents_are_restarted else None
+        return far_client(far, mgr.gmi.id, sizes, mgr.hang_s, LOADING_S, again)
     if not mgr.predecessors:
         Peer(mgr, sizes.server_of(mgr.gmi.id)).receive(LOADING_S)
     memory, notifier = join_stream(*mgr.stream_memory, mgr.gmi.id, sizes, mgr.hang_s)
@@ -117,8 +118,15 @@ def open_server(
     )
 
 
+def _connect(mgr: GMI_manager, most_s: float) -> FramedConnection:
+    """Connect to the policy worker on another host, or to its successor, within `most_s` seconds."""
+    own = mgr.gmi.id
+    member = stream_membership(own, service_of(mgr.layout, own).server_of(own), CLIENT, most_s, mgr.predecessors)
+    return connect(member, mgr.resources.rendezvous[stream_link_name(own)])
+
+
 def _listener(mgr: GMI_manager, client: int, server: int) -> PeerListener:
-    member = stream_membership(client, server, SERVER, mgr.hang_s)
+    member = stream_membership(client, server, SERVER, mgr.hang_s, mgr.predecessors)
     return listen_again(member, mgr.resources.rendezvous[stream_link_name(client)])
 
 

@@ -6,6 +6,7 @@ An agent sends a step each `STEP_S`, and others wait some times `HANG_S`: a busy
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pytest
 
@@ -19,7 +20,8 @@ from gmi_drl.errors import PeerSilentError
 from gmi_drl.layout.experience import RolloutForm
 from gmi_drl.workload.spaces import continuous, vector
 from tests.comm.channels.proxy_pair import ProxyPair
-from tests.comm.channels.traced_rollouts import parameters, sizes_of
+from tests.comm.channels.test_remote_agents import Run as OneOfSeveral
+from tests.comm.channels.traced_rollouts import parameters, rollouts_in, send, sizes_of
 
 HANG_S, STEP_S, WAIT_S = 2.0, 0.04, 60.0
 FORM = RolloutForm(horizon=200, num_env=1, observation=vector(1), action=continuous(1))
@@ -134,3 +136,25 @@ def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
     before = run.trainers[1]._memory.keepalives
     run.keepalives[1].received[0]()  # trainer 1, in a group, is told so by another rank
     assert before == (before[0], before[1]) and run.trainers[1]._memory.keepalives == (before[0], before[1] + 1)
+
+
+@pytest.mark.parametrize("is_far", [False, True])
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_agent_that_waits_for_trainers_of_another_policy_is_not_named_before_it_names_them(is_far, goes_on):
+    """It waits for these twice `hang_s`. Meanwhile its own trainer shows all others that it is alive."""
+    hang_s, told = 0.5, []
+    with closing(OneOfSeveral(sizes_of(agents=(1,), max_lag=0), is_far, hang_s)) as run, ThreadPoolExecutor(1) as pool:
+        run.trainer._keepalives.send.append(lambda: told.append(time.monotonic()))
+        agent, place, began = run.agents[1], run.agents[1].lease(), time.monotonic()
+        agent.note_elsewhere(waits=True)
+        taking = pool.submit(run.trainer.take)
+        time.sleep(2.5 * hang_s)
+        assert not taking.done() and told
+        agent.note_elsewhere(waits=not goes_on)
+        if goes_on:
+            send(place, 1)
+            assert rollouts_in(taking.result(WAIT_S)) == [(1, 0)]
+            return
+        with pytest.raises(PeerSilentError, match=r"^GMI 1 .*has not sent experience for 1\.5 s \(3 x hang_s\)"):
+            taking.result(WAIT_S)
+        assert time.monotonic() - began > 4 * hang_s
