@@ -87,7 +87,11 @@ class Collection:
             came = self._move(layout, packed, places)
         for other, rows in came.items():
             self._packing.unpack(layout, rows, places[other], target, lengths)
-        self._put_own(layout, self._part_of(request, owned, meeting.rank), own, target, lengths)
+        part = self._part_of(request, owned, meeting.rank)
+        if in_place and part.places is not None:
+            self._put_own_in_place(request, part, target, lengths)
+        else:
+            self._put_own(layout, part, own, target, lengths)
         return target, torch.from_numpy(lengths)
 
     def _check(self, request: Request) -> None:
@@ -202,8 +206,23 @@ class Collection:
 
     def _where_they_lie(self, request: Request, part: Owned) -> list[Tensor]:
         """Lengths, then the rows of each column: views of this shard's memory."""
-        words = [self._storage.rows.words[column].view(self._shard.trajectories, -1) for column in request.columns]
+        words = map(self._rows_of, request.columns)
         return [torch.from_numpy(part.lengths), *(rows[index] for rows in words for index in part.local.tolist())]
+
+    def _rows_of(self, column: str) -> Tensor:
+        """The whole trajectories of this shard, `[trajectories, words]`: its blocks have one size."""
+        return self._storage.rows.words[column].view(self._shard.trajectories, -1)
+
+    def _put_own_in_place(self, request: Request, part: Owned, target: Trajectories, lengths: Integers) -> None:
+        """Put what this rank owns itself into its places, row by row: large rows take longer to copy than to name."""
+        assert part.places is not None
+        lengths[part.places] = part.lengths
+        places, local = part.places.tolist(), part.local.tolist()
+        for column in request.columns:
+            rows = self._rows_of(column).numpy()
+            into = target.arrays[column].reshape(len(lengths), rows.shape[1])
+            for place, index in zip(places, local, strict=True):
+                into[place] = rows[index]
 
     def _put_own(
         self, layout: RowLayout, part: Owned, packed: Tensor | None, target: Trajectories, lengths: Integers

@@ -65,7 +65,7 @@ def open_ways(quick: bool) -> Iterator[Sides]:
 
 @contextmanager
 def open_local(batch: int, quick: bool) -> Iterator[Sides]:
-    """What a rank collects from its own shard, and one copy of as much."""
+    """What a rank collects from its own shard, the gather in it, and one copy of as much."""
     import torch
 
     from gmi_drl.replay.fields import Field, Signature
@@ -83,12 +83,16 @@ def open_local(batch: int, quick: bool) -> Iterator[Sides]:
         def collect() -> None:
             shards.collect(torch.randint(count, (batch,)), out=out)
 
+        def gather() -> None:
+            torch.index_select(words, 0, torch.randint(count, (batch,)), out=target)
+
         def copy() -> None:
             first = int(torch.randint(count - batch, ()))
             target.copy_(words[first : first + batch])
 
+        sides = {"gmi-drl": collect, "its gather alone": gather, "one copy": copy}
         with closing(shards):
-            yield {"gmi-drl": partial(mean_seconds, collect, calls), "one copy": partial(mean_seconds, copy, calls)}
+            yield {name: partial(mean_seconds, side, calls) for name, side in sides.items()}
 
 
 @contextmanager
@@ -213,7 +217,7 @@ CASES = (
         Case(
             name=f"shards_collect_local_{batch}",
             claim=f"{batch:,} trajectories of 100 kB from anywhere in a rank's own shard, by the whole call, "
-            "against one copy of as much.",
+            "against the gather in it, and one copy of as much.",
             unit="s",
             open=partial(open_local, batch),
             lower_is_better=True,
