@@ -13,7 +13,7 @@ error names the right GMI.
 | an actor | its policy worker (`FIRST_HAND`) | 1 |
 | the rank 0 of one of several policies, which holds (`Hold`) | the launcher (`FIRST_HAND`) | 1 |
 | a trainer | an actor that may wait for its policy worker (`experience`) | 2 |
-| a trainer | an actor that waits for trainers of another policy | `behind` more |
+| a trainer | an actor that waits for trainers of another policy | `experience`, then `behind` |
 | a rank of a group | the other ranks (`rank`) | one more than a trainer for experience: 1, 2 or 3 |
 | an agent, or its proxy | its trainers (`trainer`) | one more than the longest wait of these |
 | a simulator; an agent on another host | its agent; its proxy (`behind`) | one more than that |

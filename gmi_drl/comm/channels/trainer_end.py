@@ -104,8 +104,8 @@ class TrainerEnd:
             PeerDiedError: If no agent is left and none will succeed it, or a direct agent has left a rollout of the
                 batch unfinished.
             PeerSilentError: If the agent whose rollout is due has sent nothing for `hang_s`, whatever others send, or
-                if no successor of any agent has come for as long. One that waits for trainers of another policy is
-                waited for until it has named them.
+                if no successor of any agent has come for as long. One that waits for trainers of another policy has
+                `behind` times that more (`layout/waits.py`).
             GmiError: If another trainer has ended the experience.
         """
         if self._is_taken:

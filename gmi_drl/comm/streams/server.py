@@ -40,8 +40,9 @@ _PER_S = 1e9
 class StreamServer:
     """Answers the requests of its clients, of which each member has one under way. One thread uses it.
 
-    Clients on other hosts connect to a successor when they wait for an answer, and not to leave. So a successor does
-    not know whether those that have not come will; it waits for them longer than they may take for a step.
+    Clients on other hosts connect to a successor when they wait for an answer, and not to leave. So a successor
+    cannot tell who has left from who is still on the way: it waits `patience` times `hang_s` for these, and `hang_s`
+    once another has left.
 
     Args:
         memory: Of the stream.

@@ -19,7 +19,7 @@ _KEPT = ("reward", "terminated", "truncated")
 
 
 def import_several(folders: Mapping[str, Path | str], into: Path | str) -> str:
-    """Write the episodes of several tasks into one folder, padded to one size, their returns scaled to one.
+    """Write the episodes of several tasks into one folder, brought to one size, their returns scaled to one.
 
     Args:
         folders: Of episodes, by the name of their task.
