@@ -33,6 +33,7 @@ SHARED = 3 * GIVEN_BACK - 1
 _SEALED = Sealed(b"gmi-chn1", "the channels")
 _CLOSED, _HOLDER, _PARAMETERS = 0, LINE_BYTES // 8, 2 * LINE_BYTES // 8  # lines of the run's words
 REMEDY = "use fewer agents or environments, or a smaller max_lag"
+_AGENT_BYTES = 16  # two words for each agent
 _DTYPES = {"float32": torch.float32, "float64": torch.float64, "uint8": torch.uint8}
 
 
@@ -80,8 +81,8 @@ class ChannelMemory:
         self.memory = mmap.mmap(descriptor, self.nbytes, mmap.MAP_SHARED | mmap.MAP_POPULATE)
         self._run = self._words(self._run_at, 4 * LINE_BYTES)
         self.lock_holder = self._run[_HOLDER : _HOLDER + 1]
-        self.predecessors = self._words(self._predecessors_at, 8 * len(sizes.agents))
-        self.elsewhere = self._words(self._predecessors_at + 8 * len(sizes.agents), 8 * len(sizes.agents))
+        of_agents = self._words(self._predecessors_at, _AGENT_BYTES * len(sizes.agents))
+        self.predecessors, self.elsewhere = of_agents[: len(sizes.agents)], of_agents[len(sizes.agents) :]
         self._tables = [self._table(trainer) for trainer in range(len(sizes.trainers))]
         self._pages = [self._pages_of(trainer) for trainer in range(len(sizes.trainers))]
         self._batches: list[list[Tensor]] = [
@@ -140,7 +141,7 @@ class ChannelMemory:
         self._table_bytes = in_pages(8 * (OWNERS + sizes.places + len(sizes.agents)))
         self._run_at = _SEALED.header_bytes(sizes.text)
         self._predecessors_at = self._run_at + in_pages(4 * LINE_BYTES)
-        self._tables_at = self._predecessors_at + in_pages(2 * 8 * len(sizes.agents))
+        self._tables_at = self._predecessors_at + in_pages(_AGENT_BYTES * len(sizes.agents))
         self._rings_at = self._tables_at + len(sizes.trainers) * self._table_bytes
         pairs = len(sizes.agents) * len(sizes.trainers)
         self._parameters_at = self._rings_at + in_pages(pairs * ring_bytes(sizes.ring_records))

@@ -1,4 +1,5 @@
 import os
+from contextlib import closing
 from itertools import pairwise
 
 import pytest
@@ -29,6 +30,18 @@ def descriptor():
 
 def opened(descriptor, mailboxes, sizes, gmi=0):
     return ChannelMemory(descriptor, sizes, Notifier(mailboxes, MailboxMemory(mailboxes.memory), gmi, hang_s=0.01))
+
+
+def test_each_agent_has_two_words_that_nothing_else_has(descriptor):
+    """Of so many agents one word of each fills less than a page, and both fill more."""
+    agents = tuple(range(2, 302))
+    with closing(create_mailboxes(range(302))) as mailboxes:
+        memory = opened(descriptor, mailboxes, sizes_of(agents=agents, trainers=(0, 1)))
+        tables = [bytes(memory.table(trainer)) for trainer in range(2)]
+        assert len(memory.predecessors) == len(memory.elsewhere) == len(agents)
+        memory.elsewhere[:] = memoryview(b"\xff" * 8 * len(agents)).cast("q")
+        assert not any(memory.predecessors)
+        assert [bytes(memory.table(trainer)) for trainer in range(2)] == tables
 
 
 def test_it_is_as_large_as_it_is_from_the_first_moment(descriptor, mailboxes):

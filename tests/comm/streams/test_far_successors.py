@@ -64,12 +64,18 @@ class Home:
 
         return connect
 
+    @contextmanager
+    def accepting(self, client):
+        """Accept a connection of a client meanwhile."""
+        thread = threading.Thread(target=self.accept, args=(client,))
+        thread.start()
+        yield
+        thread.join()
+
     def join(self, client):
         """A client that connects to the server at once."""
-        accepting = threading.Thread(target=self.accept, args=(client,))
-        accepting.start()
-        connection = self.again(client)(self.hang_s)
-        accepting.join()
+        with self.accepting(client):
+            connection = self.again(client)(self.hang_s)
         self.server._far.receive()
         return far_client(connection, client, self.made.sizes, self.hang_s, self.hang_s, self.again(client))
 
@@ -171,11 +177,9 @@ def test_a_successor_that_is_connected_and_does_not_answer_is_named_after_hang_s
         post(client, 1.0)
         here.die()
         here.start()
-        accepting = threading.Thread(target=here.accept, args=(FAR,))
-        accepting.start()
-        with pytest.raises(PeerSilentError, match=r"GMI 0 on another host has not answered a request for 0\.5 s"):
+        silent = pytest.raises(PeerSilentError, match=r"GMI 0 on another host has not answered a request for 0\.5 s")
+        with here.accepting(FAR), silent:
             client.take(0)
-        accepting.join()
         client.close()
 
 
@@ -185,11 +189,8 @@ def test_a_server_that_has_closed_the_connection_and_lives_is_not_asked_again():
         client = here.join(FAR)
         post(client, 1.0)
         here.die()
-        accepting = threading.Thread(target=here.accept, args=(FAR,))
-        accepting.start()
-        with pytest.raises(PeerDiedError, match="GMI 0 on another host ended"):
+        with here.accepting(FAR), pytest.raises(PeerDiedError, match="GMI 0 on another host ended"):
             client.take(0)
-        accepting.join()
         client.close()
 
 
