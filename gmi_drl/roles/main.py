@@ -116,6 +116,7 @@ def describe(error: Exception) -> "Failed":
         message=(str(error) if is_ours else f"{type(error).__name__}: {error}")[:LONGEST],
         exit_code=error.exit_code if isinstance(error, GmiError) else 1,
         blames_peer=isinstance(error, PeerDiedError | PeerSilentError),
+        peer_ended=isinstance(error, PeerDiedError),
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from conftest import environment
 
-from gmi_drl.errors import MachineError, PeerDiedError, UsageError
+from gmi_drl.errors import MachineError, PeerDiedError, PeerSilentError, UsageError
 from gmi_drl.roles.launcher.protocol import Failed
 from gmi_drl.roles.main import describe, load_role
 
@@ -35,7 +35,8 @@ def test_a_role_that_cannot_be_loaded_is_named(location):
 
 def test_errors_become_messages():
     assert describe(MachineError("full")) == Failed("full", exit_code=4, blames_peer=False)
-    assert describe(PeerDiedError("rank 1")).blames_peer
+    assert describe(PeerDiedError("rank 1")) == Failed("rank 1", 1, blames_peer=True, peer_ended=True)
+    assert describe(PeerSilentError("rank 1")) == Failed("rank 1", 1, blames_peer=True)
     assert describe(ZeroDivisionError("oops")).message == "ZeroDivisionError: oops"
 
 

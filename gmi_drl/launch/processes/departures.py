@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.errors import GmiDiedError, GmiError, PeerDiedError
 from gmi_drl.launch.close_environments import Closing
 from gmi_drl.launch.processes.children import Children
 from gmi_drl.launch.processes.gmi_errors import GRACE_S
@@ -68,15 +68,23 @@ class Departures:
         return None
 
     def after_complaints(self, complaints: Mapping[int, GmiError], *, has_reported: bool) -> GmiError | None:
-        """Drop the actors that blame a peer which has no error of its own. Returns the first that ends the run."""
-        fatal = [error for number, error in complaints.items() if not (has_reported and self._losses.allow(number))]
+        """Drop the actors that blame a peer which has no error of its own.
+
+        Returns:
+            The error if the run ends. Who blames a living peer is named before those whose peer has ended, since that
+            peer may have ended for the same reason; then those without whom the run cannot go on; then who came first.
+        """
+        fatal = [number for number in complaints if not (has_reported and self._losses.allow(number))]
+        if fatal:
+            ranks = {one: (isinstance(error, PeerDiedError), one not in fatal) for one, error in complaints.items()}
+            return complaints[min(ranks, key=lambda number: ranks[number])]
         dropped = list[int]()
-        for number, complaint in complaints.items() if not fatal else ():
+        for number, complaint in complaints.items():
             if not self._losses.take(number, complaint):
                 return complaint
             dropped.append(number)
         self.drop(dropped)
-        return fatal[0] if fatal else None
+        return None
 
     def drop(self, numbers: Collection[int]) -> None:
         """Forget actors, all together, and tell policy workers. Proxies of which all actors are lost are ended."""

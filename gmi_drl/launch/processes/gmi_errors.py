@@ -3,7 +3,7 @@
 import time
 from collections.abc import Collection, Mapping
 
-from gmi_drl.errors import GmiDiedError, GmiError
+from gmi_drl.errors import GmiDiedError, GmiError, PeerDiedError
 from gmi_drl.gmi.inventory.core_load import overload
 from gmi_drl.launch.processes.gmi_handle import UNKNOWN, GMIHandle, how_it_ended, log_of
 from gmi_drl.layout.layout import Layout
@@ -42,8 +42,9 @@ class GMIErrors:
         return error
 
     def failure(self, number: int, word: Failed) -> GmiError:
-        """The error that a GMI has reported, with its exit code."""
-        error = GmiError(f"{self._name_of(number)}: {word.message}{self._log_of(number, word.message)}")
+        """The error that a GMI has reported, with its exit code; `PeerDiedError` if because a peer has ended."""
+        kind = PeerDiedError if word.peer_ended else GmiError
+        error = kind(f"{self._name_of(number)}: {word.message}{self._log_of(number, word.message)}")
         error.exit_code = GmiError.exit_code if word.blames_peer else word.exit_code
         return error
 

@@ -163,11 +163,16 @@ class Done:
 
 @dataclass(frozen=True)
 class Failed:
-    """The role has failed. `blames_peer`: because of another GMI, whose own error says more. `Closed` follows."""
+    """The role has failed. `Closed` follows.
+
+    `blames_peer`: because of another GMI, whose own error says more. `peer_ended`: that one has ended, so if it has
+    failed by blaming a third one, that says more.
+    """
 
     message: str
     exit_code: int
     blames_peer: bool
+    peer_ended: bool = False
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,25 @@ def test_actors_that_blame_a_trainer_which_fails_are_not_dropped_and_it_is_named
         assert losses.lost == set() and run.told == []
 
 
+@pytest.mark.parametrize("fewest", [1, 2])
+def test_who_blames_a_living_peer_is_named_before_those_whose_peer_ended_for_it(with_losses, fewest):
+    """Messages of another host come late: the trainer saw the actor end before the launcher heard from that one."""
+    with with_losses(2, fewest=fewest) as (run, started, losses):
+        started[0].tell(Failed("all agents ended", 1, blames_peer=True, peer_ended=True))
+        started[2].tell(Failed("GMI 3 lives but is silent", 1, blames_peer=True))
+        with pytest.raises(GmiError, match=r"^GMI 2: GMI 3 lives but is silent"):
+            run.heard()
+        assert losses.lost == set() and run.told == []
+
+
+def test_of_those_that_blame_living_peers_the_one_that_ends_the_run_is_named(with_losses):
+    with with_losses(2) as (run, started, _):
+        started[2].tell(Failed("GMI 0 lives but is silent", 1, blames_peer=True))
+        started[0].tell(Failed("GMI 1 lives but is silent", 1, blames_peer=True))
+        with pytest.raises(GmiError, match=r"^GMI 0: GMI 1 lives but is silent"):
+            run.heard()
+
+
 def test_a_run_goes_on_without_actors_that_die_until_too_few_are_left():
     layout, told = with_actors(3, fewest=2), []
     losses = Losses(layout, told.append)
