@@ -200,7 +200,9 @@ class TrainerEnd:
 
         is_served = bool(self._sizes.readers)  # an agent may wait for one of these
         try:
-            self._notifier.wait_for(has_come, due, "sent experience", FIRST_HAND + is_served)
+            self._notifier.wait_for(
+                has_come, due, "sent experience", FIRST_HAND + is_served, lambda: self._are_elsewhere(due)
+            )
         except PeerSilentError:
             if not self._are_elsewhere(due):
                 raise

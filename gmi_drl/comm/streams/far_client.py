@@ -103,14 +103,14 @@ class ServerLink:
             PeerDiedError: `ended`, if there is none, or the same process has closed the connection.
             PeerSilentError: If it has not come within `hang_s`.
         """
-        before, waiting = self._link.connection, WaitClock()
-        while self._again and (left_s := self.hang_s - waiting.look()) > 0:
+        before, deadline = self._link.connection, time.monotonic() + self.hang_s
+        last: GmiError = ended
+        while self._again and (left_s := deadline - time.monotonic()) > 0:
             try:
                 connection = self._again(left_s)
-            except PeerSilentError:
-                break
-            except (PeerDiedError, MachineError):  # it has ended as well, or its host cannot be reached now
-                time.sleep(min(_NAP_S, left_s))
+            except (PeerDiedError, PeerSilentError, MachineError) as error:  # it has ended as well, or is out of reach
+                last = error
+                time.sleep(min(_NAP_S, max(0.0, deadline - time.monotonic())))
                 continue
             if connection.predecessors <= before.predecessors:
                 connection.close()
@@ -121,7 +121,7 @@ class ServerLink:
             return
         if self._again is None:
             raise ended
-        raise PeerSilentError(f"{ended}, and no successor has come for {self.hang_s:g} s (hang_s)")
+        raise PeerSilentError(f"{ended}, and no successor has come for {self.hang_s:g} s (hang_s)") from last
 
     def _take(self, link: SlotLink) -> None:
         self._link, self._poll = link, poll()

@@ -118,11 +118,21 @@ class SlotLink:
         if not self._is_client and (process := _process_of(payload)) not in (0, 1):
             raise GmiError(f"words of its process {process} came: each process connects anew, as the first")
         self._arriving = member, payload[_HEAD.size : start]
-        if how == WITHIN:
+        if how == NONE and not self._is_client:
+            self._note_answered(member, payload)
+        elif how == WITHIN:
             numbers[:] = payload[start:]
         elif how == BEHIND:
             self.connection.receive_data(numbers)
         self._take_over()
+
+    def _note_answered(self, member: int, payload: bytes) -> None:
+        """A request that comes without its numbers was answered, by this server or its predecessor."""
+        words, first = self._memory.words, self._slots[member] * SLOT_WORDS
+        posted = int(_WORD.unpack_from(payload, _HEAD.size + POSTED * _WORD_BYTES)[0])
+        if posted != words[first + POSTED]:
+            words[first + ANSWERED] = posted
+            self._sent[member] = bytes(self._own[member].line)  # the client has the answer
 
     def _is_open(self, slot: int) -> bool:
         words, first = self._memory.words, slot * SLOT_WORDS

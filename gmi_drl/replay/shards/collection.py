@@ -1,6 +1,6 @@
-"""Collection (GEAR 3.4): gather what is local, move what is remote all at once, put it into place."""
+"""Collection (GEAR 3.4): gather what is local or near, move what is remote all at once, put it into place."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -11,7 +11,9 @@ from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.calls import Calls
+from gmi_drl.replay.shards.near import open_near
 from gmi_drl.replay.shards.packing import RowLayout, Trajectories, packing_for
+from gmi_drl.replay.shards.reading import ShardReader
 from gmi_drl.replay.shards.requests import GONE, Owned, Request, Window, between
 
 AT_ONCE_BYTES = 128 * 1024
@@ -34,6 +36,15 @@ class Collection:
         self._meeting, self._shard, self._storage = calls.meeting, calls.shard, calls.shard.storage
         self._packing = packing_for(calls.shard, calls.meeting.device)
         self._layout = RowLayout(self._storage.signature, (), 0)
+        self._own = ShardReader(calls.shard, self._packing)
+        self._near = dict[int, ShardReader]()  # by the rank whose shard it is
+        self._readers = frozenset[int]()  # ranks that read this one's shard
+
+    def read_near(self) -> None:
+        """From now on read shards of other ranks of this host where they lie, if that can be; a call of all ranks."""
+        shards, self._readers = open_near(self._meeting, self._shard)
+        device = self._meeting.device
+        self._near = {rank: ShardReader(shard, packing_for(shard, device)) for rank, shard in shards.items()}
 
     def request(
         self, indices: Tensor | Sequence[int], columns: Sequence[str], window: Window | None, split: bool
@@ -57,6 +68,9 @@ class Collection:
     ) -> tuple[Trajectories, Tensor]:
         """Begin the call; gather, move and put into place. On ranks that are no heads nothing comes out.
 
+        Few rows go with the agreement. Else the lengths of what near ranks read go with it, and they read; what far
+        ranks need is moved.
+
         Args:
             request: It was checked.
             owned: What this rank owns of it, and holds.
@@ -70,9 +84,11 @@ class Collection:
         is_at_once = self._is_at_once(layout, len(request.numbers))
         in_place = not is_at_once and self._is_in_place(request)
         wrong = request.first_wrong(owned, self._shard.lengths.numpy())
-        packed = dict[int, Tensor]() if wrong[0] or in_place else self._packed(request, layout, owned)
+        readers = frozenset[int]() if is_at_once else self._readers
+        packed = dict[int, Tensor]() if wrong[0] or in_place else self._packed(request, layout, owned, readers)
         own = packed.pop(meeting.rank, None)
-        facts, came = self._calls.begin_with(request, lambda: wrong, packed if is_at_once else None)
+        sent = packed if is_at_once else self._lengths_for(readers, request, owned)
+        facts, came = self._calls.begin_with(request, lambda: wrong, sent)
         if any(facts[:, 0].tolist()):
             self._refuse(request, facts)
         first, last = self._places_of(request, meeting.rank)
@@ -81,17 +97,21 @@ class Collection:
         places = {other: by_owner[other] for other in meeting.others}
         if last - first < len(request.numbers):
             places = {other: between(all_of_it, first, last) for other, all_of_it in places.items()}
+        told, rows = (dict[int, Tensor](), came) if is_at_once else (came, dict[int, Tensor]())
+        far = {other: here for other, here in places.items() if other not in self._near}
         if in_place:
-            self._move_in_place(request, owned, places, target, lengths)
+            self._move_in_place(request, owned, far, target, lengths)
         elif not is_at_once:
-            came = self._move(layout, packed, places)
-        for other, rows in came.items():
-            self._packing.unpack(layout, rows, places[other], target, lengths)
+            rows = self._move(layout, packed, far)
+        for other, theirs in rows.items():
+            self._packing.unpack(layout, theirs, places[other], target, lengths)
         part = self._part_of(request, owned, meeting.rank)
-        if in_place and part.places is not None:
-            self._put_own_in_place(request, part, target, lengths)
-        else:
-            self._put_own(layout, part, own, target, lengths)
+        self._own.put(layout, part, target, lengths, are_large=in_place, packed=own)
+        for other, steps in told.items():
+            at = places[other]
+            part = request.told_by(other, at + first, steps.numpy(), self._shard.trajectories)._replace(places=at)
+            self._near[other].put(layout, part, target, lengths, are_large=in_place)
+        self._await_readers(readers, request, owned, told)
         return target, torch.from_numpy(lengths)
 
     def _check(self, request: Request) -> None:
@@ -155,10 +175,26 @@ class Collection:
             return owned
         return owned.between(*self._places_of(request, head))
 
-    def _packed(self, request: Request, layout: RowLayout, owned: Owned) -> dict[int, Tensor]:
+    def _lengths_for(self, readers: frozenset[int], request: Request, owned: Owned) -> dict[int, Tensor]:
+        """What heads that read this shard need to know: the lengths of what they will read, if that is something."""
+        parts = {head: self._part_of(request, owned, head) for head in self._heads if head in readers}
+        return {head: torch.from_numpy(part.lengths) for head, part in parts.items() if len(part.local)}
+
+    def _await_readers(
+        self, readers: frozenset[int], request: Request, owned: Owned, read: Mapping[int, Tensor]
+    ) -> None:
+        """Tell the ranks whose shards this one has `read`, and wait until the readers of its own have told as much.
+
+        Then rows of this shard may be written over again.
+        """
+        into = {head: (torch.empty(1, dtype=torch.int64),) for head in self._lengths_for(readers, request, owned)}
+        if read or into:
+            self._meeting.move("agreement", dict.fromkeys(read, (torch.zeros(1, dtype=torch.int64),)), into)
+
+    def _packed(self, request: Request, layout: RowLayout, owned: Owned, readers: frozenset[int]) -> dict[int, Tensor]:
         """What each head gets from this rank, packed; this rank, too, if it would have to be put into place anyway."""
         packed, here = dict[int, Tensor](), self._meeting.device
-        for head in self._heads:
+        for head in (head for head in self._heads if head not in readers):
             part = self._part_of(request, owned, head)
             is_own = head == self._meeting.rank
             if not len(part.local) or (is_own and (part.places is None or self._storage.device != here)):
@@ -191,11 +227,11 @@ class Collection:
         target: Trajectories,
         lengths: Integers,
     ) -> None:
-        """Exchange lengths and rows, from where they lie to where they belong."""
+        """Exchange lengths and rows with ranks that are not near, from where they lie to where they belong."""
         sends, into = dict[int, list[Tensor]](), dict[int, list[Tensor]]()
         for head in self._heads:
             part = self._part_of(request, owned, head)
-            if head != self._meeting.rank and len(part.local):
+            if head != self._meeting.rank and head not in self._readers and len(part.local):
                 sends[head] = self._where_they_lie(request, part)
         for other, here in places.items():
             rows = [target.rows.words[column][place] for column in request.columns for place in here]
@@ -206,37 +242,8 @@ class Collection:
 
     def _where_they_lie(self, request: Request, part: Owned) -> list[Tensor]:
         """Lengths, then the rows of each column: views of this shard's memory."""
-        words = map(self._rows_of, request.columns)
+        words = map(self._own.rows_of, request.columns)
         return [torch.from_numpy(part.lengths), *(rows[index] for rows in words for index in part.local.tolist())]
-
-    def _rows_of(self, column: str) -> Tensor:
-        """The whole trajectories of this shard, `[trajectories, words]`: its blocks have one size."""
-        return self._storage.rows.words[column].view(self._shard.trajectories, -1)
-
-    def _put_own_in_place(self, request: Request, part: Owned, target: Trajectories, lengths: Integers) -> None:
-        """Put what this rank owns itself into its places, row by row: large rows take longer to copy than to name."""
-        assert part.places is not None
-        lengths[part.places] = part.lengths
-        places, local = part.places.tolist(), part.local.tolist()
-        for column in request.columns:
-            rows = self._rows_of(column).numpy()
-            into = target.arrays[column].reshape(len(lengths), rows.shape[1])
-            for place, index in zip(places, local, strict=True):
-                into[place] = rows[index]
-
-    def _put_own(
-        self, layout: RowLayout, part: Owned, packed: Tensor | None, target: Trajectories, lengths: Integers
-    ) -> None:
-        """Put what this rank owns itself into its places."""
-        if not len(part.local):
-            return
-        if part.places is None:
-            lengths[:] = part.steps(layout.steps)
-            self._packing.gather(part, lengths, target.rows.words)
-            return
-        if packed is None:
-            packed = self._packing.pack(layout, part, f"to {self._meeting.rank}")
-        self._packing.unpack(layout, packed, part.places, target, lengths)
 
     def _target(self, layout: RowLayout, count: int, out: Trajectories | None) -> Trajectories:
         lead, storage = (count, layout.steps), self._storage

@@ -46,7 +46,8 @@ def open_shards(
         signature: Of a step.
         trajectories: Room of each shard.
         steps: Of the longest trajectory.
-        placement: `cpu`, `shared`, `pinned` or `file`.
+        placement: `cpu`, `shared`, `pinned` or `file`. Ranks of one host that all collect to cores read each other's
+            `shared` rows where they lie, without the link; small requests go with the agreement all the same.
         remover: Selects what is evicted; None for `Fifo()`.
         heads: The ranks that collect, such as the first stages of pipelines; None for all.
         seed: Of all draws.
@@ -133,6 +134,7 @@ def opened(
     shards = Shards(link, shard, head_ranks, seed, sync_every)
     words = f"opens shards of {shard.trajectories} trajectories of {shard.steps} steps{of}, heads {list(head_ranks)}"
     shards.agree(f"{words}, seed {seed}, on {shard.storage.device.type}, sync_every {sync_every}")
+    shards.read_near()
     return shards
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,7 +12,7 @@ from gmi_drl.replay.fields import Signature
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.rows import Rows
 from gmi_drl.replay.shards.requests import Owned
-from gmi_drl.replay.shards.shard import Shard
+from gmi_drl.replay.storage import Storage
 
 
 class Trajectories(dict[str, Tensor]):
@@ -25,6 +26,25 @@ class Trajectories(dict[str, Tensor]):
     def arrays(self) -> dict[str, Integers]:
         """The words of each column `[n, T, words]` as arrays of the same memory, on cores."""
         return {column: words.numpy() for column, words in self.rows.words.items()}
+
+
+class ReadableShard(Protocol):
+    """What a `Shard` has for those who read its rows."""
+
+    @property
+    def storage(self) -> Storage:
+        """Of the rows."""
+
+    @property
+    def trajectories(self) -> int:
+        """Room for so many."""
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether each trajectory has room for the longest one, with zeros behind its end."""
+
+    def first_of(self, indices: Integers) -> Integers:
+        """The places of the first steps of trajectories `[n]` in the storage."""
 
 
 class RowLayout:
@@ -57,10 +77,10 @@ class Packing:
     """Gathers, packs and unpacks, on any device.
 
     Args:
-        shard: Of this rank.
+        shard: Whose rows are gathered.
     """
 
-    def __init__(self, shard: Shard) -> None:
+    def __init__(self, shard: ReadableShard) -> None:
         self._shard, self._storage = shard, shard.storage
         self._memory: dict[tuple[str, torch.device], Tensor] = {}
 
@@ -133,7 +153,7 @@ class HostPacking(Packing):
             arrays[column][places] = words[at].reshape(shape)
 
 
-def packing_for(shard: Shard, device: torch.device) -> Packing:
+def packing_for(shard: ReadableShard, device: torch.device) -> Packing:
     """The quickest one, if what goes to other ranks lies on this device."""
     are_cores = shard.storage.device.type == device.type == "cpu"
     return HostPacking(shard) if are_cores else Packing(shard)

@@ -115,6 +115,17 @@ class Request:
         there, here = lengths[local], None if are_all else places
         return Owned(here, local, there, self._starts_of(here, there))
 
+    def told_by(self, rank: int, places: Integers, lengths: Integers, trajectories: int) -> "Owned":
+        """What another rank owns, as `owned_by`.
+
+        Args:
+            rank: That one.
+            places: Of the list, int64 `[m]`.
+            lengths: Steps of the trajectories at these places, `[m]`, as that rank has told.
+            trajectories: Of each shard.
+        """
+        return Owned(places, self.numbers[places] - rank * trajectories, lengths, self._starts_of(places, lengths))
+
     def _starts_of(self, places: Integers | None, lengths: Integers) -> Integers | None:
         """The first steps of the windows at these places, of trajectories of these lengths."""
         if self.window is None:

@@ -180,10 +180,8 @@ class Shards:
         """
         way = ways.Uniform() if how is None else how
         choice = Choice(way, by_steps, distinct)
-        marks = [
-            name for name, is_set in (("central", central), ("distinct", distinct), ("by steps", by_steps)) if is_set
-        ]
-        words = f"selects {count} by {', '.join([str(way), *marks])}"
+        marks = {"central": central, "distinct": distinct, "by steps": by_steps}
+        words = f"selects {count} by {', '.join([str(way), *(name for name, is_set in marks.items() if is_set)])}"
         self._settle()
         if problem := ways.problem_of(count, way, by_steps):
             self._calls.begin(words)
@@ -255,7 +253,6 @@ class Shards:
         """
         if self._prefetch is not None:
             raise UsageError("batches are prefetched already: end_prefetch() first")
-
         device = self.shard.storage.device
         outs: deque[Trajectories | None] = deque([None] * (ahead + 1 if device.type == "cpu" else 0))
 
@@ -314,6 +311,10 @@ class Shards:
         """Raise a `UsageError`, on all ranks, unless all say the same here; any text."""
         self._settle()
         self._calls.begin(words)
+
+    def read_near(self) -> None:
+        """From now on read shards of other ranks of this host where they lie, if that can be; a call of all ranks."""
+        self._collection.read_near()
 
     def close(self) -> None:
         """Leave the group. The link is closed, too."""

@@ -138,6 +138,19 @@ def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
     assert before == (before[0], before[1]) and run.trainers[1]._memory.keepalives == (before[0], before[1] + 1)
 
 
+def test_an_agent_that_has_waited_for_trainers_of_another_policy_has_hang_s_from_then_on():
+    hang_s = 1.0
+    with closing(OneOfSeveral(sizes_of(agents=(1,), max_lag=0), False, hang_s)) as run, ThreadPoolExecutor(1) as pool:
+        agent, place = run.agents[1], run.agents[1].lease()
+        agent.note_elsewhere(waits=True)
+        taking = pool.submit(run.trainer.take)
+        time.sleep(0.7 * hang_s)
+        agent.note_elsewhere(waits=False)
+        time.sleep(0.7 * hang_s)
+        send(place, 1)
+        assert rollouts_in(taking.result(WAIT_S)) == [(1, 0)]
+
+
 @pytest.mark.parametrize("is_far", [False, True])
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_an_agent_that_waits_for_trainers_of_another_policy_is_not_named_before_it_names_them(is_far, goes_on):

@@ -134,6 +134,23 @@ def test_an_open_request_is_answered_by_the_successor_and_no_other_once_more():
         assert serve(server) == []
 
 
+def test_a_client_that_leaves_after_its_open_request_has_no_other_answered_once_more():
+    with home(members=2) as here:
+        client = here.join(FAR)
+        post(client, 1.0, 0)
+        with answering(here.server, 1):
+            assert value_of(client.take(0)) == 2.0
+        post(client, 2.0, 1)
+        here.die()
+        server = here.start()
+        coming = threading.Timer(0.1, here.accept, [FAR])
+        coming.start()
+        with answering(server, 1) as slots:
+            assert value_of(client.take(1)) == 4.0
+        client.close()
+        assert slots == [1] and serve(server) == []
+
+
 def test_a_client_whose_server_dies_again_before_it_answers_waits_for_the_next():
     with home() as here:
         client = here.join(FAR)

@@ -21,18 +21,23 @@ from gmi_drl.comm.links.sockets import SocketLink
 from gmi_drl.comm.membership import Membership
 from gmi_drl.errors import PeerDiedError, PeerSilentError
 from gmi_drl.replay.fields import Field, Signature
-from gmi_drl.replay.shards import Weighted, open_shards
+from gmi_drl.replay.shards import Weighted, collection, open_shards
 
 NAMED_S = 10.0
 CALLS = ("allocate", "select", "collect", "save")
 
 
-def rank_of(rank, size, hang_s, listeners, addresses, folder, lost):
-    """One rank's life. `lost` says how, in which call, in which round and after how many exchanges it is lost."""
+def rank_of(rank, size, hang_s, listeners, addresses, folder, lost, is_near):
+    """One rank's life. `lost` says how, in which call, in which round and after how many exchanges it is lost.
+
+    Ranks that are near read rows in shared memory; else rows go with the agreement.
+    """
     how, where, after, exchanges = lost or ("", "", 0, 0)
     member = Membership(rank, [[other] for other in range(size)], hang_s=hang_s)
     link = SocketLink(member, addresses, listeners[rank].fileno())
-    shards = open_shards(link, Signature([Field("x", (64,))]), trajectories=16, steps=4, placement="cpu")
+    collection.AT_ONCE_BYTES = 0 if is_near else collection.AT_ONCE_BYTES
+    placement = "shared" if is_near else "cpu"
+    shards = open_shards(link, Signature([Field("x", (64,))]), trajectories=16, steps=4, placement=placement)
     move, left = link.move_several, exchanges
 
     def last(sends, receives):
@@ -81,7 +86,8 @@ def one_round(dice, hang_s):
                     if number != rank:
                         listener.close()
                 try:
-                    rank_of(rank, size, hang_s, listeners, addresses, folder, lost if rank == victim else None)
+                    its = lost if rank == victim else None
+                    rank_of(rank, size, hang_s, listeners, addresses, folder, its, is_near=lost[2] % 2 == 1)
                 except (PeerDiedError, PeerSilentError) as error:
                     os.write(theirs, f"{time.monotonic()} {error}".encode())
                 except BaseException:

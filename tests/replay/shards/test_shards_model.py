@@ -71,8 +71,8 @@ def check(fields, lengths, expected):
         assert torch.equal(fields["value"][number, :, 0], fields["tag"][number].float())
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_random_schedules(seed, monkeypatch):
+@pytest.mark.parametrize(("seed", "placement"), [(0, "cpu"), (1, "cpu"), (2, "cpu"), (3, "shared")])
+def test_random_schedules(seed, placement, monkeypatch):
     monkeypatch.setattr(collection, "AT_ONCE_BYTES", collection.AT_ONCE_BYTES * (seed < 2))
     model = Model()
 
@@ -144,7 +144,8 @@ def test_random_schedules(seed, monkeypatch):
             check(*shards.collect(indices), expected)
         return True
 
-    assert on_ranks(RANKS, job, trajectories=ROOM, steps=STEPS, seed=seed) == [True] * RANKS
+    settings = {"trajectories": ROOM, "steps": STEPS, "seed": seed, "placement": placement}
+    assert on_ranks(RANKS, job, **settings) == [True] * RANKS
 
 
 @pytest.mark.parametrize("seed", range(2))

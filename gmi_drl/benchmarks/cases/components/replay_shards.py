@@ -1,11 +1,11 @@
 """Shards of two ranks: selection where trajectories lie against the paper's central one, collection, windows."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gmi_drl.benchmarks.case import Case, Sample, Sides
+from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
 from gmi_drl.benchmarks.cases.common import requirements
 from gmi_drl.benchmarks.cases.common.timing import mean_seconds
 from gmi_drl.benchmarks.cases.components.replay_workers import REVERB, obstacle, served
@@ -20,9 +20,12 @@ STEPS, FLOATS = 50, 500
 """Of a trajectory of 100 kB, as in the paper's Figure 6."""
 
 TRAJECTORIES, QUICK_TRAJECTORIES = 2500, 1100
-BATCHES = (32, 256, 1024)
+BATCHES, COLLECTED = (32, 256, 1024), 2560
 LONG_STEPS, LONG_FLOATS, LONG, CONTEXT, CONTEXTS = 1000, 25, 1500, 8, 64
 REVERB_SECONDS = 1.0
+PLACEMENTS = {"gmi-drl": "shared", "gmi-drl over TCP": "cpu"}
+"""Sides, and where the rows of their shards lie: ranks of a host read each other's in shared memory."""
+
 PARETO = 1.2
 
 
@@ -102,21 +105,19 @@ def open_remote(batch: int, quick: bool) -> Iterator[Sides]:
 
     from gmi_drl.benchmarks.cases.components.shard_ends import Order, Pair
 
-    count, calls = (QUICK_TRAJECTORIES, 1) if quick else (TRAJECTORIES, 10)
+    count, calls = (QUICK_TRAJECTORIES, 1) if quick else (TRAJECTORIES, max(10, COLLECTED // batch))
     lists = torch.stack([torch.randperm(2 * count)[:batch] for _ in range(calls)])
-    with all_cores(), closing(Pair(count, STEPS, FLOATS)) as pair:
+    floats = STEPS * FLOATS
+    with all_cores() as cores, ExitStack() as stack:
 
-        def ours() -> Sample:
+        def ours(pair: Pair) -> Sample:
             sample = pair.measure(Order(batch, lists=lists, calls=calls))
-            moved = sample.details["sent_bytes"]
-            cpu_s = sample.details["cpu_s_of_call"] / (2 * batch)
-            return Sample(moved / sample.value / 1e9, {"cpu_s_of_trajectory": cpu_s})
+            cpu_s = sample.details["cpu_s_of_call"] / (2 * batch)  # each trajectory of a list is remote for one rank
+            return Sample(4 * floats * batch / sample.value / 1e9, {"cpu_s_of_trajectory": cpu_s})
 
-        if quick:
-            yield {"gmi-drl": ours}
-            return
-        floats = STEPS * FLOATS
-        with served(REVERB, [("uniform", "uniform", TRAJECTORIES, floats)], 2) as reverb:
+        peers = dict[str, Side]()
+        if not quick:  # before the pairs, which leave this process one core, and what it starts
+            reverb = stack.enter_context(served(REVERB, [("uniform", "uniform", TRAJECTORIES, floats)], 2))
             more = {"table": "uniform", "floats": floats, "batch": 1}
             reverb.measure("insert", 1, seconds=REVERB_SECONDS, **more)
 
@@ -124,7 +125,13 @@ def open_remote(batch: int, quick: bool) -> Iterator[Sides]:
                 cell = reverb.measure("sample", 2, seconds=REVERB_SECONDS, **more | {"batch": batch})
                 return Sample(4 * floats * cell.rate / 1e9, {"cpu_s_of_trajectory": cell.cpu_s})
 
-            yield {"gmi-drl": ours, "dm-reverb": theirs}
+            peers["dm-reverb"] = theirs
+        sides = dict[str, Side]()
+        for name, placement in PLACEMENTS.items():
+            pair = stack.enter_context(closing(Pair(count, STEPS, FLOATS, placement=placement, cores=cores)))
+            sides[name] = partial(ours, pair)
+            ours(pair)  # to touch memory for the first time is no part of a call
+        yield {**sides, **peers}
 
 
 @contextmanager
@@ -136,7 +143,7 @@ def open_windows(quick: bool) -> Iterator[Sides]:
 
     count, calls = (CONTEXTS, 1) if quick else (LONG, 20)
     lists = torch.randint(2 * count, (calls, CONTEXTS))
-    with all_cores(), closing(Pair(count, LONG_STEPS, LONG_FLOATS)) as pair:
+    with all_cores(), closing(Pair(count, LONG_STEPS, LONG_FLOATS, placement="cpu")) as pair:
         orders = {
             "contexts": Order(CONTEXTS, lists=lists, window=CONTEXT, calls=calls),
             "whole trajectories": Order(CONTEXTS, lists=lists, calls=calls),
@@ -163,7 +170,7 @@ def open_placement(quick: bool) -> Iterator[Sides]:
         sample = pair.measure(Order(BEST, lists=lists, calls=calls))
         return Sample(sample.details["sent_bytes"] / BEST, sample.details)
 
-    with all_cores():
+    with all_cores() as cores:
         pairs = {}
         for name, how in (("by priority", ByPriority((0,))), ("even", Even())):
             owners = plan_placement(weights, count, 2, how)
@@ -171,7 +178,8 @@ def open_placement(quick: bool) -> Iterator[Sides]:
                 torch.tensor([weight for weight, owner in zip(weights, owners, strict=True) if owner == rank])
                 for rank in range(2)
             ]
-            pairs[name] = Pair(count, 4, FLOATS, heads=(0,), priorities=[part.double() for part in parts].__getitem__)
+            of_rank = [part.double() for part in parts].__getitem__
+            pairs[name] = Pair(count, 4, FLOATS, (0,), of_rank, placement="cpu", cores=cores)
         try:
             yield {name: partial(moved, pair) for name, pair in pairs.items()}
         finally:
@@ -231,7 +239,8 @@ CASES = (
         Case(
             name=f"shards_collect_remote_{batch}",
             claim=f"{batch:,} trajectories of 100 kB on each of two ranks, half of them from the other rank: GB/s "
-            "between ranks, against two clients of dm-reverb that sample as many.",
+            "from the other rank, which are read in its shared memory, or come over TCP as from another host, against "
+            "two clients of dm-reverb that sample as many.",
             unit="GB/s",
             open=partial(open_remote, batch),
             obstacle=lambda: requirements.cores(2) or obstacle(),
@@ -243,7 +252,7 @@ CASES = (
     Case(
         name="shards_window",
         claim=f"{CONTEXTS} contexts of {CONTEXT} steps out of trajectories of {LONG_STEPS:,} steps of 100 bytes, half "
-        "of them from the other rank, against the whole trajectories.",
+        "of them from the other rank over TCP, against the whole trajectories.",
         unit="s",
         open=open_windows,
         obstacle=partial(requirements.cores, 2),
@@ -252,7 +261,7 @@ CASES = (
     ),
     Case(
         name="shards_placement",
-        claim=f"Bytes between ranks for a drawn trajectory of 8 kB, with one head of two ranks and weights of a Pareto "
+        claim=f"Bytes over TCP for a drawn trajectory of 8 kB, with one head of two ranks and weights of a Pareto "
         f"distribution of {PARETO}: the likeliest trajectories on the head, against every other one.",
         unit="bytes",
         open=open_placement,

@@ -3,7 +3,7 @@
 import os
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -64,6 +64,8 @@ class Pair:
         floats: Of a step.
         heads: Ranks that collect.
         priorities: Of a rank's trajectories, by rank.
+        placement: `shared`: ranks read each other's shards; `cpu`: rows go over the link, as between hosts.
+        cores: Of which each rank has one, if there are two; None for all that this process may use.
     """
 
     def __init__(
@@ -73,12 +75,15 @@ class Pair:
         floats: int,
         heads: tuple[int, ...] = (0, 1),
         priorities: Callable[[int], Tensor] | None = None,
+        placement: str = "shared",
+        cores: Sequence[int] | None = None,
     ) -> None:
         self._sizes, self._heads, self._kept = (trajectories, steps, floats), heads, Kept()
+        self._placement = placement
         self._priorities = priorities or (lambda rank: torch.full((trajectories,), 2.0 - rank, dtype=torch.float64))
         listeners = [listen() for _ in range(2)]
         addresses = RankAddresses(tuple(one.getsockname() for one in listeners), secrets.token_hex(16))
-        cores = allowed_cores()[:2]
+        cores = (allowed_cores() if cores is None else cores)[:2]
         self._orders, theirs = _FORK.Pipe()
         arguments = (theirs, addresses, listeners[1].fileno(), cores[-1], os.getpid())
         self._process = _FORK.Process(target=self._serve, args=arguments, daemon=True)
@@ -122,7 +127,8 @@ class Pair:
         trajectories, steps, floats = self._sizes
         link = SocketLink(Membership(rank, [[0], [1]], hang_s=HANG_S), addresses, listener_fd)
         signature = Signature([Field("data", (floats,))])
-        shards = open_shards(link, signature, trajectories=trajectories, steps=steps, heads=self._heads)
+        more: Any = {"placement": self._placement, "heads": self._heads}
+        shards = open_shards(link, signature, trajectories=trajectories, steps=steps, **more)
         priorities = self._priorities(rank)
         for first in range(0, trajectories, AT_ONCE):
             part = priorities[first : first + AT_ONCE]
