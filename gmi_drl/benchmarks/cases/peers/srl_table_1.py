@@ -7,6 +7,7 @@ bound takes another minute.
 """
 
 import json
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -149,7 +150,7 @@ def _together(column: Column, quick: bool) -> Side:
         with of_layouts({column.task: layout}, config) as sessions:
             sessions[column.task].measure(each, QUICK_WARM_UP_S)
             measured, busy = _with_busy(lambda: sessions[column.task].measure(each, seconds))
-        cpu_s = 1e6 * busy / (measured.iterations * column.samples)
+        cpu_s = 1e6 * busy / measured.steps_per_second
         sample = Sample(measured.steps_per_second, dict(measured.phases))
         more = {"num_env": shape.num_env, "weights": weights_of(column, config), "cpu_s_per_million_steps": cpu_s}
         return _in_frames(column, sample, more)
@@ -209,11 +210,11 @@ def _in_frames(column: Column, sample: Sample, more: Mapping[str, Any]) -> Sampl
 
 
 def _with_busy(measure: Callable[[], Any]) -> tuple[Any, float]:
-    """What is measured, and the seconds for which the cores of this process were busy meanwhile, all together."""
+    """What is measured, and how many cores of this process were busy meanwhile, on average."""
     cores = set(allowed_cores())
-    before = busy_s(cores)
+    before_s, began = busy_s(cores), time.perf_counter()
     measured = measure()
-    return measured, busy_s(cores) - before
+    return measured, (busy_s(cores) - before_s) / (time.perf_counter() - began)
 
 
 def _at_best(
