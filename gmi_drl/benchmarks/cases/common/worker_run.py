@@ -29,10 +29,12 @@ def layout_of(
     wait_ms: float = 1.0,
     max_lag: int | None = None,
     cores: int,
+    are_free: bool = False,
 ) -> "Layout":
     """Actors, from the first core on, and policy workers and trainers, from the last core back.
 
-    Actors act for themselves where there are no policy workers. With more workers than cores these are shared.
+    Actors act for themselves where there are no policy workers. With more workers than cores these are shared: each
+    worker has one, or if they `are_free` all, with one thread of torch, so that no core waits while another has two.
     """
     from gmi_drl.layout.channels import Channels, Streams
     from gmi_drl.layout.layout import GMI, Device, Layout
@@ -51,6 +53,8 @@ def layout_of(
         GMI(id=actors + number, roles=roles, cores=(core,))
         for (number, roles), core in zip(enumerate(others), cycle(reversed(range(cores))))
     ]
+    if are_free and len(own) > cores:
+        own = [gmi.model_copy(update={"cores": tuple(range(cores)), "threads": 1}) for gmi in own]
     training = [[gmi.id for gmi in own if gmi.roles == trains]]
     node = _this_node_of_cores()
     return Layout(

@@ -120,9 +120,8 @@ def worker_layout(column: Column, shape: Shape, policies: int, cores: int) -> "t
     """The layout of a shape, and the steps of a rollout with which an update has the samples of the column."""
     each = shape.num_env // shape.actors
     horizon = column.samples // (shape.trainers * -(-shape.actors // shape.trainers) * each)
-    actors, trainers = shape.actors, shape.trainers
-    layout = layout_of(column.task, each, actors=actors, policies=policies, trainers=trainers, cores=cores)
-    return layout, horizon
+    workers = {"actors": shape.actors, "policies": policies, "trainers": shape.trainers}
+    return layout_of(column.task, each, **workers, cores=cores, are_free=True), horizon
 
 
 def _workers(column: Column, policies: int, quick: bool) -> Side:

@@ -28,6 +28,8 @@ def test_every_shape_has_the_samples_of_the_column(name, policies):
         assert WORKERS.check(layout) == []
         learner = column.config(horizon).learner
         assert learner.steps_of(layout) == column.samples and learner.minibatches == 4 and learner.epochs == 4
+        own = {(gmi.cores, gmi.torch_threads) for gmi in layout.gmis}
+        assert own == ({((0, 1), 1)} if layout.share_cores else {((0,), 1), ((1,), 1)})
 
 
 def test_cases_are_found_by_their_columns():
