@@ -13,7 +13,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.env.wrappers.atari_wrappers import wrap_atari_for_new_api_stack
 from ray.tune.registry import register_env
 from settings import read_settings, updates_of
-from train_rllib import joined, remote
+from train_rllib import count_weights, joined, remote
 
 FRAMES = 4
 
@@ -71,7 +71,7 @@ def main() -> None:
     with joined(1, arguments.settings["runners"], arguments.settings.get("learners", 1)):
         algorithm = make_config(arguments.settings, arguments.num_env, arguments.seed).build_algo()
         updates, env_steps = updates_of(arguments), 0
-        updates.weights = sum(weights.numel() for weights in algorithm.get_module().parameters())
+        updates.weights = count_weights(algorithm)
         while not updates.is_over:
             result = algorithm.train()["env_runners"]
             env_steps += int(result["num_env_steps_sampled"])

@@ -11,10 +11,9 @@ from gymnasium.wrappers import AtariPreprocessing, ClipReward, FrameStackObserva
 from sample_factory.algo.runners.runner import AlgoObserver, Runner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
-from sample_factory.model.actor_critic import create_actor_critic
 from sample_factory.train import make_runner
 from settings import Updates, mean, read_settings, updates_of
-from train_sample_factory import command_line, options
+from train_sample_factory import command_line, count_weights, options
 
 FRAMES = 4
 
@@ -30,9 +29,7 @@ class Report(AlgoObserver):
         """Every iteration takes the samples of one update."""
         if self.updates is None:
             self.updates = updates_of(self.arguments)
-            seen = runner.buffer_mgr.env_info  # the learner is in a process of its own
-            network = create_actor_critic(runner.cfg, seen.obs_space, seen.action_space)
-            self.updates.weights = sum(weights.numel() for weights in network.parameters())
+            self.updates.weights = count_weights(runner)
         samples = self.arguments.settings["samples"]
         returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
         self.updates.report(training_iteration_since_resume * samples, mean(returns))

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import gymnasium
 import ray
@@ -61,6 +62,15 @@ def make_config(arguments: argparse.Namespace, runners: int, learners: int) -> P
     )
 
 
+def count_weights(algorithm: Any) -> int:
+    """Of the policy and the value, as a learner has them: the module of those that act has no value."""
+    counts = algorithm.learner_group.foreach_learner(
+        lambda learner: sum(weights.numel() for weights in learner.module.parameters())
+    )
+    first = next(iter(counts))
+    return int(getattr(first, "get", lambda: first)())
+
+
 def remote(learners: int) -> int:
     """Learners in processes of their own: a single one is in the driver's."""
     return learners if learners > 1 else 0
@@ -104,6 +114,7 @@ def main() -> None:
     with joined(more.nodes, runners, more.learners):
         algorithm = make_config(arguments, runners, more.learners).build_algo()
         updates, env_steps = Updates(arguments.seconds), 0
+        updates.weights = count_weights(algorithm)
         while not updates.is_over:
             result = algorithm.train()["env_runners"]
             env_steps += int(result["num_env_steps_sampled"])

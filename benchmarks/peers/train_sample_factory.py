@@ -9,6 +9,7 @@ import settings
 from sample_factory.algo.runners.runner import AlgoObserver, Runner
 from sample_factory.cfg.arguments import parse_full_cfg, parse_sf_args
 from sample_factory.envs.env_utils import register_env
+from sample_factory.model.actor_critic import create_actor_critic
 from sample_factory.train import make_runner
 from settings import Updates, mean, read_arguments
 
@@ -24,11 +25,20 @@ class Report(AlgoObserver):
 
     def on_training_step(self, runner: Runner, training_iteration_since_resume: int) -> None:
         """Every iteration takes the samples of one update."""
-        self.updates = self.updates or Updates(self.seconds)
+        if self.updates is None:
+            self.updates = Updates(self.seconds)
+            self.updates.weights = count_weights(runner)
         returns = [float(value) for value in runner.policy_avg_stats.get("reward", [[]])[0]]
         self.updates.report(training_iteration_since_resume * self.samples, mean(returns))
         if self.updates.is_over:
             runner.cfg.train_for_env_steps = 0  # the runner looks at it next
+
+
+def count_weights(runner: Runner) -> int:
+    """Of the policy and the value, by a network like that of the learner, which is in a process of its own."""
+    seen = runner.buffer_mgr.env_info
+    network = create_actor_critic(runner.cfg, seen.obs_space, seen.action_space)
+    return sum(weights.numel() for weights in network.parameters())
 
 
 def options(num_env: int, workers: int, samples: int, folder: str, seed: int) -> dict[str, Any]:

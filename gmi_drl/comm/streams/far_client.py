@@ -105,9 +105,12 @@ class ServerLink:
         """
         before, deadline = self._link.connection, time.monotonic() + self.hang_s
         last: GmiError = ended
-        while self._again and (left_s := deadline - time.monotonic()) > 0:
+        is_late = False  # after the deadline comes one attempt more: this process may have been stopped meanwhile
+        while self._again and not is_late:
+            left_s = deadline - time.monotonic()
+            is_late = left_s <= 0
             try:
-                connection = self._again(left_s)
+                connection = self._again(max(left_s, _NAP_S))
             except (PeerDiedError, PeerSilentError, MachineError) as error:  # it has ended as well, or is out of reach
                 last = error
                 time.sleep(min(_NAP_S, max(0.0, deadline - time.monotonic())))

@@ -127,7 +127,10 @@ class SlotLink:
         self._take_over()
 
     def _note_answered(self, member: int, payload: bytes) -> None:
-        """A request that comes without its numbers was answered, by this server or its predecessor."""
+        """A request that comes without its numbers was answered, by this server or its predecessor.
+
+        The slots of a successor are new, so the count alone would look like an open request.
+        """
         words, first = self._memory.words, self._slots[member] * SLOT_WORDS
         posted = int(_WORD.unpack_from(payload, _HEAD.size + POSTED * _WORD_BYTES)[0])
         if posted != words[first + POSTED]:

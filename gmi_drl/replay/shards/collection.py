@@ -1,6 +1,6 @@
 """Collection (GEAR 3.4): gather what is local or near, move what is remote all at once, put it into place."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -46,6 +46,10 @@ class Collection:
         device = self._meeting.device
         self._near = {rank: ShardReader(shard, packing_for(shard, device)) for rank, shard in shards.items()}
 
+    def close(self) -> None:
+        """Forget the memory of other ranks."""
+        self._near = {}
+
     def request(
         self, indices: Tensor | Sequence[int], columns: Sequence[str], window: Window | None, split: bool
     ) -> Request:
@@ -68,8 +72,8 @@ class Collection:
     ) -> tuple[Trajectories, Tensor]:
         """Begin the call; gather, move and put into place. On ranks that are no heads nothing comes out.
 
-        Few rows go with the agreement. Else the lengths of what near ranks read go with it, and they read; what far
-        ranks need is moved.
+        A small request sends its rows with the agreement. A larger one sends near heads the lengths, and they copy the
+        rows themselves; other heads get rows over the link.
 
         Args:
             request: It was checked.
@@ -91,27 +95,30 @@ class Collection:
         facts, came = self._calls.begin_with(request, lambda: wrong, sent)
         if any(facts[:, 0].tolist()):
             self._refuse(request, facts)
-        first, last = self._places_of(request, meeting.rank)
-        target = self._target(layout, last - first, out)
-        lengths = np.zeros(last - first, dtype=np.int64)
-        places = {other: by_owner[other] for other in meeting.others}
-        if last - first < len(request.numbers):
-            places = {other: between(all_of_it, first, last) for other, all_of_it in places.items()}
         told, rows = (dict[int, Tensor](), came) if is_at_once else (came, dict[int, Tensor]())
-        far = {other: here for other, here in places.items() if other not in self._near}
-        if in_place:
-            self._move_in_place(request, owned, far, target, lengths)
-        elif not is_at_once:
-            rows = self._move(layout, packed, far)
-        for other, theirs in rows.items():
-            self._packing.unpack(layout, theirs, places[other], target, lengths)
-        part = self._part_of(request, owned, meeting.rank)
-        self._own.put(layout, part, target, lengths, are_large=in_place, packed=own)
-        for other, steps in told.items():
-            at = places[other]
-            part = request.told_by(other, at + first, steps.numpy(), self._shard.trajectories)._replace(places=at)
-            self._near[other].put(layout, part, target, lengths, are_large=in_place)
-        self._await_readers(readers, request, owned, told)
+        try:
+            first, last = self._places_of(request, meeting.rank)
+            target = self._target(layout, last - first, out)
+            lengths = np.zeros(last - first, dtype=np.int64)
+            places = {other: by_owner[other] for other in meeting.others}
+            if last - first < len(request.numbers):
+                places = {other: between(all_of_it, first, last) for other, all_of_it in places.items()}
+            far = {other: here for other, here in places.items() if other not in self._near}
+            if in_place:
+                self._move_in_place(request, owned, far, target, lengths)
+            elif not is_at_once:
+                rows = self._move(layout, packed, far)
+            for other, theirs in rows.items():
+                self._packing.unpack(layout, theirs, places[other], target, lengths)
+            part = self._part_of(request, owned, meeting.rank)
+            self._own.put(layout, part, target, lengths, are_large=in_place, packed=own)
+            for other, steps in told.items():
+                at = places[other]
+                part = request.told_by(other, at + first, steps.numpy(), self._shard.trajectories)._replace(places=at)
+                self._near[other].put(layout, part, target, lengths, are_large=in_place)
+        finally:  # also if this rank fails: others may still read its rows, and wait for its word
+            if not is_at_once:
+                self._end_reading(told, sent)
         return target, torch.from_numpy(lengths)
 
     def _check(self, request: Request) -> None:
@@ -180,16 +187,15 @@ class Collection:
         parts = {head: self._part_of(request, owned, head) for head in self._heads if head in readers}
         return {head: torch.from_numpy(part.lengths) for head, part in parts.items() if len(part.local)}
 
-    def _await_readers(
-        self, readers: frozenset[int], request: Request, owned: Owned, read: Mapping[int, Tensor]
-    ) -> None:
-        """Tell the ranks whose shards this one has `read`, and wait until the readers of its own have told as much.
+    def _end_reading(self, owners: Iterable[int], readers: Iterable[int]) -> None:
+        """Tell owners that their rows were read; wait until readers have told the same of this shard's rows.
 
-        Then rows of this shard may be written over again.
+        Then these may be written over again.
         """
-        into = {head: (torch.empty(1, dtype=torch.int64),) for head in self._lengths_for(readers, request, owned)}
-        if read or into:
-            self._meeting.move("agreement", dict.fromkeys(read, (torch.zeros(1, dtype=torch.int64),)), into)
+        sends = {owner: (torch.zeros(1, dtype=torch.int64),) for owner in owners}
+        into = {reader: (torch.empty(1, dtype=torch.int64),) for reader in readers}
+        if sends or into:
+            self._meeting.move("agreement", sends, into)
 
     def _packed(self, request: Request, layout: RowLayout, owned: Owned, readers: frozenset[int]) -> dict[int, Tensor]:
         """What each head gets from this rank, packed; this rank, too, if it would have to be put into place anyway."""
@@ -247,6 +253,6 @@ class Collection:
 
     def _target(self, layout: RowLayout, count: int, out: Trajectories | None) -> Trajectories:
         lead, storage = (count, layout.steps), self._storage
-        if out is not None and out.rows.lead == lead and out.rows.words.keys() == layout.widths.keys():
+        if out is not None and out.rows.lead == lead and out.widths == layout.widths:
             return out
         return Trajectories(Rows.empty(storage.signature, lead, device=storage.device, columns=layout.columns))

@@ -48,7 +48,7 @@ def open_near(meeting: Meeting, shard: Shard) -> tuple[dict[int, NearShard], fro
     Returns:
         The shards that this rank reads, by their rank, and the ranks that read this one's.
     """
-    own = _address_of(shard.storage) if meeting.device.type == "cpu" else None
+    own = _address_of(shard) if meeting.device.type == "cpu" else None
     told = [json.loads(text) for text in meeting.texts("agreement", json.dumps(own))]
     shards = {}
     for rank in meeting.others:
@@ -59,10 +59,10 @@ def open_near(meeting: Meeting, shard: Shard) -> tuple[dict[int, NearShard], fro
     return shards, frozenset(rank for rank in meeting.others if read[rank][meeting.rank])
 
 
-def _address_of(storage: Storage) -> Sequence[Any] | None:
+def _address_of(shard: Shard) -> Sequence[Any] | None:
     """Where other processes find this memory: host, process, descriptor, device, inode. None if it is not shared."""
-    host = this_host()
-    if host is None or not isinstance(storage, SharedStorage) or storage.device.type != "cpu":
+    host, storage = this_host(), shard.storage
+    if not (host and shard.is_padded and isinstance(storage, SharedStorage) and storage.device.type == "cpu"):
         return None
     there = os.fstat(storage.descriptor)
     return [host, os.getpid(), storage.descriptor, there.st_dev, there.st_ino]
@@ -72,15 +72,21 @@ def _mapped(address: Sequence[Any], own: Storage) -> MappedStorage | None:
     """The memory at an address, which has the sizes of this rank's own; None if this process may not read it."""
     _, pid, number, *place = address
     try:
-        descriptor = os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = _open(pid, number)
     except OSError:
         return None
     try:
         there = os.fstat(descriptor)
         if [there.st_dev, there.st_ino] != place or there.st_size != bytes_of_columns(own.signature, own.steps):
             return None
-        return MappedStorage(own.signature, own.steps, own.longest, descriptor, writable=False)
+        # A shard may be large, and opening waits: pages are mapped when they are touched.
+        return MappedStorage(own.signature, own.steps, own.longest, descriptor, writable=False, at_once=False)
     except OSError:
         return None
     finally:
         os.close(descriptor)
+
+
+def _open(pid: int, number: int) -> int:
+    """A descriptor of what another process has open."""
+    return os.open(f"/proc/{pid}/fd/{number}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)

@@ -46,8 +46,8 @@ def open_shards(
         signature: Of a step.
         trajectories: Room of each shard.
         steps: Of the longest trajectory.
-        placement: `cpu`, `shared`, `pinned` or `file`. Ranks of one host that all collect to cores read each other's
-            `shared` rows where they lie, without the link; small requests go with the agreement all the same.
+        placement: `cpu`, `shared`, `pinned` or `file`. Ranks of one host read each other's `shared` rows directly, if
+            all collect to cores. Small requests (128 KiB) go with the agreement all the same.
         remover: Selects what is evicted; None for `Fifo()`.
         heads: The ranks that collect, such as the first stages of pipelines; None for all.
         seed: Of all draws.

@@ -23,6 +23,11 @@ class Trajectories(dict[str, Tensor]):
         self.rows = rows
 
     @cached_property
+    def widths(self) -> dict[str, int]:
+        """Words of a step in each column."""
+        return {column: words.shape[-1] for column, words in self.rows.words.items()}
+
+    @cached_property
     def arrays(self) -> dict[str, Integers]:
         """The words of each column `[n, T, words]` as arrays of the same memory, on cores."""
         return {column: words.numpy() for column, words in self.rows.words.items()}

@@ -319,6 +319,7 @@ class Shards:
     def close(self) -> None:
         """Leave the group. The link is closed, too."""
         self.end_prefetch()
+        self._collection.close()
         self._link.close()
         self.shard.table.close()
 

@@ -83,13 +83,15 @@ def bytes_of_columns(signature: Signature, steps: int) -> int:
     return sum(in_pages(steps * signature.row_bytes(column)) for column in signature.columns)
 
 
-def mapped(signature: Signature, steps: int, descriptor: int, *, writable: bool = True) -> dict[str, Tensor]:
+def mapped(
+    signature: Signature, steps: int, descriptor: int, *, writable: bool = True, at_once: bool = True
+) -> dict[str, Tensor]:
     """The rows in shared memory by column, int64 `[steps, row_bytes / 8]`.
 
-    Who writes to what is not writable is ended by SIGSEGV.
+    Who writes to what is not writable is ended by SIGSEGV. All pages are mapped `at_once`, or each when it is touched.
     """
     size, access = bytes_of_columns(signature, steps), mmap.PROT_READ | (mmap.PROT_WRITE if writable else 0)
-    memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED | mmap.MAP_POPULATE, access)
+    memory = mmap.mmap(descriptor, size, mmap.MAP_SHARED | (mmap.MAP_POPULATE if at_once else 0), access)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The given buffer is not writable")  # so it is meant
         words, columns, start = torch.frombuffer(memory, dtype=torch.int64), {}, 0
@@ -109,10 +111,18 @@ class MappedStorage(Storage):
         longest: Steps of the longest item.
         descriptor: Of the memory. The caller closes it.
         writable: Whether rows are written, too.
+        at_once: Whether all pages are mapped now, and not each when it is touched.
     """
 
     def __init__(
-        self, signature: Signature, steps: int, longest: int, descriptor: int, *, writable: bool = True
+        self,
+        signature: Signature,
+        steps: int,
+        longest: int,
+        descriptor: int,
+        *,
+        writable: bool = True,
+        at_once: bool = True,
     ) -> None:
         self.signature, self.steps, self.longest, self.device = signature, steps, longest, torch.device("cpu")
-        self.rows = Rows(signature, mapped(signature, steps, descriptor, writable=writable))
+        self.rows = Rows(signature, mapped(signature, steps, descriptor, writable=writable, at_once=at_once))

@@ -165,8 +165,8 @@ class Done:
 class Failed:
     """The role has failed. `Closed` follows.
 
-    `blames_peer`: because of another GMI, whose own error says more. `peer_ended`: that one has ended, so if it has
-    failed by blaming a third one, that says more.
+    `blames_peer`: because of another GMI, whose own error says more. `peer_ended`: because that GMI has ended; then its
+    own complaint about a third one, if there is one, says more.
     """
 
     message: str

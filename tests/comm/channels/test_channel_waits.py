@@ -139,7 +139,7 @@ def test_what_a_trainer_hears_is_told_to_whom_else_it_may_concern(run):
 
 
 def test_an_agent_that_has_waited_for_trainers_of_another_policy_has_hang_s_from_then_on():
-    hang_s = 1.0
+    hang_s = 2.0
     with closing(OneOfSeveral(sizes_of(agents=(1,), max_lag=0), False, hang_s)) as run, ThreadPoolExecutor(1) as pool:
         agent, place = run.agents[1], run.agents[1].lease()
         agent.note_elsewhere(waits=True)

@@ -73,6 +73,8 @@ def one_round(dice, hang_s):
     size, how, where = dice.choice((2, 3)), dice.choice(("ends", "ends", "ends", "stops")), dice.choice(CALLS)
     victim = dice.randrange(size)
     lost = how, where, dice.randrange(4), dice.randrange(2)
+    if where == "collect" and lost[2] == 3:  # ranks that are near exchange more often there
+        lost = (*lost[:3], 2 + lost[3])
     listeners = [listen() for _ in range(size)]
     addresses = RankAddresses(tuple(listener.getsockname() for listener in listeners), "t" * 32)
     pids, says = [], []

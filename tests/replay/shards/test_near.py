@@ -77,36 +77,87 @@ def test_a_rank_whose_rows_are_read_waits_until_that_is_done(monkeypatch):
     assert on_ranks(2, job, trajectories=1, placement="shared") == [True, True]
 
 
+def test_a_rank_that_fails_while_it_reads_keeps_nobody_waiting(monkeypatch):
+    put, failing = reading.ShardReader.put, [True]
+
+    def fail_once(self, *arguments, **options):
+        if isinstance(self._shard, near.NearShard) and failing:
+            failing.pop()
+            raise MemoryError("no room")
+        put(self, *arguments, **options)
+
+    monkeypatch.setattr(reading.ShardReader, "put", fail_once)
+
+    def job(shards):
+        shards.insert(trajectories([5 + shards.rank]))
+        failed = False
+        try:
+            shards.collect(torch.tensor([0]))
+        except MemoryError:
+            failed = True
+        return failed, shards.collect(torch.tensor([0, 1]))[0]["tag"][:, 0].tolist()
+
+    tags = [500, 600]
+    assert on_ranks(2, job, trajectories=1, placement="shared") == [(False, tags), (True, tags)]
+
+
+def test_closed_shards_map_no_others():
+    def job(shards):
+        before = len(shards._collection._near)
+        shards.close()
+        return before, len(shards._collection._near)
+
+    assert on_ranks(2, job, placement="shared") == [(1, 0)] * 2
+
+
+def refuse(*arguments, **options):
+    raise PermissionError(13, "Permission denied")
+
+
+def another_file(pid, number):
+    """A file of the same size."""
+    size = os.stat(f"/proc/{pid}/fd/{number}").st_size
+    descriptor = os.memfd_create("other")
+    os.ftruncate(descriptor, size)
+    return descriptor
+
+
 @pytest.mark.parametrize("why", ["own memory", "another host", "not allowed", "not mapped", "another file"])
 def test_what_cannot_be_mapped_goes_by_the_link(why, monkeypatch):
-    def refuse(*arguments, **options):
-        raise PermissionError(13, "Permission denied")
-
+    hosts = iter(("a", "b"))
     if why == "another host":
-        hosts = iter(("a", "b"))
         monkeypatch.setattr(near, "this_host", lambda: next(hosts))
     elif why == "not allowed":
-        monkeypatch.setattr(near.os, "open", refuse)
+        monkeypatch.setattr(near, "_open", refuse)
     elif why == "not mapped":
         monkeypatch.setattr(near, "MappedStorage", refuse)
-    elif why == "another file":  # whose descriptor has the same number by now
-        opened = os.open
-        monkeypatch.setattr(near.os, "open", lambda path, flags: opened("/dev/null", flags))
+    elif why == "another file":
+        monkeypatch.setattr(near, "_open", another_file)
     first, second = on_ranks(2, collected, trajectories=2, placement="cpu" if why == "own memory" else "shared")
     rows = 8 * 4 * 2
     assert first == (*WHOLE, 8 * 2 + rows) and second == (*WHOLE, 8 * 4 + 3 * rows)
 
 
-def test_of_two_ranks_one_may_read_and_the_other_not(monkeypatch):
-    opened, seen = os.open, []
+@pytest.mark.parametrize("large", [1, 10**6])
+def test_of_three_ranks_some_may_read_and_others_not(large, monkeypatch):
+    """Each pair goes its own way: of six readings two are possible."""
+    monkeypatch.setattr(collection, "IN_PLACE_BYTES", large)
+    opened, lock, seen = near._open, threading.Lock(), []
 
-    def open_once(path, flags):
-        seen.append(path)
-        if len(seen) > 1:
-            raise PermissionError(13, "Permission denied")
-        return opened(path, flags)
+    def open_some(pid, number):
+        with lock:
+            seen.append(number)
+            if len(seen) % 3:
+                refuse()
+        return opened(pid, number)
 
-    monkeypatch.setattr(near.os, "open", open_once)
-    first, second = on_ranks(2, collected, trajectories=2, placement="shared")
-    assert first[:2] == second[:2] == WHOLE
-    assert (first[2] == 8) != (second[2] == 8 * 3)  # one of them has sent lengths alone
+    monkeypatch.setattr(near, "_open", open_some)
+
+    def job(shards):
+        shards.insert(trajectories([shards.rank]))
+        tags = [shards.collect(torch.tensor(places))[0]["tag"][:, 3].tolist() for places in ([2, 0, 1, 1], [1], [0, 2])]
+        return tags, len(shards._collection._near)
+
+    results = on_ranks(3, job, trajectories=1, placement="shared")
+    assert [tags for tags, _ in results] == [[[203, 3, 103, 103], [103], [3, 203]]] * 3
+    assert sum(number for _, number in results) == 2

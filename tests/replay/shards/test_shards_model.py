@@ -148,9 +148,10 @@ def test_random_schedules(seed, placement, monkeypatch):
     assert on_ranks(RANKS, job, **settings) == [True] * RANKS
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_trajectories_are_whole_while_actors_write_beside(seed):
+@pytest.mark.parametrize(("seed", "placement"), [(0, "cpu"), (1, "cpu"), (2, "shared")])
+def test_trajectories_are_whole_while_actors_write_beside(seed, placement, monkeypatch):
     """Writers in threads of their own; a list may name anything that is there, but each trajectory is of one piece."""
+    monkeypatch.setattr(collection, "AT_ONCE_BYTES", collection.AT_ONCE_BYTES * (placement == "cpu"))
 
     def job(shards):
         stop = threading.Event()
@@ -176,10 +177,12 @@ def test_trajectories_are_whole_while_actors_write_beside(seed):
             writer.join()
         return True
 
-    assert on_ranks(2, job, trajectories=ROOM, steps=STEPS, seed=seed, sync_every=1 + 2 * (seed % 2)) == [True] * 2
+    more = {"seed": seed, "placement": placement, "sync_every": 1 + 2 * (seed % 2)}
+    assert on_ranks(2, job, trajectories=ROOM, steps=STEPS, **more) == [True] * 2
 
 
-def test_any_indices_are_read_whole_while_actors_write_beside(monkeypatch):
+@pytest.mark.parametrize("placement", ["cpu", "shared"])
+def test_any_indices_are_read_whole_while_actors_write_beside(placement, monkeypatch):
     monkeypatch.setattr(collection, "IN_PLACE_BYTES", 0)
     monkeypatch.setattr(collection, "AT_ONCE_BYTES", 0)
 
@@ -209,5 +212,5 @@ def test_any_indices_are_read_whole_while_actors_write_beside(monkeypatch):
             writer.join()
         return whole
 
-    first, second = on_ranks(2, job, trajectories=ROOM, steps=STEPS)
+    first, second = on_ranks(2, job, trajectories=ROOM, steps=STEPS, placement=placement)
     assert first == second > 0

@@ -34,7 +34,7 @@ def layout_of(
     """Actors, from the first core on, and policy workers and trainers, from the last core back.
 
     Actors act for themselves where there are no policy workers. With more workers than cores these are shared: each
-    worker has one, or if they `are_free` all, with one thread of torch, so that no core waits while another has two.
+    worker is pinned to one, or, if they `are_free`, may use all, with one thread of torch.
     """
     from gmi_drl.layout.channels import Channels, Streams
     from gmi_drl.layout.layout import GMI, Device, Layout

@@ -112,8 +112,9 @@ def open_remote(batch: int, quick: bool) -> Iterator[Sides]:
 
         def ours(pair: Pair) -> Sample:
             sample = pair.measure(Order(batch, lists=lists, calls=calls))
-            cpu_s = sample.details["cpu_s_of_call"] / (2 * batch)  # each trajectory of a list is remote for one rank
-            return Sample(4 * floats * batch / sample.value / 1e9, {"cpu_s_of_trajectory": cpu_s})
+            remote = batch  # of both ranks together: each trajectory of a list is remote for one of them
+            cpu_s = sample.details["cpu_s_of_call"] / remote  # with the copies of local ones
+            return Sample(4 * floats * remote / sample.value / 1e9, {"cpu_s_of_trajectory": cpu_s})
 
         peers = dict[str, Side]()
         if not quick:  # before the pairs, which leave this process one core, and what it starts
@@ -239,8 +240,8 @@ CASES = (
         Case(
             name=f"shards_collect_remote_{batch}",
             claim=f"{batch:,} trajectories of 100 kB on each of two ranks, half of them from the other rank: GB/s "
-            "from the other rank, which are read in its shared memory, or come over TCP as from another host, against "
-            "two clients of dm-reverb that sample as many.",
+            "from the other rank, which are read in its shared memory, or come over TCP (loopback), against two "
+            "clients of dm-reverb that sample as many.",
             unit="GB/s",
             open=partial(open_remote, batch),
             obstacle=lambda: requirements.cores(2) or obstacle(),

@@ -1,4 +1,4 @@
-"""Two ranks of shards for benchmarks: this process and another, over TCP on a host, a core each if there are two."""
+"""Two ranks of shards for benchmarks: this process and another of the host, a core each if there are two."""
 
 import os
 import secrets
@@ -64,7 +64,7 @@ class Pair:
         floats: Of a step.
         heads: Ranks that collect.
         priorities: Of a rank's trajectories, by rank.
-        placement: `shared`: ranks read each other's shards; `cpu`: rows go over the link, as between hosts.
+        placement: `shared`: ranks read each other's shards; `cpu`: rows go over TCP, loopback.
         cores: Of which each rank has one, if there are two; None for all that this process may use.
     """
 
