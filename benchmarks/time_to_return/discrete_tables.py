@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
 from resumable import Run
-from trainings import OURS, Settings
+from trainings import Settings
 
 from gmi_drl.benchmarks.statistics import ends, ratios
 
@@ -53,7 +53,7 @@ def tell_speeds(tasks: Iterable[str], sides: Sequence[str], measured: Sequence[R
         for side, of in by_side.items():
             if of:
                 listed = [speeds[side][seed] for seed in sorted(speeds[side])]
-                ratio = "" if side == OURS else _ratio_of_rounds(speeds[OURS], speeds[side])
+                ratio = "" if side == sides[0] else _ratio_of_rounds(speeds[sides[0]], speeds[side])
                 memory = f"   replay of {of[0]['replay_bytes'] / 1e6:.0f} MB" if "replay_bytes" in of[0] else ""
                 print(f"{task:15} {side:17} {_listed(listed):36} {median(listed):7.0f}   {ratio}{memory}".rstrip())
 
