@@ -65,7 +65,7 @@ def make_config(arguments: argparse.Namespace, runners: int, learners: int) -> P
 def count_weights(algorithm: Any) -> int:
     """Of the policy and the value, as a learner has them: the module of those that act has no value."""
     counts = algorithm.learner_group.foreach_learner(
-        lambda learner: sum(weights.numel() for weights in learner.module.parameters())
+        lambda learner: sum(weights.numel() for weights in learner.module["default_policy"].parameters())
     )
     first = next(iter(counts))
     return int(getattr(first, "get", lambda: first)())
