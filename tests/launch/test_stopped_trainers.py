@@ -44,6 +44,6 @@ def test_a_trainer_that_is_stopped_is_named_by_the_actor_that_waits_for_it(tmp_p
             stopped.append(row["iteration"])
 
     supervisors = SubprocessSupervisors() if is_far else None
-    with pytest.raises(GmiError, match=rf"^(the proxy of )?GMI 0: GMI {trainer} \(process \d+\) lives but has not"):
+    with pytest.raises(GmiError, match=rf"^GMI 0: GMI {trainer} \(process \d+\) lives but has not made room"):
         train(resolve(layout, config, folder), supervisors=supervisors, on_row=on_row)
     assert stopped

@@ -71,12 +71,16 @@ class Departures:
         """Drop the actors that blame a peer which has no error of its own.
 
         Returns:
-            The error if the run ends. Who blames a living peer is named before those whose peer has ended, since that
-            peer may have ended for the same reason; then those without whom the run cannot go on; then who came first.
+            The error if the run ends. Who blames a living peer goes before those whose peer has ended, since that peer
+            may have ended for the same reason. Next a GMI goes before a process of proxies, which waits for it; then
+            who must not be lost before who may; then who came first.
         """
         fatal = [number for number in complaints if not (has_reported and self._losses.allow(number))]
         if fatal:
-            ranks = {one: (isinstance(error, PeerDiedError), one not in fatal) for one, error in complaints.items()}
+            ranks = {
+                number: (isinstance(error, PeerDiedError), is_proxy(number), number not in fatal)
+                for number, error in complaints.items()
+            }
             return complaints[min(ranks, key=lambda number: ranks[number])]
         dropped = list[int]()
         for number, complaint in complaints.items():

@@ -143,9 +143,7 @@ def test_a_client_that_leaves_after_its_open_request_has_no_other_answered_once_
         post(client, 2.0, 1)
         here.die()
         server = here.start()
-        coming = threading.Timer(0.1, here.accept, [FAR])
-        coming.start()
-        with answering(server, 1) as slots:
+        with here.accepting(FAR), answering(server, 1) as slots:
             assert value_of(client.take(1)) == 4.0
         client.close()
         assert slots == [1] and serve(server) == []

@@ -263,6 +263,17 @@ def test_proxies_stay_for_an_actor_of_their_node_that_does_not_act_yet(tmp_path,
         assert run.heard() == [] and started[proxies].is_ended
 
 
+def test_of_an_actor_and_its_proxy_that_blame_the_same_trainer_the_actor_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TICK_S", 0.02)
+    monkeypatch.setattr(module, "BLAME_S", 0.02)
+    with over_nodes(tmp_path / "run") as (run, started, _):
+        for number in (0, proxy_of(2), 2):
+            text = "all agents ended" if number == 0 else "GMI 5 lives but is silent"
+            started[number].tell(Failed(text, 1, blames_peer=True, peer_ended=number == 0))
+        with pytest.raises(GmiError, match=r"^GMI 2: GMI 5 lives but is silent"):
+            run.heard()
+
+
 @pytest.mark.parametrize("dies_too", [False, True])
 def test_a_process_of_proxies_that_dies_takes_its_actors_along_and_none_is_started_again(
     tmp_path, monkeypatch, dies_too

@@ -253,6 +253,23 @@ def test_out_is_written_over():
     assert on_ranks(1, job) == [(True, 200, False)]
 
 
+def test_what_other_shards_gave_is_not_written_over_where_its_rows_are_wider():
+    wide = Signature([Field("value", (8,), torch.float32, "a"), Field("tag", (), torch.int64, "b")])
+    ((theirs, _),) = on_ranks(1, lambda shards: collect_one(shards, torch.ones(1, 4, 8)), signature=wide)
+
+    def job(shards):
+        shards.insert(trajectories([1]))
+        fields, _ = shards.collect(torch.tensor([0]), out=theirs)
+        return fields["value"].shape[-1], fields["tag"][0].tolist()
+
+    assert on_ranks(1, job) == [(2, [100, 101, 102, 103])]
+
+
+def collect_one(shards, value):
+    shards.insert({"value": value, "tag": torch.zeros(1, 4, dtype=torch.int64)})
+    return shards.collect(torch.tensor([0]))
+
+
 def test_what_was_told_last_holds_for_some_selections():
     def job(shards):
         shards.insert(trajectories([1, 2]), priorities=torch.tensor([1.0, 2.0]))
