@@ -57,7 +57,7 @@ class Progress:
     """
 
     def __init__(self, arguments: argparse.Namespace, greedy: Callable[[np.ndarray], Any], weights: int) -> None:
-        self.updates, self._greedy, self._evaluations = Updates(arguments.seconds), greedy, 0
+        self.updates, self._greedy, self._told, self._evaluations = Updates(arguments.seconds), greedy, 0, 0
         self.updates.weights = weights
         self._every = max(1, arguments.env_steps // EVALUATIONS)
         self._world = gymnasium.make(ENVIRONMENTS[arguments.algo])
@@ -65,7 +65,8 @@ class Progress:
 
     def stepped(self, steps: int) -> None:
         """So many steps have been done."""
-        if steps % EVERY == 0:
+        if steps // EVERY > self._told:
+            self._told = steps // EVERY
             self.updates.report(steps, None)
         if steps // self._every > self._evaluations:
             self._evaluations = steps // self._every

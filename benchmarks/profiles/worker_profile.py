@@ -123,7 +123,7 @@ def trainer() -> Costs:
     batch.valid.fill_(1)
 
     def update() -> None:
-        learner.take(batch)
+        learner.take(batch, 0)
         learner.learn(IterationStats.from_sums(0.0, batch.sums[0], batch.delta))
 
     return watched(update, ROUNDS)

@@ -18,6 +18,7 @@ import random
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
@@ -109,14 +110,14 @@ def train(task: str, side: str, seed: int) -> dict[str, Any]:
     return {
         "side": side,
         "seed": seed,
-        "late_return": sum(total for _, total, _ in late) / sum(episodes for episodes, _, _ in late),
-        "late_length": sum(length for _, _, length in late) / sum(episodes for episodes, _, _ in late),
-        "returns": [round(total / episodes, 2) if episodes else None for episodes, total, _ in rows],
+        "late_return": sum(total for _, total, *_ in late) / sum(episodes for episodes, *_ in late),
+        "late_length": sum(length for _, _, length, _ in late) / sum(episodes for episodes, *_ in late),
+        "returns": [round(total / episodes, 2) if episodes else None for episodes, total, *_ in rows],
     }
 
 
-Row = tuple[float, float, float]
-"""The number of episodes that ended within an iteration, the sum of their returns, and of their lengths."""
+Row = tuple[float, float, float, float]
+"""The number of episodes that ended within an iteration, the sums of their returns and lengths, and when it ended."""
 
 
 def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]:
@@ -157,7 +158,7 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
     replica.attach_task(worlds, seed_of(config, 0, 0, "agent"))
     for _ in range(iterations):
         stats = replica.iterate(lambda: Decision.GO_ON)
-        yield stats.episodes, stats.return_sum, stats.length_sum
+        yield stats.episodes, stats.return_sum, stats.length_sum, time.perf_counter()
 
 
 def in_place(linear: Any) -> None:
@@ -208,7 +209,7 @@ def by_rsl_rl(task: str, side: str, config: Any, iterations: int) -> Iterator[Ro
         def log(self, *, it: int, **facts: Any) -> None:
             super().log(it=it, **facts)
             _, episodes, return_sum, length_sum, _ = self.pop_sums().tolist()
-            rows.append((episodes, return_sum, length_sum))
+            rows.append((episodes, return_sum, length_sum, time.perf_counter()))
 
     torch.manual_seed(config.seed)
     env = RslRlEnv(make(task, num_env=NUM_ENV, seed=config.seed, threads=1), config.learner.reward_scale)

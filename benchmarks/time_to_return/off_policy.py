@@ -1,4 +1,4 @@
-"""DQN and SAC beside Stable-Baselines3 and a loop as CleanRL's, a training at a time on one core.
+"""DQN and SAC beside Stable-Baselines3, torchrl and a loop as CleanRL's, a training at a time on one core.
 
 It goes on where it was stopped:
 

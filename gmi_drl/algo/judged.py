@@ -1,8 +1,9 @@
 """Experience of other GMIs as PPO learns from it: judged by the policy that an update begins with.
 
-Who acted may have had older versions of the policy, another one for each step. Its densities are those that came with
-the actions, so that ratios are exact. Values, and the params from which the KL divergence counts, are of the version
-that the update begins with: it is one for all steps.
+Who acted may have had older versions of the policy, another one for each step. Values, and the densities and params
+from which ratios and the KL divergence count, are of the version that the update begins with: it is one for all steps,
+so PPO clips around it. The density of an action under that version, divided by that under who acted, is its importance,
+by which its advantage is multiplied (the decoupled objective of Hilton et al., arXiv 2110.00641).
 """
 
 import torch
@@ -34,19 +35,24 @@ def _fill_columns(into: Tensor, rollouts: Tensor) -> None:
 
 
 @torch.no_grad()
-def judge(rollout: Rollout, agent: Agent, config: OurConfig) -> None:
-    """Complete a rollout of raw observations, with the densities of who acted: scale it, then values and advantages.
+def judge(rollout: Rollout, agent: Agent, config: OurConfig, is_older: Tensor) -> None:
+    """Complete a rollout of raw observations: scale it, then values, advantages, densities and importance.
 
     Args:
         rollout: Of `fill`.
         agent: As the update begins with it.
         config: gamma, lam and reward_scale.
+        is_older: Whether an older version acted in an environment, `[N]`. The others keep the densities that came with
+            the actions, to the last bit.
     """
     rollout.obs.copy_(agent.normaliser(rollout.obs))
     params, value = _params_and_value(rollout, agent)
     rollout.params.copy_(params)
     rollout.value.copy_(value)
     rollout.log_std.copy_(agent.policy.log_std)
+    change = torch.where(is_older, agent.policy.log_prob(rollout.action, params) - rollout.log_prob, 0.0)
+    rollout.log_prob.add_(change)
+    rollout.importance = change.exp()
     rollout.advantages(agent.value(rollout.last_obs, rollout.last_past), config)
 
 

@@ -60,7 +60,11 @@ class Rollout:
         sequence: L, steps from one of these states to the next; 0 without memories.
         terminated: 1 where the task itself ended an episode, `[T, N]`; None but for learners from replay.
         next_obs: After each step, before a reset, as `obs`; None but for rings that store it with each step.
+        importance: Density of each action under the policy that an update begins with, divided by that under the one
+            that acted, `[T, N]`; None where these are the same.
     """
+
+    importance: Tensor | None = None
 
     def __init__(self, form: RolloutForm, device: torch.device) -> None:
         def empty(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -127,8 +131,10 @@ class Rollout:
         return torch.stack((count, mean, (valid * (advantage - mean).square()).sum()))
 
     def normalise_advantages(self, mean: float, std: float) -> None:
-        """Normalise the advantages by their mean and standard deviation over all GMIs."""
+        """Normalise the advantages by their mean and standard deviation over all GMIs, then weigh them."""
         self.advantage.sub_(mean).div_(std + 1e-8).mul_(self.valid)
+        if self.importance is not None:
+            self.advantage.mul_(self.importance)
 
     def empty_batch(self) -> MiniBatch:
         """A batch of zeros for all transitions, each field `[T * N, ...]`."""

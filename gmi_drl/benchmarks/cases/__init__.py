@@ -202,7 +202,9 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
             *V5_TASKS,
             *REPLAY,
             *FROM_REPLAY,
-            *drivers("off_policy_settings", *off_policy.DRIVERS.values(), peers=["sb3"]),
+            *drivers(
+                "off_policy_settings", *(driver for _, driver in off_policy.DRIVERS.values()), peers=["sb3", "torchrl"]
+            ),
         ),
     ),
     (algorithm_2, algorithm_2.CASES, (*TRAINING, *SERVING, *SEARCH)),

@@ -46,7 +46,7 @@ class A3CLearner(ChannelLearner[ExperienceBatch]):
         """See `ChannelLearner`."""
         return [self.updater.flat.vector, self.agent.normaliser.statistics]
 
-    def take(self, batch: ExperienceBatch) -> Tensor:
+    def take(self, batch: ExperienceBatch, version: int) -> Tensor:
         """See `ChannelLearner`: the others need not know anything of it."""
         self._batch = batch
         return NOTHING

@@ -35,8 +35,8 @@ class ChannelLearner(AgentLearner, ABC, Generic[Batch]):
         """The tensors that those who act get: the parameters, the normaliser's statistics, and what else they need."""
 
     @abstractmethod
-    def take(self, batch: Batch) -> Tensor:
-        """Take the batch of the next update.
+    def take(self, batch: Batch, version: int) -> Tensor:
+        """Take the batch of the next update, which begins with this version of the policy.
 
         Returns:
             What the learners of all trainers must know of each other before the update, float64 `[K]`.

@@ -62,7 +62,7 @@ class ChannelReplica(LearnerReplica):
         rollouts_s, waited_s = self.end.wait_s, self.end.wait_s + self.group.wait_s
         batch = self.learner.batch_type(**self.end.take().views)
         rollouts_s = self.end.wait_s - rollouts_s
-        told = self.learner.take(batch)
+        told = self.learner.take(batch, self.version)
         stats = self._exchange.exchange(
             decide(), batch, self.version, self.end.dropped, self._publish_s, rollouts_s, told
         )

@@ -25,7 +25,7 @@ class ReplayTrainerProbe(TrainerProbe):
         batch = random_rollout(config.learner.rollout_form(spec, num_env), device)
 
         def update() -> None:
-            told = learner.take(batch).cpu()
+            told = learner.take(batch, 0).cpu()
             sums = batch.sums.sum(0).cpu()
             learner.learn(IterationStats.from_sums(Decision.GO_ON, sums, batch.delta.cpu(), told=told[None]))
 

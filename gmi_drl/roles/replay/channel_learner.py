@@ -100,7 +100,7 @@ class ReplayChannelLearner(ChannelLearner[ReplayBatch]):
         agent = self.learner.agent
         return [self.learner.updater.flat.vector, agent.normaliser.statistics, agent.policy.exploration]
 
-    def take(self, batch: ReplayBatch) -> Tensor:
+    def take(self, batch: ReplayBatch, version: int) -> Tensor:
         """See `ChannelLearner`: copy the batch into the ring. Returns the facts of that."""
         add_rollouts(self.ring, batch)
         self._steps = self._group.size * batch.reward.numel()

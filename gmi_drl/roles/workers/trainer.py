@@ -10,6 +10,7 @@ from gmi_drl.algo.experience_batch import ExperienceBatch
 from gmi_drl.algo.rollout import Rollout
 from gmi_drl.comm.reduction import Reduction
 from gmi_drl.config.run_config import RunConfig, ppo_of
+from gmi_drl.layout.experience import FACTS
 from gmi_drl.roles.decoupled.channel_learner import ChannelLearner
 from gmi_drl.roles.decoupled.trainer import Trainer
 from gmi_drl.roles.seeds import seed_of
@@ -43,13 +44,14 @@ class ChannelPPO(Learner, ChannelLearner[ExperienceBatch]):
         """See `ChannelLearner`."""
         return [self.updater.flat.vector, self.agent.normaliser.statistics]
 
-    def take(self, batch: ExperienceBatch) -> Tensor:
+    def take(self, batch: ExperienceBatch, version: int) -> Tensor:
         """See `ChannelLearner`: judge the batch by the policy as it is now. Returns moments of its advantages `[3]`."""
         rollouts, _, num_env = batch.reward.shape
         if self._rollout is None:
             self._rollout = Rollout(self._config.rollout_form(self.spec, rollouts * num_env), self.device)
         judged.fill(self._rollout, batch)
-        judged.judge(self._rollout, self.agent, self._config)
+        is_older = batch.facts[:, FACTS.index("version")] < version
+        judged.judge(self._rollout, self.agent, self._config, is_older.repeat_interleave(num_env))
         return self._rollout.advantage_moments()
 
     def learn(self, stats: IterationStats) -> None:

@@ -74,7 +74,7 @@ class Pair:
         return batch
 
     def learn(self, batch):
-        told = self.learner.take(batch)
+        told = self.learner.take(batch, 0)
         stats = self.exchange.exchange(Decision.GO_ON, batch, self.learner.learner.version, {}, told=told)
         batch.obs.fill_(torch.nan)  # an agent writes the next rollout there
         self.learner.learn(stats)
@@ -186,7 +186,7 @@ def test_each_of_two_trainers_draws_its_part_and_counts_the_steps_of_both():
     learner = ReplayChannelLearner(pair.task.spec, RunConfig(learner=settings("sac", {"min_size": 80})), two, **sizes)
     done = []
     for _ in range(2):
-        told = learner.take(batch := pair.play())
+        told = learner.take(batch := pair.play(), 0)
         stats = pair.exchange.exchange(Decision.GO_ON, batch, 0, {}, told=told)
         learner.learn(replace(stats, told=torch.stack((told * torch.tensor([1, 3, 3, 1]), told))))
         done.append(learner.learner.updater.updates)
@@ -215,7 +215,7 @@ def test_a_ring_has_its_size_and_least_size_in_steps_of_rollouts(next_obs, rows)
     pair, ready = Pair(settings("sac", {"next_obs": next_obs, "min_size": 41})), []
     assert pair.learner.ring.steps == rows  # of 4 environments, 400 steps
     for _ in range(4):
-        pair.learner.take(pair.play())
+        pair.learner.take(pair.play(), 0)
         ready.append(pair.learner.ring.can_sample(8))
     assert ready == [False, False, True, True], "two rollouts are 40 steps"
 

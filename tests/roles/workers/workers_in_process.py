@@ -92,7 +92,7 @@ class Workers:
                 getattr(batch, kind.name)[0] = getattr(self.slot.rollout, kind.name)
         for name, value in self.ring.facts().items():
             batch.facts[0, FACTS.index(name)] = value
-        moments = self.learner.take(batch)
+        moments = self.learner.take(batch, 0)
         stats = self.exchange.exchange(Decision.GO_ON, batch, 0, {}, told=moments)
         self.learner.learn(stats)
         return stats

@@ -19,9 +19,12 @@ from gmi_drl.errors import GmiError
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
 
-PEER = "sb3"
-DRIVERS = {"sb3": "off_policy_sb3", "cleanrl": "off_policy_cleanrl"}
-"""Of each other side: Stable-Baselines3, and loops in the manner of CleanRL. Both run in the environment of `PEER`."""
+DRIVERS = {
+    "sb3": ("sb3", "off_policy_sb3"),
+    "cleanrl": ("sb3", "off_policy_cleanrl"),
+    "torchrl": ("torchrl", "off_policy_torchrl"),
+}
+"""The peer whose environment each other side has, and its driver. CleanRL's is a loop in its manner."""
 
 NUM_ENV = 8
 """Of gmi-drl, in one process; the others have one, as their users run them."""
@@ -115,7 +118,8 @@ def train_theirs(duel: Duel, steps: int, seed: int, side: str) -> Sample:
     """One training by one of `DRIVERS`."""
     more = ["--algo", duel.algo, "--env-steps", str(steps), "--seed", str(seed)]
     more += ["--learning-starts", str(min(duel.starts, steps // 2))]
-    updates = peers.train(PEER, num_env=1, threads=1, seconds=PEER_SECONDS, driver=DRIVERS[side], more=more)
+    peer, driver = DRIVERS[side]
+    updates = peers.train(peer, num_env=1, threads=1, seconds=PEER_SECONDS, driver=driver, more=more)
     if len(updates) < 2 or updates[-2].env_steps < steps:
         raise GmiError(f"{side} did not do {steps} steps in {PEER_SECONDS:.0f} s")
     trained, evaluated = (
@@ -135,7 +139,7 @@ def _returns(evaluated: Sequence[tuple[int, float]]) -> dict[str, Any]:
 
 def _obstacle() -> str | None:
     lacks = requirements.package("mujoco", "mujoco") or requirements.package("gymnasium", "gymnasium")
-    return lacks or next(filter(None, (peers.obstacle(PEER, driver) for driver in DRIVERS.values())), None)
+    return lacks or next(filter(None, (peers.obstacle(*driver) for driver in DRIVERS.values())), None)
 
 
 DUELS: dict[str, Duel] = {
@@ -150,15 +154,16 @@ CASES = tuple(
         name=name,
         claim=f"{duel.algo.upper()} on {duel.task} by the settings of RL Baselines3 Zoo, {duel.steps:,} steps on one "
         f"core: steps per second of training, and the mean return of {EPISODES} episodes without "
-        "noise after it, by gmi-drl with 8 environments, by Stable-Baselines3 and by a loop in the manner of CleanRL "
-        "with one. Networks, batch and updates per step are the same.",
+        "noise after it, by gmi-drl with 8 environments, by Stable-Baselines3, torchrl and a loop in the manner of "
+        "CleanRL with one. Networks, batch and updates per step are the same.",
         unit="steps/s",
         open=duel.open,
         obstacle=_obstacle,
         limits="Of a few seeds; returns jump from one evaluation to the next, so see `late_return`, the mean of the "
         f"last {LATE}, and `best_return`. gmi-drl acts in 8 environments for 32 steps before each set of updates. Its "
         "DQN is not double here, and learns from steps that a time limit ended, as Stable-Baselines3's; its SAC does "
-        "not learn from these. CleanRL's loop has arrays of numpy as replay.",
+        "not learn from these. CleanRL's loop has arrays of numpy as replay. torchrl does 1000 steps of SAC before "
+        "each set of updates, as its own script.",
         repeats=3,
     )
     for name, duel in DUELS.items()

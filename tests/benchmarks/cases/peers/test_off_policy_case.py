@@ -37,7 +37,7 @@ def test_sac_has_an_update_for_each_step():
 def test_a_peers_training_is_a_speed_and_a_return(side, monkeypatch):
     early = [Update(400 * at, 1.0, 500.0 * (at == 1), 10) for at in range(1, 6)]
     updates = [*early, Update(4000, 8.0, None), Update(4000, 8.0, 125.0, 10)]
-    monkeypatch.setattr(peers, "train", lambda peer, driver, **more: {off_policy.DRIVERS[side]: updates}[driver])
+    monkeypatch.setattr(peers, "train", lambda peer, driver, **more: {off_policy.DRIVERS[side]: updates}[peer, driver])
     sample = off_policy.train_theirs(off_policy.DUELS["dqn_cartpole"], 4000, 2, side)
     curve = sample.details.pop(CURVES)
     assert sample.value == 500 and curve["return"] == [500.0, 0.0, 0.0, 0.0, 0.0, 125.0]

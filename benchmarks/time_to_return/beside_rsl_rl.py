@@ -1,0 +1,136 @@
+"""Seconds to a fixed return beside rsl_rl, of one core: steps by many seeds, divided by the steps per second of each.
+
+    python benchmarks/time_to_return/beside_rsl_rl.py speeds ant anymal humanoid     # minutes, on quiet cores
+    python benchmarks/time_to_return/beside_rsl_rl.py tell
+
+The trainings are those of `learning_gap.py`: as many seeds of both, by the same settings, one process and one thread
+each. Their steps do not depend on the machine. For the steps per second both sides train in turns, on the first core.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from itertools import product
+
+from learning_gap import (
+    NUM_ENV,
+    OURS,
+    RESULTS,
+    STEPS,
+    TASKS,
+    THEIRS,
+    by_ours,
+    by_rsl_rl,
+    interval,
+    ratio_of_means,
+    runs,
+)
+
+from gmi_drl.layout.environment import KEEP_FREED_MEMORY
+
+FILE = RESULTS / "speeds.jsonl"
+GOALS = {"ant": 2000.0, "anymal": 10.0, "humanoid": 150.0}
+"""Returns of an episode, which all seeds of both sides pass in the last half of a million steps."""
+SMOOTH = 5
+"""Updates whose mean return must be as high."""
+ROUNDS, UPDATES, WARM_UP = 5, 30, 3
+SIDES = (OURS, THEIRS)
+
+
+def main() -> None:
+    """Run one of the commands."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("speeds").add_argument("task", nargs="+", choices=TASKS)
+    commands.add_parser("tell")
+    one = commands.add_parser("one", help="steps per second of a training, as `speeds` starts it")
+    one.add_argument("task", choices=TASKS)
+    one.add_argument("side", choices=SIDES)
+    given = parser.parse_args()
+    if given.command == "speeds":
+        measure(given.task)
+    elif given.command == "tell":
+        tell()
+    else:
+        with redirect_stdout(sys.stderr):  # rsl_rl prints, too
+            rate = steps_per_second(given.task, given.side)
+        print(rate)
+
+
+def measure(tasks: Sequence[str]) -> None:
+    """Measure the steps per second of both sides, and replace those of these tasks in the file."""
+    found = [one for one in speeds() if one["task"] not in tasks]
+    core = str(min(os.sched_getaffinity(0)))
+    environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
+    for task, number, side in product(tasks, range(ROUNDS), SIDES):
+        command = ["taskset", "-c", core, sys.executable, __file__, "one", task, side]
+        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
+        found.append({"task": task, "side": side, "round": number, "steps_per_second": float(told)})
+        print(f"{task} {side}: {float(told):,.0f} steps/s", flush=True)
+    FILE.write_text("".join(f"{json.dumps(one)}\n" for one in found))
+
+
+def steps_per_second(task: str, side: str) -> float:
+    """Train for `UPDATES` after a warm-up."""
+    import torch
+
+    from gmi_drl.config.run_config import default_config
+    from gmi_drl.workload import TASK_SPECS
+
+    torch.set_num_threads(1)
+    config = default_config(TASK_SPECS[task]).model_copy(update={"seed": 1})
+    ended = [row[-1] for row in (by_ours if side == OURS else by_rsl_rl)(task, side, config, WARM_UP + UPDATES)]
+    return UPDATES * NUM_ENV * config.learner.horizon / (ended[-1] - ended[WARM_UP - 1])
+
+
+def tell() -> None:
+    """Print both sides' steps, steps/s and seconds to the goals, and how many times better ours are, with intervals.
+
+    Those of steps and seconds are of the seeds (95 %), that of steps/s is the range of the rounds.
+    """
+    print("task      goal  seeds    thousand steps, ratio                 steps/s of a core, ratio   seconds, ratio")
+    for task, goal in GOALS.items():
+        steps = {side: [steps_to(goal, run["returns"]) for run in runs(task) if run["side"] == side] for side in SIDES}
+        rates = {
+            side: [one["steps_per_second"] for one in speeds() if (one["task"], one["side"]) == (task, side)]
+            for side in SIDES
+        }
+        if all(steps.values()) and all(rates.values()):
+            print(f"{task:9} {goal:<5g} {len(steps[OURS])} / {len(steps[THEIRS])}  {described(steps, rates)}")
+
+
+def described(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
+    """The line of a task: steps to the goal of all seeds, and steps per second of all rounds, of each side."""
+    rate = {side: statistics.median(rates[side]) for side in SIDES}
+    seconds = {side: [count / rate[side] for count in steps[side]] for side in SIDES}
+    parts = []
+    for unit, of in ((1000, steps), (1, seconds)):
+        means = " / ".join(f"{statistics.fmean(of[side]) / unit:.4g}" for side in SIDES)
+        low, high = interval(of[THEIRS], of[OURS])
+        parts.append(f"{means} {ratio_of_means(of[THEIRS], of[OURS]):.2f} ({low:.2f}-{high:.2f})")
+    by_round = [ours / theirs for ours, theirs in zip(rates[OURS], rates[THEIRS], strict=True)]
+    speed = f"{rate[OURS]:,.0f} / {rate[THEIRS]:,.0f} {statistics.median(by_round):.2f}"
+    return f"{parts[0]:37} {speed} ({min(by_round):.2f}-{max(by_round):.2f})   {parts[1]}"
+
+
+def steps_to(goal: float, returns: Sequence[float | None]) -> float:
+    """Steps until the mean return of `SMOOTH` updates is as high; all steps if it never is."""
+    for end in range(SMOOTH, len(returns) + 1):
+        ended = [value for value in returns[end - SMOOTH : end] if value is not None]
+        if ended and statistics.fmean(ended) >= goal:
+            return STEPS * end / len(returns)
+    return float(STEPS)
+
+
+def speeds() -> list[dict[str, float | str]]:
+    """Read the rounds of all tasks."""
+    return [json.loads(line) for line in FILE.read_text().splitlines()] if FILE.exists() else []
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+import json
+from types import SimpleNamespace
+
+import beside_rsl_rl
+import learning_gap
+import pytest
+import torch
+from beside_rsl_rl import OURS, ROUNDS, SIDES, THEIRS, measure, speeds, steps_per_second, steps_to, tell
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(learning_gap, "RESULTS", tmp_path)
+    monkeypatch.setattr(beside_rsl_rl, "FILE", tmp_path / "speeds.jsonl")
+    return tmp_path
+
+
+def test_a_goal_is_reached_by_the_mean_of_five_updates():
+    assert steps_to(10.0, [0.0] * 5 + [50.0] + [0.0] * 4) == 600_000, "of ten updates the sixth"
+    assert steps_to(10.0, [10.0, None, None, 10.0, 10.0, 0.0]) == pytest.approx(5e6 / 6), "episodes end in some alone"
+    assert steps_to(10.0, [9.0] * 10) == 1_000_000
+
+
+def test_both_sides_are_timed_in_turns_and_tasks_that_are_measured_again_take_their_place(monkeypatch):
+    started = []
+
+    def run(command, **_):
+        started.append(tuple(command[-2:]))
+        return SimpleNamespace(stdout="250.5\n")
+
+    monkeypatch.setattr(beside_rsl_rl.subprocess, "run", run)
+    measure(["ant", "anymal"])
+    measure(["ant"])
+    assert started[:4] == [("ant", OURS), ("ant", THEIRS)] * 2
+    assert [one["task"] for one in speeds()] == ["anymal"] * 2 * ROUNDS + ["ant"] * 2 * ROUNDS
+    assert speeds()[0] == {"task": "anymal", "side": OURS, "round": 0, "steps_per_second": 250.5}
+
+
+def test_seconds_are_steps_divided_by_steps_per_second(results, capsys):
+    returns = {OURS: [0.0] * 5 + [90000.0] * 5, THEIRS: [0.0] * 7 + [90000.0] * 3}
+    trained = [{"side": side, "seed": seed, "returns": returns[side]} for side in SIDES for seed in (1, 2)]
+    (results / "ant.jsonl").write_text("".join(json.dumps(one) + "\n" for one in trained))
+    timed = [
+        {"task": "ant", "side": side, "steps_per_second": rate} for side, rate in ((OURS, 3000.0), (THEIRS, 2000.0))
+    ]
+    beside_rsl_rl.FILE.write_text("".join(json.dumps(one) + "\n" for one in timed))
+    tell()
+    _, line = capsys.readouterr().out.splitlines()
+    expected = "ant 2000 2 / 2 600 / 800 1.33 (1.33-1.33) 3,000 / 2,000 1.50 (1.50-1.50) 200 / 400 2.00 (2.00-2.00)"
+    assert line.split() == expected.split()
+
+
+def test_both_train(monkeypatch):
+    monkeypatch.setattr(learning_gap, "NUM_ENV", 16)
+    monkeypatch.setattr(beside_rsl_rl, "NUM_ENV", 16)
+    monkeypatch.setattr(beside_rsl_rl, "UPDATES", 2)
+    threads = torch.get_num_threads()
+    try:
+        assert all(steps_per_second("ant", side) > 0 for side in SIDES)
+    finally:
+        torch.set_num_threads(threads)
