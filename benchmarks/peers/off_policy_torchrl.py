@@ -73,9 +73,8 @@ class Dqn:
 class Sac:
     """The policy, two critics with targets, and the weight of the entropy. Attributes are those of `Dqn`."""
 
-    steps = updates = SAC_STEPS
-
     def __init__(self, arguments: Namespace, world: TransformedEnv) -> None:
+        self.steps = self.updates = min(SAC_STEPS, arguments.learning_starts)
         spec, num_obs = world.action_spec_unbatched, world.observation_spec["observation"].shape[-1]
         (actions,) = spec.shape
         layers = MLP(num_obs, 2 * actions, num_cells=HIDDEN, activation_class=nn.ReLU)
@@ -128,8 +127,6 @@ def main() -> None:
     world = TransformedEnv(GymEnv(ENVIRONMENTS[arguments.algo], categorical_action_encoding=True), DoubleToFloat())
     world.set_seed(arguments.seed)
     learner = {"dqn": Dqn, "sac": Sac}[arguments.algo](arguments, world)
-    with torch.no_grad():
-        learner.policy(world.fake_tensordict())  # layers get their sizes
     progress = Progress(arguments, torch.no_grad()(learner.greedy), weights_of(learner))
     collector = Collector(
         world,

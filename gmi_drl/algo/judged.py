@@ -2,8 +2,8 @@
 
 Who acted may have had older versions of the policy, another one for each step. Values, and the densities and params
 from which ratios and the KL divergence count, are of the version that the update begins with: it is one for all steps,
-so PPO clips around it. The density of an action under that version, divided by that under who acted, is its importance,
-by which its advantage is multiplied (the decoupled objective of Hilton et al., arXiv 2110.00641).
+so PPO clips around it. The importance of an action is its density under that version, divided by that under who acted.
+PPO multiplies the normalised advantage by it (the decoupled objective of Hilton et al., arXiv 2110.00641).
 """
 
 import torch

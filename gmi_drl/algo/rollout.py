@@ -50,7 +50,8 @@ class Rollout:
     Attributes:
         obs: Observations `[T, N, *shape]`; `Agent.evaluate` normalises them.
         last_obs: Raw observations `[N, *shape]` after the last step.
-        params: Of the distributions that actions were drawn from, `[T, N, P]`.
+        params: Of the distributions that actions were drawn from, `[T, N, P]`, or as `judged.judge` leaves them; so are
+            `log_prob [T, N]`, the logarithms of the densities around which PPO clips, and `log_std`.
         log_std: Of the policy that acted, for each continuous number of an action.
         delta: Of the normaliser, from the raw observations, float64 `[1 + 2 V]` for V numbers in vectors.
         sums: Sum of rewards, number of episodes that ended, sums of their returns and lengths, number of environments
@@ -60,8 +61,7 @@ class Rollout:
         sequence: L, steps from one of these states to the next; 0 without memories.
         terminated: 1 where the task itself ended an episode, `[T, N]`; None but for learners from replay.
         next_obs: After each step, before a reset, as `obs`; None but for rings that store it with each step.
-        importance: Density of each action under the policy that an update begins with, divided by that under the one
-            that acted, `[T, N]`; None where these are the same.
+        importance: Weights of the advantages, `[T, N]`, see `judged.judge`; None where that did not complete it.
     """
 
     importance: Tensor | None = None

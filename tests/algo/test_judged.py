@@ -61,12 +61,12 @@ def test_advantages_are_weighed_after_they_are_normalised(acted, agent):
 
 
 def test_without_an_older_version_an_update_is_as_without_importance(acted, agent):
-    weighed, _ = judged(acted, agent, NONE)
+    weighed, came = judged(acted, agent, NONE)
     plain, _ = judged(acted, agent, NONE)
     plain.importance = None
     for rollout in (weighed, plain):
         rollout.normalise_advantages(0.3, 2.0)
-    assert torch.equal(weighed.advantage, plain.advantage) and torch.equal(weighed.log_prob, plain.log_prob)
+    assert torch.equal(weighed.advantage, plain.advantage) and torch.equal(weighed.log_prob, came)
 
 
 def test_the_first_gradient_is_that_of_ratios_to_who_acted_without_clipping(acted, agent):

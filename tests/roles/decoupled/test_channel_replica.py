@@ -70,3 +70,13 @@ def test_rollouts_under_way_are_counted_after_stop(run):
         send(agent)
     stats = replica.iterate(lambda: Decision.STOP)
     assert stats.decision is Decision.STOP and stats.metrics["dropped"] == {"experience ended": 1} and agent.is_closed
+
+
+def test_a_learner_is_told_the_version_that_each_update_begins_with(run, monkeypatch):
+    replica, agent = run
+    told, take = [], replica.learner.take
+    monkeypatch.setattr(replica.learner, "take", lambda batch, version: told.append(version) or take(batch, version))
+    for _ in range(2):
+        send(agent)
+        replica.iterate(lambda: Decision.GO_ON)
+    assert told == [0, 1]

@@ -163,7 +163,8 @@ CASES = tuple(
         f"last {LATE}, and `best_return`. gmi-drl acts in 8 environments for 32 steps before each set of updates. Its "
         "DQN is not double here, and learns from steps that a time limit ended, as Stable-Baselines3's; its SAC does "
         "not learn from these. CleanRL's loop has arrays of numpy as replay. torchrl does 1000 steps of SAC before "
-        "each set of updates, as its own script.",
+        "each set of updates, as its own script; its standard deviations are a softplus, actor and critics learn at "
+        "once.",
         repeats=3,
     )
     for name, duel in DUELS.items()

@@ -43,3 +43,15 @@ def test_a_peers_training_is_a_speed_and_a_return(side, monkeypatch):
     assert sample.value == 500 and curve["return"] == [500.0, 0.0, 0.0, 0.0, 0.0, 125.0]
     returns = {"return": 125.0, "late_return": 25.0, "best_return": 500.0}
     assert sample.details == {"seed": 2, "training_s": 8.0, **returns}, "the last five"
+
+
+NO_TORCHRL = peers.obstacle(*off_policy.DRIVERS["torchrl"])
+
+
+@pytest.mark.skipif(NO_TORCHRL is not None, reason=str(NO_TORCHRL))
+@pytest.mark.parametrize(("duel", "weights"), [("dqn_cartpole", 67_586), ("sac_half_cheetah", 217_870)])
+def test_torchrl_does_all_steps_with_networks_as_large_as_the_others(duel, weights):
+    algo, (peer, driver) = off_policy.DUELS[duel].algo, off_policy.DRIVERS["torchrl"]
+    more = ["--algo", algo, "--env-steps", "512", "--learning-starts", "256"]
+    updates = peers.train(peer, num_env=1, threads=1, seconds=60.0, driver=driver, more=more)
+    assert updates[-1].env_steps == 512 and updates[-1].weights == weights and updates[-1].episodes == 10
