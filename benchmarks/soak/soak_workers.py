@@ -57,6 +57,7 @@ EVERY = 5
 """Iterations between two checkpoints."""
 LEFT_S = 40.0
 """Seconds until no process may be left."""
+RELAY = Path(network_relay.__file__).name
 TAG = "pettingzoo:mpe2.simple_tag_v3"
 POLICIES = {"chasers": PolicySection(agents=("adversary_*",)), "runners": PolicySection(agents=("agent_0",))}
 CUT_S = 5.0
@@ -190,9 +191,9 @@ def victims_of(fault: Fault, layout: Layout) -> list[int]:
 
 
 def processes() -> list[psutil.Process]:
-    """The processes of the package that this one has started."""
-    found = psutil.Process().children(recursive=True)
-    return [one for one in found if one.is_running() and "gmi_drl" in " ".join(command_of(one))]
+    """The processes of the package that this one has started, but those of a slow network, which outlast a training."""
+    lines = {one: " ".join(command_of(one)) for one in psutil.Process().children(recursive=True) if one.is_running()}
+    return [one for one, line in lines.items() if "gmi_drl" in line and RELAY not in line]
 
 
 def command_of(process: psutil.Process) -> list[str]:

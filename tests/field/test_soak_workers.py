@@ -2,6 +2,8 @@
 
 import random
 import re
+import subprocess
+import sys
 
 import pytest
 import soak_workers
@@ -81,3 +83,15 @@ def test_a_run_goes_on_without_an_actor_and_is_resumed(tmp_path, monkeypatch):
     monkeypatch.setattr(soak_workers, "HANG_S", 60.0)  # the machine may be busy: this test is of what is said
     fault = fault_of("actor", far=False, remote=False, is_elastic=True)
     assert soak_workers.one(fault, tmp_path, random.Random(1), None) == []
+
+
+def test_the_processes_of_a_slow_network_are_not_those_of_a_training():
+    lines = ["gmi_drl.roles.main", "gmi_drl/benchmarks/cases/common/network_relay.py"]
+    started = [subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", line]) for line in lines]
+    try:
+        found = [process.pid for process in soak_workers.processes()]
+        assert started[0].pid in found and started[1].pid not in found
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
