@@ -57,7 +57,6 @@ EVERY = 5
 """Iterations between two checkpoints."""
 LEFT_S = 40.0
 """Seconds until no process may be left."""
-RELAY = Path(network_relay.__file__).name
 TAG = "pettingzoo:mpe2.simple_tag_v3"
 POLICIES = {"chasers": PolicySection(agents=("adversary_*",)), "runners": PolicySection(agents=("agent_0",))}
 CUT_S = 5.0
@@ -193,7 +192,7 @@ def victims_of(fault: Fault, layout: Layout) -> list[int]:
 def processes() -> list[psutil.Process]:
     """The processes of the package that this one has started, but those of a slow network, which outlast a training."""
     lines = {one: " ".join(command_of(one)) for one in psutil.Process().children(recursive=True) if one.is_running()}
-    return [one for one, line in lines.items() if "gmi_drl" in line and RELAY not in line]
+    return [one for one, line in lines.items() if "gmi_drl" in line and "network_relay" not in line]
 
 
 def command_of(process: psutil.Process) -> list[str]:
