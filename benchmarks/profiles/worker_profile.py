@@ -1,6 +1,7 @@
 """Profiles what each worker does beside physics: an actor's rollout, a policy worker's answers, a trainer's update.
 
     python benchmarks/profiles/worker_profile.py                      # prints tables
+    gmi-drl train benchmarks/profiles/workers.yaml --iterations 300 --run-dir RUN
     python benchmarks/profiles/worker_profile.py --run RUN --picture benchmarks/results/workers.png
 
 Each part runs alone on one core, by cProfile: compare shares only. The picture shows a second of each kind of worker of

@@ -21,7 +21,7 @@ class PPO(FlatLearner[PPOConfig]):
 
     @cached_property
     def old_log_std(self) -> Tensor:
-        """Of the policy that acted, `[A]`. One tensor for all rollouts, since graphs read it."""
+        """Of the policy around which an update clips, `[A]`. One tensor for all rollouts, since graphs read it."""
         return torch.zeros_like(self.policy.log_std)
 
     def update(self, rollout: Rollout, permutation: Tensor) -> None:
