@@ -5,7 +5,8 @@
 
 The trainings are those of `learning_gap.py`: as many seeds of both, by the same settings, one process and one thread
 each; their steps do not depend on the machine. For the steps per second both sides train in turns, on the first core,
-for 30 updates from the fourth on, when robots are untrained yet.
+for 30 updates from the fourth on, when robots are untrained yet. In the same turns the environments step alone, with
+random actions: what they take of an iteration no learner can save.
 """
 
 import argparse
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stdout
+from contextlib import closing, redirect_stdout
 from itertools import product
 
 from learning_gap import (
@@ -42,6 +43,9 @@ SMOOTH = 5
 """Updates whose mean return must be as high."""
 ROUNDS, UPDATES, WARM_UP = 5, 30, 3
 SIDES = (OURS, THEIRS)
+ALONE, ALONE_S = "environments alone", 10.0
+WANTED = 1.3
+"""How many times as soon as rsl_rl's a return was to come."""
 
 
 def main() -> None:
@@ -50,9 +54,9 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("speeds").add_argument("task", nargs="+", choices=TASKS)
     commands.add_parser("tell")
-    one = commands.add_parser("one", help="steps per second of a training, as `speeds` starts it")
+    one = commands.add_parser("one", help="steps per second of a side, as `speeds` starts it")
     one.add_argument("task", choices=TASKS)
-    one.add_argument("side", choices=SIDES)
+    one.add_argument("side", choices=(*SIDES, ALONE))
     given = parser.parse_args()
     if given.command == "speeds":
         measure(given.task)
@@ -60,16 +64,16 @@ def main() -> None:
         tell()
     else:
         with redirect_stdout(sys.stderr):  # rsl_rl prints, too
-            rate = steps_per_second(given.task, given.side)
+            rate = alone(given.task) if given.side == ALONE else steps_per_second(given.task, given.side)
         print(rate)
 
 
 def measure(tasks: Sequence[str]) -> None:
-    """Measure the steps per second of both sides, and replace those of these tasks in the file."""
+    """Measure the steps per second of all sides in turns, and replace those of these tasks in the file."""
     found = [one for one in speeds() if one["task"] not in tasks]
     core = str(min(os.sched_getaffinity(0)))
     environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
-    for task, number, side in product(tasks, range(ROUNDS), SIDES):
+    for task, number, side in product(tasks, range(ROUNDS), (*SIDES, ALONE)):
         command = ["taskset", "-c", core, sys.executable, __file__, "one", task, side]
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
         found.append({"task": task, "side": side, "round": number, "steps_per_second": float(told)})
@@ -90,20 +94,57 @@ def steps_per_second(task: str, side: str) -> float:
     return UPDATES * NUM_ENV * config.learner.horizon / (ended[-1] - ended[WARM_UP - 1])
 
 
+def alone(task: str) -> float:
+    """Step the environments with random actions for `ALONE_S`."""
+    import torch
+
+    from gmi_drl.benchmarks.cases.peers.ant_simulators import step_task
+    from gmi_drl.tasks import make
+
+    torch.set_num_threads(1)
+    with closing(make(task, num_env=NUM_ENV, seed=1, threads=1)) as worlds:
+        return step_task(worlds, ALONE_S).value
+
+
 def tell() -> None:
     """Print both sides' steps, steps/s and seconds to the goals, and how many times better ours are, with intervals.
 
     Those of steps are of the seeds, those of seconds of seeds and rounds (95 %); of steps/s it is the range of rounds.
+    A second table has what environments take of our iteration, and how many times as fast as rsl_rl's the rest of it
+    is, and would have to be for seconds that are `WANTED` times better.
     """
     print("task      goal  seeds    thousand steps, ratio            steps/s of a core, ratio          seconds, ratio")
-    for task, goal in GOALS.items():
-        steps = {side: [steps_to(goal, run["returns"]) for run in runs(task) if run["side"] == side] for side in SIDES}
-        rates = {
-            side: [one["steps_per_second"] for one in speeds() if (one["task"], one["side"]) == (task, side)]
-            for side in SIDES
-        }
-        if all(steps.values()) and all(rates.values()):
-            print(f"{task:9} {goal:<5g} {len(steps[OURS])} / {len(steps[THEIRS])}  {described(steps, rates)}")
+    found = {task: (steps_of(task), rates_of(task)) for task in GOALS}
+    found = {task: both for task, both in found.items() if all(by_side[side] for by_side in both for side in SIDES)}
+    for task, (steps, rates) in found.items():
+        print(f"{task:9} {GOALS[task]:<5g} {len(steps[OURS])} / {len(steps[THEIRS])}  {described(steps, rates)}")
+    print("\ntask      environments alone, of our time   the rest, times rsl_rl's speed   wanted")
+    for task, (steps, rates) in found.items():
+        print(f"{task:9} {divided(steps, rates)}")
+
+
+def steps_of(task: str) -> dict[str, list[float]]:
+    """Each side's steps to the goal, by seeds."""
+    return {
+        side: [steps_to(GOALS[task], run["returns"]) for run in runs(task) if run["side"] == side] for side in SIDES
+    }
+
+
+def rates_of(task: str) -> dict[str, list[float]]:
+    """Each side's steps per second, and those of the environments alone, by rounds."""
+    own = [one for one in speeds() if one["task"] == task]
+    return {side: [one["steps_per_second"] for one in own if one["side"] == side] for side in (*SIDES, ALONE)}
+
+
+def divided(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
+    """What environments take of our time, and the speed of the rest beside rsl_rl's: as it is, and as it is wanted."""
+    step_s = {side: 1 / statistics.median(rates[side]) for side in (*SIDES, ALONE)}
+    rest_s = {side: step_s[side] - step_s[ALONE] for side in SIDES}
+    more = statistics.fmean(steps[THEIRS]) / statistics.fmean(steps[OURS])
+    wanted_s = more * step_s[THEIRS] / WANTED - step_s[ALONE]
+    wanted = f"{rest_s[THEIRS] / wanted_s:.2f}" if wanted_s > 0 else "environments alone take longer"
+    share = step_s[ALONE] / step_s[OURS]
+    return f"{1 / step_s[ALONE]:,.0f} steps/s, {share:.2f}   {rest_s[THEIRS] / rest_s[OURS]:.2f}   {wanted}"
 
 
 def described(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str:

@@ -5,7 +5,7 @@ import beside_rsl_rl
 import learning_gap
 import pytest
 import torch
-from beside_rsl_rl import OURS, ROUNDS, SIDES, THEIRS, measure, speeds, steps_per_second, steps_to, tell
+from beside_rsl_rl import ALONE, OURS, ROUNDS, SIDES, THEIRS, alone, measure, speeds, steps_per_second, steps_to, tell
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ def test_a_goal_is_reached_by_the_mean_of_five_updates():
         steps_to(10.0, [9.0] * 10)
 
 
-def test_both_sides_are_timed_in_turns_and_tasks_that_are_measured_again_take_their_place(monkeypatch):
+def test_all_sides_are_timed_in_turns_and_tasks_that_are_measured_again_take_their_place(monkeypatch):
     started = []
 
     def run(command, **_):
@@ -32,8 +32,8 @@ def test_both_sides_are_timed_in_turns_and_tasks_that_are_measured_again_take_th
     monkeypatch.setattr(beside_rsl_rl.subprocess, "run", run)
     measure(["ant", "anymal"])
     measure(["ant"])
-    assert started[:4] == [("ant", OURS), ("ant", THEIRS)] * 2
-    assert [one["task"] for one in speeds()] == ["anymal"] * 2 * ROUNDS + ["ant"] * 2 * ROUNDS
+    assert started[:6] == [("ant", OURS), ("ant", THEIRS), ("ant", ALONE)] * 2
+    assert [one["task"] for one in speeds()] == ["anymal"] * 3 * ROUNDS + ["ant"] * 3 * ROUNDS
     assert speeds()[0] == {"task": "anymal", "side": OURS, "round": 0, "steps_per_second": 250.5}
 
 
@@ -42,21 +42,25 @@ def test_seconds_are_steps_divided_by_steps_per_second(results, capsys):
     trained = [{"side": side, "seed": seed, "returns": returns[side]} for side in SIDES for seed in (1, 2)]
     (results / "ant.jsonl").write_text("".join(json.dumps(one) + "\n" for one in trained))
     timed = [
-        {"task": "ant", "side": side, "steps_per_second": rate} for side, rate in ((OURS, 3000.0), (THEIRS, 2000.0))
+        {"task": "ant", "side": side, "steps_per_second": rate}
+        for side, rate in ((OURS, 3000.0), (THEIRS, 2000.0), (ALONE, 6000.0))
     ]
     beside_rsl_rl.FILE.write_text("".join(json.dumps(one) + "\n" for one in timed))
     tell()
-    _, line = capsys.readouterr().out.splitlines()
+    _, line, _, _, parts = capsys.readouterr().out.splitlines()
     expected = "ant 2000 2 / 2 600 / 800 1.33 (1.33-1.33) 3,000 / 2,000 1.50 (1.50-1.50) 200.0 / 400.0 2.00 (2.00-2.00)"
     assert line.split() == expected.split()
+    assert parts.split() == ["ant", "6,000", "steps/s,", "0.50", "2.00", "0.96"], "333 us beside 167, and beside 346"
 
 
-def test_both_train(monkeypatch):
+def test_both_train_and_environments_step_alone(monkeypatch):
+    monkeypatch.setattr(beside_rsl_rl, "ALONE_S", 0.1)
     monkeypatch.setattr(learning_gap, "NUM_ENV", 16)
     monkeypatch.setattr(beside_rsl_rl, "NUM_ENV", 16)
     monkeypatch.setattr(beside_rsl_rl, "UPDATES", 2)
     threads = torch.get_num_threads()
     try:
         assert all(steps_per_second("ant", side) > 0 for side in SIDES)
+        assert alone("ant") > 0
     finally:
         torch.set_num_threads(threads)
