@@ -120,7 +120,8 @@ def tell() -> None:
         print(f"{task:9} {GOALS[task]:<5g} {len(steps[OURS])} / {len(steps[THEIRS])}  {described(steps, rates)}")
     print("\ntask      environments alone, of our time   the rest, times rsl_rl's speed   wanted")
     for task, (steps, rates) in found.items():
-        print(f"{task:9} {divided(steps, rates)}")
+        if rates[ALONE]:
+            print(f"{task:9} {divided(steps, rates)}")
 
 
 def steps_of(task: str) -> dict[str, list[float]]:
