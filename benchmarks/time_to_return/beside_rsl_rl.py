@@ -95,7 +95,7 @@ def steps_per_second(task: str, side: str) -> float:
 
 
 def alone(task: str) -> float:
-    """Step the environments with random actions for `ALONE_S`."""
+    """Steps per second of the environments with random actions, without learning, measured for `ALONE_S` seconds."""
     import torch
 
     from gmi_drl.benchmarks.cases.peers.ant_simulators import step_task
@@ -141,8 +141,8 @@ def divided(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str
     """What environments take of our time, and the speed of the rest beside rsl_rl's: as it is, and as it is wanted."""
     step_s = {side: 1 / statistics.median(rates[side]) for side in (*SIDES, ALONE)}
     rest_s = {side: step_s[side] - step_s[ALONE] for side in SIDES}
-    more = statistics.fmean(steps[THEIRS]) / statistics.fmean(steps[OURS])
-    wanted_s = more * step_s[THEIRS] / WANTED - step_s[ALONE]
+    fewer = statistics.fmean(steps[THEIRS]) / statistics.fmean(steps[OURS])
+    wanted_s = fewer * step_s[THEIRS] / WANTED - step_s[ALONE]
     wanted = f"{rest_s[THEIRS] / wanted_s:.2f}" if wanted_s > 0 else "environments alone take longer"
     share = step_s[ALONE] / step_s[OURS]
     return f"{1 / step_s[ALONE]:,.0f} steps/s, {share:.2f}   {rest_s[THEIRS] / rest_s[OURS]:.2f}   {wanted}"

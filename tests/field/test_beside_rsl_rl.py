@@ -53,6 +53,15 @@ def test_seconds_are_steps_divided_by_steps_per_second(results, capsys):
     assert parts.split() == ["ant", "6,000", "steps/s,", "0.50", "2.00", "0.96"], "333 us beside 167, and beside 346"
 
 
+def test_a_task_whose_environments_were_not_timed_alone_has_no_parts(results, capsys):
+    trained = [{"side": side, "seed": seed, "returns": [90000.0] * 10} for side in SIDES for seed in (1, 2)]
+    (results / "ant.jsonl").write_text("".join(json.dumps(one) + "\n" for one in trained))
+    timed = [{"task": "ant", "side": side, "steps_per_second": 2000.0} for side in SIDES]
+    beside_rsl_rl.FILE.write_text("".join(json.dumps(one) + "\n" for one in timed))
+    tell()
+    assert [line[:4] for line in capsys.readouterr().out.splitlines()] == ["task", "ant ", "", "task"]
+
+
 def test_both_train_and_environments_step_alone(monkeypatch):
     monkeypatch.setattr(beside_rsl_rl, "ALONE_S", 0.1)
     monkeypatch.setattr(learning_gap, "NUM_ENV", 16)

@@ -35,7 +35,7 @@ SLEEPING_SAMPLES = 256
 RLLIB, SAMPLE_FACTORY = "rllib", "sample_factory"
 SWEEP_S, SECONDS, QUICK_SECONDS = 20.0, 60.0, 5.0
 WARM_UP_UPDATES, QUICK_SAMPLES = 2, 32
-"""An update of tiny sizes has few samples: environments that sleep have 27 a second."""
+"""Samples of an update with tiny sizes: few, as an actor whose environments sleep has 25 to 27 a second."""
 WORKERS_WARM_UP_S = 15.0
 """Before workers are measured: until their channels are full, trainers have the shared cores for themselves."""
 NUM_ENVS = (8, 32, 64)

@@ -11,6 +11,8 @@ from gmi_drl.benchmarks.cases.common.shapes import PeerShape, Shape, climbed
 from gmi_drl.benchmarks.cases.peers.srl_table_1 import (
     COLUMNS,
     PONG,
+    QUICK_SAMPLES,
+    QUICK_SECONDS,
     SWEEP_S,
     SWEEP_UPDATES,
     weights_of,
@@ -58,6 +60,10 @@ def test_a_sweep_has_time_for_the_updates_of_environments_that_sleep():
     update_s = column.samples * sleeping.FRAME_S[column.env_id] / 2
     assert column.sweep_s(2) == pytest.approx(SWEEP_UPDATES * update_s) and column.sweep_s(2) > SWEEP_S
     assert column.sweep_s(8) == PONG.sweep_s(1) == SWEEP_S
+
+
+def test_one_actor_has_three_updates_of_tiny_sizes_though_its_environments_sleep():
+    assert 3 * QUICK_SAMPLES * max(sleeping.FRAME_S.values()) < QUICK_SECONDS
 
 
 @pytest.mark.starts_gmis
