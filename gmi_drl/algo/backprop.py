@@ -39,25 +39,31 @@ class Backprop:
 
     Args:
         network: With parameters and gradients that are views made by `FlatParameters`.
+        bf16: Whether all layers but the last multiply in bfloat16. They keep results and gradients of results in it.
     """
 
-    def __init__(self, network: nn.Sequential) -> None:
+    def __init__(self, network: nn.Sequential, *, bf16: bool = False) -> None:
         self._linear = [layer for layer in network if isinstance(layer, nn.Linear)]
+        inner = torch.bfloat16 if bf16 else torch.float32
+        self._types = [*(inner for _ in self._linear[1:]), torch.float32]
         activation = next((type(layer) for layer in network if not isinstance(layer, nn.Linear)), Elu)
         self._has_elu = activation is Elu
         self._activate_, self._activate_back = _FORWARD[activation], _BACKWARD[activation]
         self._memory = [_Memory() for _ in self._linear]
+        self._weights: list[Tensor] = []
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """The input `[B, in]` and the outputs of all layers; the last is `[B, out]`. The next call writes over them."""
+        """What each layer reads, `[B, in]`, and the result `[B, out]`. The next call writes over them."""
         self._make_memory(x)
-        outputs = [x]
-        for layer, memory in zip(self._linear, self._memory, strict=True):
-            x = torch.addmm(layer.bias, x, layer.weight.t(), out=memory.result)
+        self._weights = [layer.weight.to(kind) for layer, kind in zip(self._linear, self._types, strict=True)]
+        outputs = []
+        for layer, weight, memory in zip(self._linear, self._weights, self._memory, strict=True):
+            x = x.to(weight.dtype)
+            outputs.append(x)
+            x = torch.addmm(layer.bias.to(weight.dtype), x, weight.t(), out=memory.result)
             if layer is not self._linear[-1]:
                 self._activate(x, memory)
-            outputs.append(x)
-        return outputs
+        return [*outputs, x]
 
     def backward(self, outputs: list[Tensor], gradient: Tensor) -> None:
         """Overwrite the gradients of the parameters.
@@ -67,14 +73,20 @@ class Backprop:
             gradient: Of the loss with respect to the last of them, `[B, out]`.
         """
         for number in reversed(range(len(self._linear))):
-            layer, x = self._linear[number], outputs[number]
+            layer, weight, x = self._linear[number], self._weights[number], outputs[number]
             assert layer.weight.grad is not None and layer.bias.grad is not None  # views of the bucket
-            torch.mm(x.t(), gradient, out=layer.weight.grad.t())
-            torch.sum(gradient, 0, out=layer.bias.grad)
+            gradient = gradient.to(weight.dtype)
+            if weight.dtype == torch.float32:
+                torch.mm(x.t(), gradient, out=layer.weight.grad.t())
+                torch.sum(gradient, 0, out=layer.bias.grad)
+            else:  # sums in float32, rounded, then in the bucket's type
+                layer.weight.grad.t().copy_(torch.mm(x.t(), gradient))
+                layer.bias.grad.copy_(gradient.sum(0))
             if number:
                 memory, rows = self._memory[number - 1], len(gradient)
-                out = None if memory.gradient is None else memory.gradient[:rows]
-                gradient = torch.mm(gradient, layer.weight, out=out)
+                kept = memory.gradient is not None and memory.gradient.dtype == weight.dtype
+                out = memory.gradient[:rows] if memory.gradient is not None and kept else None
+                gradient = torch.mm(gradient, weight, out=out)
                 if memory.slope is None:
                     gradient = self._activate_back(gradient, x)
                 else:
@@ -92,6 +104,6 @@ class Backprop:
         if x.device.type != "cpu" or (had is not None and len(had) == len(x)):
             return
         self._memory = []
-        for layer in self._linear:
-            result, gradient, slope = x.new_empty(3, len(x), layer.out_features).unbind()
+        for layer, kind in zip(self._linear, self._types, strict=True):
+            result, gradient, slope = x.new_empty(3, len(x), layer.out_features, dtype=kind).unbind()
             self._memory.append(_Memory(result, gradient, slope if self._has_elu and is_large(result) else None))

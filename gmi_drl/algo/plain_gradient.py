@@ -96,7 +96,7 @@ class PlainGradient:
 
     def __init__(self, policy: ActorCritic) -> None:
         assert isinstance(policy.actor, nn.Sequential) and isinstance(policy.critic, nn.Sequential)
-        self._actor, self._critic = Backprop(policy.actor), Backprop(policy.critic)
+        self._actor, self._critic = (Backprop(one, bf16=policy.bf16) for one in (policy.actor, policy.critic))
         chosen = policy.distribution
         self._density: DensityGradient = (
             CategoricalGradient(chosen) if isinstance(chosen, Categorical) else GaussianGradient(policy.log_std)

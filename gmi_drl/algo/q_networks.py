@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from gmi_drl.algo.distributions.categorical import MASKED, Categorical
 from gmi_drl.algo.networks.encoder import Encoder
-from gmi_drl.algo.networks.mlp import ACTIVATIONS, mlp
+from gmi_drl.algo.networks.mlp import hidden, mlp
 from gmi_drl.config.learners import DQNConfig
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.network_sizes import ACTOR
@@ -36,8 +36,7 @@ class QNetwork(nn.Module):
         self.encoder = Encoder(observation, settings.seen(observation, ACTOR), settings)
         width, layers = self.encoder.width, list[nn.Module]()
         if settings.hidden:
-            hidden = mlp([width, *settings.hidden], math.sqrt(2), settings.activation)
-            layers, width = [*hidden, ACTIVATIONS[settings.activation]()], settings.hidden[-1]
+            layers, width = hidden([width, *settings.hidden], settings.activation), settings.hidden[-1]
         self.trunk = nn.Sequential(*layers)
         between = [config.stream] if config.dueling else []
         self.advantage = mlp([width, *between, spec.action.params], 1.0, settings.activation)

@@ -11,7 +11,7 @@ from gmi_drl.algo.distributions import Mixed, distribution_of
 from gmi_drl.algo.distributions.categorical import MASKED
 from gmi_drl.algo.networks.encoder import Encoder
 from gmi_drl.algo.networks.memory import Memory, Past, Recurrent
-from gmi_drl.algo.networks.mlp import ACTIVATIONS, mlp
+from gmi_drl.algo.networks.mlp import hidden, mlp
 from gmi_drl.config.learners import OurConfig
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.network_sizes import ACTOR, CRITIC, NetworkSettings
@@ -58,7 +58,8 @@ class ActorCritic(nn.Module):
         actor: Gives the distribution's params, `[..., P]`; of the trunk's result if there is one.
         critic: Gives values, `[..., 1]`; of the trunk's result if there is one.
         trunk: What both share; None if they share nothing.
-        bf16: Whether products of the networks are in bfloat16; weights, gradients, memories and losses are in float32.
+        bf16: Whether products of all layers but the last are in bfloat16; weights, gradients, memories and losses are
+            in float32.
         state_size: Numbers of the state of its memories, of one environment; 0 without memories.
     """
 
@@ -86,10 +87,10 @@ class ActorCritic(nn.Module):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is two MLPs in float32 and no mixed action, so that `PlainGradient` computes its gradients."""
+        """Whether it is two MLPs and no mixed action, so that `PlainGradient` computes its gradients."""
         networks = (self.actor, self.critic)
         are_linear = all(isinstance(one, nn.Sequential) and isinstance(one[0], nn.Linear) for one in networks)
-        return not self.bf16 and self.trunk is None and not isinstance(self.distribution, Mixed) and are_linear
+        return self.trunk is None and not isinstance(self.distribution, Mixed) and are_linear
 
     @property
     def actor_size(self) -> int:
@@ -186,10 +187,10 @@ def _trunk(observation: Observation, settings: NetworkSettings) -> tuple[nn.Modu
     seen = settings.seen(observation, ACTOR)
     encoder = Encoder(observation, seen, settings)
     if settings.memory == "none":
-        trunk: nn.Module = nn.Sequential(encoder, *_hidden(encoder.width, settings))
+        trunk: nn.Module = nn.Sequential(encoder, *hidden([encoder.width, *settings.hidden], settings.activation))
         return trunk, settings.hidden[-1] if settings.hidden else encoder.width
     memory = Memory(encoder.width, settings)
-    trunk = Recurrent(encoder, memory, nn.Sequential(*_hidden(memory.size, settings)))
+    trunk = Recurrent(encoder, memory, nn.Sequential(*hidden([memory.size, *settings.hidden], settings.activation)))
     return trunk, settings.hidden[-1] if settings.hidden else memory.size
 
 
@@ -200,11 +201,3 @@ def _encoder(observation: Observation, who: str, settings: NetworkSettings) -> t
         return nn.Identity(), observation.size
     encoder = Encoder(observation, seen, settings)
     return encoder, encoder.width
-
-
-def _hidden(width: int, settings: NetworkSettings) -> list[nn.Module]:
-    """The hidden layers alone, each with its activation."""
-    if not settings.hidden:
-        return []
-    layers = mlp([width, *settings.hidden], math.sqrt(2), settings.activation)
-    return [*layers, ACTIVATIONS[settings.activation]()]

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
 from gmi_drl.workload.network_sizes import Activation
@@ -20,14 +21,30 @@ GAIN = math.sqrt(2)
 """Of the orthogonal weights of all layers but the last."""
 
 
+class LastLayer(nn.Linear):
+    """A linear layer in float32, also where autocast is on: values and means need more than 8 bits of mantissa."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The result `[..., out]` of `x` `[..., in]`."""
+        device = x.device.type
+        if not torch.is_autocast_enabled(device):
+            return super().forward(x)
+        with torch.autocast(device, enabled=False):
+            return super().forward(x.float())
+
+
 def mlp(sizes: Sequence[int], last_gain: float, activation: Activation) -> nn.Sequential:
     """Linear layers of the given sizes with the activation between them, orthogonal weights, zero biases."""
+    *_, width, outputs = sizes
+    return nn.Sequential(*hidden(sizes[:-1], activation), orthogonal(LastLayer(width, outputs), last_gain))
+
+
+def hidden(sizes: Sequence[int], activation: Activation) -> list[nn.Module]:
+    """Linear layers of the given sizes, each with the activation after it."""
     layers: list[nn.Module] = []
-    for depth, (width, next_width) in enumerate(pairwise(sizes), 2):
-        is_last = depth == len(sizes)
-        linear = orthogonal(nn.Linear(width, next_width), last_gain if is_last else GAIN)
-        layers += [linear] if is_last else [linear, ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers)
+    for width, next_width in pairwise(sizes):
+        layers += [orthogonal(nn.Linear(width, next_width)), ACTIVATIONS[activation]()]
+    return layers
 
 
 def orthogonal(layer: nn.Linear | nn.Conv2d, gain: float = GAIN) -> nn.Linear | nn.Conv2d:
