@@ -6,7 +6,8 @@
 The trainings are those of `learning_gap.py`: as many seeds of both, by the same settings, one process and one thread
 each; their steps do not depend on the machine. For the steps per second both sides train in turns, on the first core,
 for 30 updates from the fourth on, when robots are untrained yet. In the same turns the environments step alone, with
-random actions: what they take of an iteration no learner can save.
+random actions: what they take of an iteration no learner can save. Cores that multiply in bfloat16 also time ours with
+`learner.bf16`.
 """
 
 import argparse
@@ -21,6 +22,7 @@ from contextlib import closing, redirect_stdout
 from itertools import product
 
 from learning_gap import (
+    BF16,
     NUM_ENV,
     OURS,
     RESAMPLES,
@@ -34,6 +36,7 @@ from learning_gap import (
     runs,
 )
 
+from gmi_drl.gmi.inventory.cores import has_bf16
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
 FILE = RESULTS / "speeds.jsonl"
@@ -42,7 +45,7 @@ GOALS = {"ant": 2000.0, "anymal": 10.0, "humanoid": 150.0}
 SMOOTH = 5
 """Updates whose mean return must be as high."""
 ROUNDS, UPDATES, WARM_UP = 5, 30, 3
-SIDES = (OURS, THEIRS)
+SIDES = (OURS, THEIRS, BF16)
 ALONE, ALONE_S = "environments alone", 10.0
 WANTED = 1.3
 """How many times as soon as rsl_rl's a return was to come."""
@@ -73,7 +76,8 @@ def measure(tasks: Sequence[str]) -> None:
     found = [one for one in speeds() if one["task"] not in tasks]
     core = str(min(os.sched_getaffinity(0)))
     environment = os.environ | KEEP_FREED_MEMORY | {"OMP_NUM_THREADS": "1"}
-    for task, number, side in product(tasks, range(ROUNDS), (*SIDES, ALONE)):
+    sides = [side for side in (*SIDES, ALONE) if side != BF16 or has_bf16()]
+    for task, number, side in product(tasks, range(ROUNDS), sides):
         command = ["taskset", "-c", core, sys.executable, __file__, "one", task, side]
         told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout
         found.append({"task": task, "side": side, "round": number, "steps_per_second": float(told)})
@@ -90,7 +94,7 @@ def steps_per_second(task: str, side: str) -> float:
 
     torch.set_num_threads(1)
     config = default_config(TASK_SPECS[task]).model_copy(update={"seed": 1})
-    ended = [row[-1] for row in (by_ours if side == OURS else by_rsl_rl)(task, side, config, WARM_UP + UPDATES)]
+    ended = [row[-1] for row in (by_rsl_rl if side == THEIRS else by_ours)(task, side, config, WARM_UP + UPDATES)]
     return UPDATES * NUM_ENV * config.learner.horizon / (ended[-1] - ended[WARM_UP - 1])
 
 
@@ -113,34 +117,42 @@ def tell() -> None:
     A second table has what environments take of our iteration, and how many times as fast as rsl_rl's the rest of it
     is, and would have to be for seconds that are `WANTED` times better.
     """
-    print("task      goal  seeds    thousand steps, ratio            steps/s of a core, ratio          seconds, ratio")
-    found = {task: (steps_of(task), rates_of(task)) for task in GOALS}
-    found = {task: both for task, both in found.items() if all(by_side[side] for by_side in both for side in SIDES)}
-    for task, (steps, rates) in found.items():
-        print(f"{task:9} {GOALS[task]:<5g} {len(steps[OURS])} / {len(steps[THEIRS])}  {described(steps, rates)}")
-    print("\ntask      environments alone, of our time   the rest, times rsl_rl's speed   wanted")
-    for task, (steps, rates) in found.items():
+    print("task      ours     goal  seeds    thousand steps, ratio   steps/s of a core, ratio   seconds, ratio")
+    found = {(task, ours): (steps_of(task, ours), rates_of(task, ours)) for task in GOALS for ours in (OURS, BF16)}
+    found = {
+        key: (steps, rates)
+        for key, (steps, rates) in found.items()
+        if all((*steps.values(), rates[OURS], rates[THEIRS]))
+    }
+    for (task, ours), (steps, rates) in found.items():
+        print(f"{task:9} {ours:8} {GOALS[task]:<5g} {described(steps, rates)}")
+    print("\ntask      ours     environments alone, of our time   the rest, times rsl_rl's speed   wanted")
+    for (task, ours), (steps, rates) in found.items():
         if rates[ALONE]:
-            print(f"{task:9} {divided(steps, rates)}")
+            print(f"{task:9} {ours:8} {divided(steps, rates)}")
 
 
-def steps_of(task: str) -> dict[str, list[float]]:
-    """Each side's steps to the goal, by seeds."""
+def steps_of(task: str, ours: str) -> dict[str, list[float]]:
+    """Steps to the goal by seeds: of `ours`, a side, as `OURS`, and of rsl_rl."""
     return {
-        side: [steps_to(GOALS[task], run["returns"]) for run in runs(task) if run["side"] == side] for side in SIDES
+        name: [steps_to(GOALS[task], run["returns"]) for run in runs(task) if run["side"] == side]
+        for name, side in ((OURS, ours), (THEIRS, THEIRS))
     }
 
 
-def rates_of(task: str) -> dict[str, list[float]]:
-    """Each side's steps per second, and those of the environments alone, by rounds."""
+def rates_of(task: str, ours: str) -> dict[str, list[float]]:
+    """Steps per second by rounds: of `ours`, a side, as `OURS`, of rsl_rl, and of the environments alone."""
     own = [one for one in speeds() if one["task"] == task]
-    return {side: [one["steps_per_second"] for one in own if one["side"] == side] for side in (*SIDES, ALONE)}
+    return {
+        name: [one["steps_per_second"] for one in own if one["side"] == side]
+        for name, side in ((OURS, ours), (THEIRS, THEIRS), (ALONE, ALONE))
+    }
 
 
 def divided(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
     """What environments take of our time, and the speed of the rest beside rsl_rl's: as it is, and as it is wanted."""
-    step_s = {side: 1 / statistics.median(rates[side]) for side in (*SIDES, ALONE)}
-    rest_s = {side: step_s[side] - step_s[ALONE] for side in SIDES}
+    step_s = {side: 1 / statistics.median(rates[side]) for side in (OURS, THEIRS, ALONE)}
+    rest_s = {side: step_s[side] - step_s[ALONE] for side in (OURS, THEIRS)}
     fewer = statistics.fmean(steps[THEIRS]) / statistics.fmean(steps[OURS])
     wanted_s = fewer * step_s[THEIRS] / WANTED - step_s[ALONE]
     wanted = f"{rest_s[THEIRS] / wanted_s:.2f}" if wanted_s > 0 else "environments alone take longer"
@@ -150,17 +162,18 @@ def divided(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str
 
 def described(steps: dict[str, list[float]], rates: dict[str, list[float]]) -> str:
     """The line of a task: steps to the goal of all seeds, and steps per second of all rounds, of each side."""
-    count = {side: statistics.fmean(steps[side]) / 1000 for side in SIDES}
-    rate = {side: statistics.median(rates[side]) for side in SIDES}
-    seconds = {side: 1000 * count[side] / rate[side] for side in SIDES}
+    count = {side: statistics.fmean(steps[side]) / 1000 for side in (OURS, THEIRS)}
+    rate = {side: statistics.median(rates[side]) for side in (OURS, THEIRS)}
+    seconds = {side: 1000 * count[side] / rate[side] for side in (OURS, THEIRS)}
     fewer, faster, sooner = (count[THEIRS] / count[OURS], rate[OURS] / rate[THEIRS], seconds[THEIRS] / seconds[OURS])
     by_round = [ours / theirs for ours, theirs in zip(rates[OURS], rates[THEIRS], strict=True)]
     low, high = interval(steps[THEIRS], steps[OURS])
     least, most = interval_of_seconds(steps, rates)
     return (
-        f"{count[OURS]:.0f} / {count[THEIRS]:.0f} {fewer:.2f} ({low:.2f}-{high:.2f})"
-        f"            {rate[OURS]:,.0f} / {rate[THEIRS]:,.0f} {faster:.2f} ({min(by_round):.2f}-{max(by_round):.2f})"
-        f"       {seconds[OURS]:.1f} / {seconds[THEIRS]:.1f} {sooner:.2f} ({least:.2f}-{most:.2f})"
+        f"{len(steps[OURS])} / {len(steps[THEIRS])}"
+        f"  {count[OURS]:.0f} / {count[THEIRS]:.0f} {fewer:.2f} ({low:.2f}-{high:.2f})"
+        f"   {rate[OURS]:,.0f} / {rate[THEIRS]:,.0f} {faster:.2f} ({min(by_round):.2f}-{max(by_round):.2f})"
+        f"   {seconds[OURS]:.1f} / {seconds[THEIRS]:.1f} {sooner:.2f} ({least:.2f}-{most:.2f})"
     )
 
 

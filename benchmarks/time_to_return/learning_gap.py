@@ -35,13 +35,13 @@ FIRST_SEED = 101
 LATE = 0.1
 """The last part of the steps, whose episodes count."""
 PERMUTATIONS, RESAMPLES = 20_000, 5_000
-OURS, THEIRS = "gmi-drl", "rsl_rl"
+OURS, THEIRS, BF16 = "gmi-drl", "rsl_rl", "bf16"
 SIDES = {
     OURS: "ours, one GMI",
     THEIRS: "the runner of rsl-rl-lib",
     "torch_weights": "ours with PyTorch's first weights, as rsl_rl has",
     "last_value": "ours with the value one step before at a time-out, as rsl_rl has",
-    "bf16": "ours with all layers but the last multiplied in bfloat16",
+    BF16: "ours with all layers but the last multiplied in bfloat16",
     "halves": "ours with mini-batches of which each half of the worlds gives a half, as two GMIs have",
 }
 
@@ -135,7 +135,7 @@ def by_ours(task: str, side: str, config: Any, iterations: int) -> Iterator[Row]
     from gmi_drl.tasks import make
     from gmi_drl.workload import TASK_SPECS
 
-    changed = {"last_value": {"bootstrap": "last_value"}, "bf16": {"bf16": True}}.get(side, {})
+    changed = {"last_value": {"bootstrap": "last_value"}, BF16: {"bf16": True}}.get(side, {})
     config = config.model_copy(update={"learner": config.learner.model_copy(update=changed)})
     device, task_seed = torch.device("cpu"), seed_of(config, 0, 0, "task")
     reduction = open_reduction(NONE, open_group(NONE, Membership(0, [[0]]), Rendezvous()), device)

@@ -1,7 +1,5 @@
 """The network of DQN: a value for each action."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 

@@ -46,3 +46,41 @@ def test_batches_of_other_sizes_and_first_rows_alone():
         way.forward(x[:8])
         way.backward([output[:100] for output in way.forward(x)], weights[:100])
     torch.testing.assert_close(bucket, by_autograd, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["elu", "relu", "tanh"])
+@pytest.mark.parametrize("sizes", [(5, 3), (5, 16, 3), (60, 256, 128, 64, 1)], ids=str)
+def test_in_bfloat16_numbers_are_those_of_autocast_and_autograd(sizes, activation):
+    torch.manual_seed(0)
+    network = mlp(sizes, 1.0, activation)
+    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
+    x, weights = torch.randn(128, sizes[0]), torch.randn(128, sizes[-1])
+    with torch.autocast("cpu", torch.bfloat16):
+        expected = network(x)
+    (expected * weights).sum().backward()
+    by_autograd = bucket.clone()
+    exact = network(x)
+    bucket.fill_(float("nan"))
+    with torch.no_grad():
+        way = Backprop(network, bf16=True)
+        outputs = way.forward(x)
+        way.backward(outputs, weights)
+    assert [one.dtype for one in outputs] == [*(torch.bfloat16 for _ in sizes[2:]), torch.float32, torch.float32]
+    hidden_layers = len(sizes) - 2
+    assert torch.equal(outputs[-1], exact) == (hidden_layers == 0), "the last layer alone is in float32"
+    assert (outputs[-1] - expected).norm() < 2e-3 * expected.norm()
+    assert (bucket - by_autograd).norm() < 1e-2 * by_autograd.norm()
+
+
+def test_in_bfloat16_first_rows_alone():
+    torch.manual_seed(0)
+    network = mlp((6, 512, 256, 2), 1.0, "elu")
+    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
+    x, weights = torch.randn(256, 6), torch.randn(256, 2)
+    buckets = []
+    with torch.no_grad():
+        for rows in (256, 100):
+            way = Backprop(network, bf16=True)
+            way.backward([output[:100] for output in way.forward(x[:rows])], weights[:100])
+            buckets.append(bucket.clone())
+    assert (buckets[0] - buckets[1]).norm() < 1e-2 * buckets[1].norm()

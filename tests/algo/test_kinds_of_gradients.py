@@ -182,3 +182,19 @@ def test_gradient_and_metrics_without_autograd_are_those_of_autograd(algo, kind,
         buckets.append(learner.flat.bucket.clone())
     assert policy.is_plain and len(learner.flat.tail) == len(learner.measured) - 1
     torch.testing.assert_close(*buckets, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+def test_ppos_gradient_in_bfloat16_is_near_that_of_autograd(kind, monkeypatch):
+    observation, action, settings = KINDS[kind]
+    monkeypatch.setitem(KINDS, kind, (observation, action, replace(settings, hidden=(32, 16), bf16=True)))
+    policy, n = made_up(kind)
+    learner = PPO(policy, PPOConfig(entropy_coef=0.02))
+    learner.old_log_std.fill_(0.1)
+    batch = MiniBatch(**{name: n.get(name) for name in (*BATCH, "done", "state")})
+    buckets = []
+    for compute in (learner._compute_gradient, learner._by_autograd):
+        compute(batch)
+        buckets.append(learner.flat.bucket.clone())
+    assert policy.is_plain and not torch.equal(*buckets)
+    assert (buckets[0] - buckets[1]).norm() < 2e-2 * buckets[1].norm()

@@ -27,7 +27,7 @@ class LastLayer(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
         """The result `[..., out]` of `x` `[..., in]`."""
         device = x.device.type
-        if not torch.is_autocast_enabled(device):
+        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
             return super().forward(x)
         with torch.autocast(device, enabled=False):
             return super().forward(x.float())

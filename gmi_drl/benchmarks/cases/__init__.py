@@ -130,7 +130,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (sequence_update, sequence_update.CASES, (*REPLAY, *SEQUENCE)),
     (replay_learning, replay_learning.CASES, (*REPLAY, *FROM_REPLAY)),
     (growth, growth.CASES, (*TRAINING, *PLANNING)),
-    (ppo_update, (ppo_update.CASE,), PPO),
+    (ppo_update, ppo_update.CASES, PPO),
     (update_products, (update_products.CASE,), PPO),
     (nature_network, (nature_network.CASE,), PPO),
     (a3c_update, a3c_update.CASES, A3C),
@@ -157,6 +157,7 @@ _CASES: tuple[tuple[ModuleType, Sequence[Case], Paths], ...] = (
     (figure_10, (figure_10.CASE,), TRAINING),
     (figure_11, (figure_11.CASE,), DECOUPLED),
     (physics, (physics.CASE,), OUR_TASKS),
+    (ppo_ant_v5, (ppo_ant_v5.BF16_CASE,), (*V5_TASKS, *ITERATION)),
     (
         ppo_ant_v5,
         (ppo_ant_v5.CASE,),

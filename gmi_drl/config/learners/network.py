@@ -47,9 +47,9 @@ class NetworkConfig(LearnerConfig):
     horizon. Mini-batches consist of whole sequences. None: the horizon."""
 
     bf16: Annotated[bool, LIVE] = False
-    """Multiply in bfloat16, there and back, with 8 bits of mantissa instead of 24; weights, gradients, memories and
-    losses stay float32. Faster for images, on CPUs and GPUs that have it (AVX512-BF16 or AMX, Ampere); refused on
-    others."""
+    """Multiply in bfloat16 in all layers but the last, there and back, with 8 bits of mantissa instead of 24; weights,
+    gradients, memories and losses stay float32. Faster on CPUs and GPUs that have it (AVX512-BF16 or AMX, Ampere);
+    refused on others."""
 
     obs_groups: Annotated[dict[str, tuple[str, ...]] | None, NETWORKS] = None
     """The parts of the observation that the policy (`actor`) and the value (`critic`) see, by name, as in rsl_rl:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +24,8 @@ UPDATES, QUICK_UPDATES = 3, 1
 
 
 @contextmanager
-def open_sides(quick: bool) -> Iterator[Sides]:
-    """Both libraries with the same experience, after one update each."""
+def open_sides(quick: bool, *, bf16: bool = False) -> Iterator[Sides]:
+    """Both libraries with the same experience, after one update each; with `bf16` ours in bfloat16 and in float32."""
     import torch
 
     from gmi_drl.algo.networks import ActorCritic
@@ -40,13 +41,18 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         rollout, last_value = same_experience(reference, policy, HORIZON, NUM_ENV)
         rollout.advantages(last_value, config)
         rollout.normalise_advantages(rollout.advantage.mean().item(), rollout.advantage.std().item())
-        ours = PPO(policy, config)
 
-        def update() -> None:
+        def update(ours: PPO) -> None:
             ours.update(rollout, torch.randperm(HORIZON * NUM_ENV))
             ours.metrics()
 
-        sides: dict[str, Callable[[], object]] = {"gmi-drl": update, "rsl_rl": reference.update}
+        ours, faster = policy, deepcopy(policy)
+        faster.bf16 = True
+        precisions = {"gmi-drl": faster, "float32": ours} if bf16 else {"gmi-drl": ours}
+        sides: dict[str, Callable[[], object]] = {
+            name: partial(update, PPO(one, config)) for name, one in precisions.items()
+        }
+        sides["rsl_rl"] = reference.update
         for warm_up in sides.values():
             warm_up()
         # Learning goes on from one update to the next, which does not change what an update costs.
@@ -113,16 +119,33 @@ def same_experience(reference: Any, policy: "ActorCritic", horizon: int, num_env
     return rollout, last_value
 
 
-CASE = Case(
-    name="ppo_update",
-    claim="One PPO update (4 epochs of 4 mini-batches over 256 environments x 16 steps, Ant's networks) on 1 thread: "
-    "ours against rsl-rl-lib 5.5's, with the same rollout, weights and hyper-parameters.",
-    unit="s",
-    open=open_sides,
-    lower_is_better=True,
-    obstacle=lambda: requirements.package("rsl_rl", "rsl-rl"),
-    limits="On a CPU only. Collecting the rollout is not included.",
-    repeats=15,
-    guard=0.7,
-    floor=0.003,
+CLAIM = (
+    "One PPO update (4 epochs of 4 mini-batches over 256 environments x 16 steps, Ant's networks) on 1 thread: "
+    "ours{} against rsl-rl-lib 5.5's, with the same rollout, weights and hyper-parameters."
+)
+LIMITS = "On a CPU only. Collecting the rollout is not included."
+
+CASES = (
+    Case(
+        name="ppo_update",
+        claim=CLAIM.format(""),
+        unit="s",
+        open=open_sides,
+        lower_is_better=True,
+        obstacle=lambda: requirements.package("rsl_rl", "rsl-rl"),
+        limits=LIMITS,
+        repeats=15,
+        guard=0.7,
+        floor=0.003,
+    ),
+    Case(
+        name="ppo_update_bf16",
+        claim=CLAIM.format(", with `learner.bf16` (`gmi-drl`) and without,"),
+        unit="s",
+        open=partial(open_sides, bf16=True),
+        lower_is_better=True,
+        obstacle=lambda: requirements.bf16_on_cores() or requirements.package("rsl_rl", "rsl-rl"),
+        limits=f"{LIMITS} rsl_rl has float32 alone. Cores without instructions for bfloat16 refuse it.",
+        repeats=15,
+    ),
 )

@@ -49,33 +49,39 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         yield {name: partial(mean_seconds, side, updates) for name, side in sides.items()}
 
 
-def products(policy: "ActorCritic", batch: int, count: int) -> Callable[[], None]:
+def products(policy: "ActorCritic", batch: int, count: int, *, bf16: bool = False) -> Callable[[], None]:
     """The products of `count` mini-batches, forward and backward, into memory that is there already.
 
     Args:
         policy: Its weights are read.
         batch: Rows of a mini-batch.
         count: Of mini-batches.
+        bf16: Whether all layers but the last are in bfloat16.
     """
     import torch
     from torch import nn
 
     networks = [[one for one in net.modules() if isinstance(one, nn.Linear)] for net in (policy.actor, policy.critic)]
-    gradients = {layer: torch.empty_like(layer.weight) for layers in networks for layer in layers}
-    read = {size: torch.randn(batch, size) for layer in gradients for size in layer.weight.shape}
-    written = {size: torch.empty_like(rows) for size, rows in read.items()}
+    inner = torch.bfloat16 if bf16 else torch.float32
+    types = {one: torch.float32 if one is layers[-1] else inner for layers in networks for one in layers}
+    weights = {one: (one.weight.detach().to(kind), one.bias.detach().to(kind)) for one, kind in types.items()}
+    gradients = {one: torch.empty_like(weight) for one, (weight, _) in weights.items()}
+    sizes = {(size, kind) for one, kind in types.items() for size in one.weight.shape}
+    read = {(size, kind): torch.randn(batch, size).to(kind) for size, kind in sizes}
+    written = {key: torch.empty_like(rows) for key, rows in read.items()}
 
     def multiply_all() -> None:
         with torch.no_grad():
             for _, layers in product(range(count), networks):
-                for layer in layers:
-                    out = written[layer.out_features]
-                    torch.addmm(layer.bias, read[layer.in_features], layer.weight.t(), out=out)
-                for layer in reversed(layers):
-                    gradient = read[layer.out_features]
-                    torch.mm(read[layer.in_features].t(), gradient, out=gradients[layer].t())
-                    if layer is not layers[0]:
-                        torch.mm(gradient, layer.weight, out=written[layer.in_features])
+                for one in layers:
+                    (weight, bias), kind = weights[one], types[one]
+                    torch.addmm(bias, read[one.in_features, kind], weight.t(), out=written[one.out_features, kind])
+                for one in reversed(layers):
+                    (weight, _), kind = weights[one], types[one]
+                    gradient = read[one.out_features, kind]
+                    torch.mm(read[one.in_features, kind].t(), gradient, out=gradients[one].t())
+                    if one is not layers[0]:
+                        torch.mm(gradient, weight, out=written[one.in_features, kind])
 
     return multiply_all
 

@@ -47,6 +47,18 @@ def open_sides(quick: bool) -> Iterator[Sides]:
     yield {"gmi-drl": ours, ALONE: partial(environments_alone, num_env, seconds), **adapted, **theirs}
 
 
+@contextmanager
+def open_precisions(quick: bool) -> Iterator[Sides]:
+    """Ours in bfloat16 and in float32 at the best number of environments of the latter, and the environments alone."""
+    seconds = QUICK_SECONDS if quick else SECONDS
+    num_env, sweep = _our_best(TASK, quick)
+    yield {
+        "gmi-drl": _our_side(TASK, seconds, num_env, sweep, bf16=True),
+        "float32": _our_side(TASK, seconds, num_env, sweep),
+        ALONE: partial(environments_alone, num_env, seconds),
+    }
+
+
 def environments_alone(num_env: int, seconds: float) -> Sample:
     """The environments of our side on the same cores without learning, as `ant_v5_step` steps them."""
     from gmi_drl.tasks import make
@@ -77,7 +89,7 @@ def our_layout(task: str, num_env: int, cores: int) -> "Layout":
     )
 
 
-def our_config(num_env: int) -> "RunConfig":
+def our_config(num_env: int, bf16: bool = False) -> "RunConfig":
     """The peers' hyper-parameters (`benchmarks/peers/settings.py`)."""
     from gmi_drl.config.learners import PPOConfig
     from gmi_drl.config.run_config import RunConfig
@@ -93,6 +105,7 @@ def our_config(num_env: int) -> "RunConfig":
         clip_value_loss=False,
         max_grad_norm=0.5,
         init_std=1.0,
+        bf16=bf16,
     )
     return RunConfig(hang_s=60, learner=learner)
 
@@ -116,27 +129,27 @@ def _our_best(task: str, quick: bool) -> tuple[int, dict[str, float]]:
     return num_env, sweep
 
 
-def _our_side(task: str, seconds: float, num_env: int, sweep: dict[str, float]) -> Side:
+def _our_side(task: str, seconds: float, num_env: int, sweep: dict[str, float], bf16: bool = False) -> Side:
     """The side of gmi-drl."""
 
     def measure() -> Sample:
-        measured = _train_ours(task, num_env, seconds)
+        measured = _train_ours(task, num_env, seconds, bf16)
         return Sample(measured.steps_per_second, {"num_env": num_env, "threads": 1, "sweep": sweep, **measured.phases})
 
     return measure
 
 
-def _train_ours(task: str, num_env: int, seconds: float) -> "Measured":
+def _train_ours(task: str, num_env: int, seconds: float, bf16: bool = False) -> "Measured":
     """A training by one GMI on each core, with one thread."""
-    with session(task, num_env) as measuring:
+    with session(task, num_env, bf16) as measuring:
         return measuring.measure(num_env // len(allowed_cores()), seconds)
 
 
 @contextmanager
-def session(task: str, num_env: int) -> "Iterator[Session]":
+def session(task: str, num_env: int, bf16: bool = False) -> "Iterator[Session]":
     """GMIs that train the task with `num_env` environments in all."""
     layout = our_layout(task, num_env, len(allowed_cores()))
-    with of_layouts({task: layout}, our_config(num_env)) as sessions:
+    with of_layouts({task: layout}, our_config(num_env, bf16)) as sessions:
         yield sessions[task]
 
 
@@ -164,19 +177,29 @@ def _train(peer: str, setting: Setting, seconds: float) -> list[peers.Update]:
 
 
 def _obstacle() -> str | None:
+    lacks = (requirements.package("envpool", "envpool"), *map(peers.obstacle, PEERS))
+    return next(filter(None, lacks), None) or _obstacle_of_ours()
+
+
+def _obstacle_of_ours() -> str | None:
     cores = len(allowed_cores())
     uneven = f"environments do not divide among {cores} cores: narrow them (taskset) to 1, 2, 4 or 8"
-    packages = (requirements.package(name, name) for name in ("mujoco", "gymnasium", "envpool"))
-    lacks = [*packages, *map(peers.obstacle, PEERS)]
-    return next(filter(None, lacks), uneven if min(NUM_ENVS) % cores else None)
+    packages = (requirements.package(name, name) for name in ("mujoco", "gymnasium"))
+    return next(filter(None, packages), uneven if min(NUM_ENVS) % cores else None)
 
+
+_CLAIM = (
+    "PPO on gymnasium's Ant-v5 (its model, 5 substeps of RK4): environment steps per second while training, {}; 2048 "
+    "samples an update, 4 epochs of mini-batches of 512, separate networks of 256-128-64. {}"
+    f"`{ALONE}` are those of its first side on the same cores, with random actions and without learning."
+)
 
 CASE = Case(
     name="ppo_ant_v5",
-    claim="PPO on gymnasium's Ant-v5 (its model, 5 substeps of RK4): environment steps per second while training, each "
-    "library at its best number of environments and threads; 2048 samples an update, 4 epochs of mini-batches of 512, "
-    "separate networks of 256-128-64. gmi-drl runs with its own batched physics (mujoco:Ant-v5), and by its adapters; "
-    f"`{ALONE}` are those of its first side on the same cores, with random actions and without learning.",
+    claim=_CLAIM.format(
+        "each library at its best number of environments and threads",
+        "gmi-drl runs with its own batched physics (mujoco:Ant-v5), and by its adapters; ",
+    ),
     unit="steps/s",
     open=open_sides,
     obstacle=_obstacle,
@@ -186,4 +209,16 @@ CASE = Case(
     "normalises observations, the others do not. Returns are not compared. Ray's processes detach from their parent, "
     "so they count as other processes. PufferLib 3.0.0 is not among them: its installation downloads parts of games "
     "from a site of their makers, so packages alone do not pin it.",
+)
+
+BF16_CASE = Case(
+    name="ppo_ant_v5_bf16",
+    claim=_CLAIM.format(
+        "with `learner.bf16` (`gmi-drl`) and without, at the best number of environments of the latter",
+        "gmi-drl runs with its own batched physics, one GMI on each core; ",
+    ),
+    unit="steps/s",
+    open=open_precisions,
+    obstacle=lambda: requirements.bf16_on_cores() or _obstacle_of_ours(),
+    limits="Returns are not compared: `learning_gap.py` does so for Ant and Anymal.",
 )
