@@ -183,11 +183,11 @@ def draw(measured: dict[str, Parts], floors: dict[str, Parts]) -> Any:
         for (part, seconds), color in zip(parts.items(), COLORS, strict=True):
             width, floor = 1000 * seconds, 1000 * floors[name].get(part, 0.0)
             axis.barh(row, width, 0.6, left=left, color=color, edgecolor="white", label=None if row else part)
-            axis.barh(row + 0.38, floor, 0.12, left=left, color="black", label=None if row or left else "floor")
+            axis.barh(row + 0.38, floor, 0.12, left=left, color="black")
             if width > 12:
                 axis.text(left + width / 2, row, f"{width:.0f}", ha="center", va="center", fontsize=8)
             left += width
-    axis.plot([], [], color="black", linewidth=3, label="floor")
+    axis.barh(0, 0, color="black", label="floor")
     axis.set_yticks(range(len(measured)), list(measured))
     axis.invert_yaxis()
     axis.set_xlabel("ms of an iteration: Ant, 256 environments, horizon 16, one thread")
