@@ -1,12 +1,15 @@
-"""One iteration of PPO, part by part, in float32 and in bfloat16, beside the least time that a core could take for it.
+"""One iteration of PPO, part by part, in float32 and in bfloat16, beside floors.
 
     python benchmarks/profiles/iteration_profile.py iteration_profile.txt      # also draws iteration_profile.png
 
 Ant, 256 environments, horizon 16, one thread of one core. Both precisions run in turns; parts are means by the clock.
 The matrix products of an update are timed alone, by `update_products.products`; what learning takes besides is the
-rest, with the values of the rollout, which the critic computes before.
-A floor is the flops of a part divided by those of a product of 1024 x 1024, or the bytes that must be read and written
-once divided by those of a copy, both measured here. Physics and what the task computes after it have none.
+rest, with the values of the rollout, which the critic computes before. The products read the same memory each time, so
+the rest is at most what is told. Both precisions step the same worlds in turn.
+
+A floor is the flops of a part divided by the flops per second of a product of 1024 x 1024, or the bytes that must be
+read and written once divided by the bytes per second of a copy of 64 MiB, both measured here. Of acting it is the
+policy's alone. Physics and what the task computes after it have none.
 """
 
 import sys

@@ -3,8 +3,8 @@
     python benchmarks/time_to_return/beside_rsl_rl.py speeds ant anymal humanoid     # minutes, on quiet cores
     python benchmarks/time_to_return/beside_rsl_rl.py tell
 
-The trainings are those of `learning_gap.py`: as many seeds of both, by the same settings, one process and one thread
-each; their steps do not depend on the machine. For the steps per second both sides train in turns, on the first core,
+The trainings are those of `learning_gap.py`: as many seeds of each side, by the same settings, one process and one thread
+each; their steps do not depend on the machine. For the steps per second all sides train in turns, on the first core,
 for 30 updates from the fourth on, when robots are untrained yet. In the same turns the environments step alone, with
 random actions: what they take of an iteration no learner can save. Cores that multiply in bfloat16 also time ours with
 `learner.bf16`.
@@ -41,7 +41,7 @@ from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
 FILE = RESULTS / "speeds.jsonl"
 GOALS = {"ant": 2000.0, "anymal": 10.0, "humanoid": 150.0}
-"""Returns of an episode, which all seeds of both sides reach."""
+"""Returns of an episode, which all seeds of all sides reach."""
 SMOOTH = 5
 """Updates whose mean return must be as high."""
 ROUNDS, UPDATES, WARM_UP = 5, 30, 3
@@ -111,13 +111,16 @@ def alone(task: str) -> float:
 
 
 def tell() -> None:
-    """Print both sides' steps, steps/s and seconds to the goals, and how many times better ours are, with intervals.
+    """Print the sides' steps, steps/s and seconds to the goals, and how many times better ours are, with intervals.
 
     Those of steps are of the seeds, those of seconds of seeds and rounds (95 %); of steps/s it is the range of rounds.
     A second table has what environments take of our iteration, and how many times as fast as rsl_rl's the rest of it
     is, and would have to be for seconds that are `WANTED` times better.
     """
-    print("task      ours     goal  seeds    thousand steps, ratio   steps/s of a core, ratio   seconds, ratio")
+    print(
+        "task      ours     goal  seeds    thousand steps, ratio          "
+        "steps/s of a core, ratio           seconds, ratio"
+    )
     found = {(task, ours): (steps_of(task, ours), rates_of(task, ours)) for task in GOALS for ours in (OURS, BF16)}
     found = {
         key: (steps, rates)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from gmi_drl.algo.elu import Elu
+from gmi_drl.algo.networks import ActorCritic
 from gmi_drl.algo.networks.memory import Past
 from gmi_drl.algo.policy import ActingAgent
 from gmi_drl.algo.sequence_agent import SequenceAgent
@@ -132,7 +133,9 @@ def _example(part: Part) -> Tensor:
 
 
 def _exportable(policy: Any) -> Any:
-    """The policy with torch's own ELU: ours chooses by the number of observations."""
+    """The policy with torch's own ELU, since ours chooses by the number of observations, and in float32."""
+    if isinstance(policy, ActorCritic):
+        policy.bf16 = False  # who loads it may have no bfloat16
     for parent in list(policy.modules()):
         for name, child in list(parent.named_children()):
             if isinstance(child, Elu):

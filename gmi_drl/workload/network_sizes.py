@@ -51,7 +51,7 @@ class NetworkSettings:
         share: Whether policy and value share all but their last layers; None: with images.
         memory: The recurrent layer before the hidden layers.
         memory_size: Its width.
-        bf16: Whether the products of layers are in bfloat16.
+        bf16: Whether the products of all layers but the last are in bfloat16.
         groups: Names of the parts that `actor` and `critic` see; one that is missing sees all.
     """
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from gmi_drl.algo import elu as module
-from gmi_drl.algo.elu import LARGE, Elu
+from gmi_drl.algo.elu import LARGE, Elu, elu_, elu_with_slope_
 
 
 @pytest.mark.parametrize("size", [100, LARGE + 100])
@@ -17,6 +17,16 @@ def test_values_and_gradients_are_torchs(size):
     (ours * weights).sum().backward()
     (expected * weights).sum().backward()
     torch.testing.assert_close(given.grad, reference.grad, atol=1e-6, rtol=1e-6)
+
+
+def test_in_bfloat16_it_is_that_of_float32_to_the_rounding_of_numbers_near_one():
+    x = (torch.randn(LARGE) * 3).bfloat16()
+    exact = torch.nn.functional.elu(x.float())
+    result, slope = x.clone(), torch.empty_like(x)
+    elu_with_slope_(result, slope, torch.empty_like(x))
+    assert result.dtype == torch.bfloat16 and torch.equal(result, elu_(x.clone()))
+    assert torch.equal(result[x > 0], x[x > 0]) and (slope[x > 0] == 1).all()
+    assert 0 < (result.float() - exact).abs().max() <= 2**-8, "the exponential has 8 bits"
 
 
 def test_what_is_not_finite_stays_so():

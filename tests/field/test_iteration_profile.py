@@ -1,10 +1,13 @@
 """Where the time of one iteration goes, beside floors."""
 
 import sys
+from contextlib import closing
 
 import iteration_profile
 import pytest
 from iteration_profile import PARTS, Clocked, table
+
+from gmi_drl.tasks import make
 
 
 def test_both_precisions_are_told_and_drawn(monkeypatch, tmp_path):
@@ -20,6 +23,17 @@ def test_both_precisions_are_told_and_drawn(monkeypatch, tmp_path):
     physics, rest, acting = (line.split() for line in lines[:3])
     assert len(physics) == 3 and float(physics[1]) > 0 < float(rest[-1]), "without floors"
     assert len(acting) == 5 and target.with_suffix(".png").stat().st_size > 10_000
+
+
+def test_a_replica_and_its_products_have_the_precision_that_is_told(monkeypatch):
+    given = []
+    monkeypatch.setattr(iteration_profile, "products", lambda *_, bf16: given.append(bf16))
+    with closing(make("ball_balance", num_env=8)) as task:
+        for bf16 in (False, True):
+            replica = iteration_profile.replica_of(task, bf16)
+            assert replica.learner.agent.policy.bf16 is bf16
+            iteration_profile.products_of(replica, bf16)
+    assert given == [False, True]
 
 
 def test_the_table_has_milliseconds_of_all_parts_and_their_sum():

@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 from algo.batches import batch_of
-from algo.test_kinds_of_gradients import KINDS, made_up
+from algo.test_kinds_of_gradients import KINDS, learner_and_batch, made_up
 from rollouts import N, T, make_policy, make_rollout, normalise
 
 from gmi_drl.algo.dqn import DQN, make_dqn_agent
@@ -65,6 +65,20 @@ def test_ppos_gradient_is_that_of_the_cores(kind):
         ppo._compute_gradient(MiniBatch(**batch))
         buckets.append(ppo.flat.bucket.cpu())
     torch.testing.assert_close(*buckets, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "discrete"])
+def test_ppos_gradient_in_bfloat16_is_near_that_of_the_cores(kind, monkeypatch):
+    observation, action, settings = KINDS[kind]
+    monkeypatch.setitem(KINDS, kind, (observation, action, replace(settings, hidden=(32, 16), bf16=True)))
+    buckets = []
+    for device in ("cpu", "cuda"):
+        policy, n = made_up(kind)
+        learner, batch = learner_and_batch("ppo", policy.to(device), n, entropy_coef=0.02)
+        moved = {name: value.to(device) for name, value in vars(batch).items() if isinstance(value, torch.Tensor)}
+        learner._compute_gradient(replace(batch, **moved))
+        buckets.append(learner.flat.bucket.cpu())
+    assert policy.is_plain and (buckets[0] - buckets[1]).norm() < 2e-2 * buckets[0].norm()
 
 
 def learner_of(kind, device, *, graphs):

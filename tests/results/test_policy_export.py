@@ -31,10 +31,10 @@ KINDS = {
 }
 
 
-def agent_of(observation, action):
+def agent_of(observation, action, **settings):
     """Its scaling is not that of the start."""
     spec = replace(TASK_SPECS["ant"], observation=observation, action=action)
-    agent = make_agent(spec, PPOConfig(hidden=(8,)), CPU, seed=0)
+    agent = make_agent(spec, PPOConfig(hidden=(8,), **settings), CPU, seed=0)
     agent.normaliser.mean.normal_()
     agent.normaliser.scale.uniform_(0.5, 2)
     return agent
@@ -61,6 +61,19 @@ def test_the_module_acts_as_the_agent_by_parts(kind):
     observation, action = KINDS[kind]
     agent, parts = agent_of(observation, action), random_parts(observation, 7)
     assert torch.allclose(PolicyModule(agent)(*parts.values()), agent.act(pack(parts, observation)), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["onnx", "torch"])
+def test_a_policy_that_learnt_in_bfloat16_is_written_in_float32(tmp_path, form):
+    observation, action = KINDS["vector"]
+    agent, parts = agent_of(observation, action, bf16=True), random_parts(observation, 7)
+    path = tmp_path / "policy"
+    export(PolicyModule(agent), path, form, FACTS)
+    result = onnx_of(path)(**parts)[0] if form == "onnx" else torch.export.load(path).module()(*parts.values())
+    rounded = agent.act(pack(parts, observation))
+    agent.policy.bf16 = False
+    expected = agent.act(pack(parts, observation))
+    assert torch.allclose(result, expected, atol=1e-6) and not torch.allclose(rounded, expected, atol=1e-6)
 
 
 def test_a_file_of_onnx_takes_all_kinds_of_parts_and_any_number(tmp_path):

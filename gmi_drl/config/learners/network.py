@@ -48,7 +48,7 @@ class NetworkConfig(LearnerConfig):
 
     bf16: Annotated[bool, LIVE] = False
     """Multiply in bfloat16 in all layers but the last, there and back, with 8 bits of mantissa instead of 24; weights,
-    gradients, memories and losses stay float32. Faster on CPUs and GPUs that have it (AVX512-BF16 or AMX, Ampere);
+    sums of gradients, memories and losses stay float32. For CPUs and GPUs that have it (AVX512-BF16 or AMX, Ampere);
     refused on others."""
 
     obs_groups: Annotated[dict[str, tuple[str, ...]] | None, NETWORKS] = None

@@ -68,6 +68,8 @@ def _time_layers(policy: "Module") -> dict[str, float]:
 
     They are measured by the clock: torch's profiler makes operations on a megabyte several times slower.
     """
+    from torch.nn import Linear
+
     totals: dict[str, float] = defaultdict(float)
     started = 0.0
 
@@ -76,7 +78,8 @@ def _time_layers(policy: "Module") -> dict[str, float]:
         started = time.perf_counter()
 
     def stop(layer: "Module", *_: object) -> None:
-        totals[f"{type(layer).__name__.lower()}_forward_s"] += time.perf_counter() - started
+        kind = Linear if isinstance(layer, Linear) else type(layer)
+        totals[f"{kind.__name__.lower()}_forward_s"] += time.perf_counter() - started
 
     for layer in policy.modules():
         if not list(layer.children()):

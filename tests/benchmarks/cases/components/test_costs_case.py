@@ -11,4 +11,5 @@ def test_the_parts_are_parts_of_the_whole(monkeypatch):
     (sample,) = result.samples["gmi-drl"]
     parts = sample.details
     assert 0 < parts["sim_s"] + parts["act_s"] + parts["learn_s"] <= sample.value
+    assert {name for name in parts if name.endswith("forward_s")} == {"elu_forward_s", "linear_forward_s"}
     assert 0 < parts["elu_forward_s"] + parts["linear_forward_s"] < parts["act_s"] + parts["learn_s"]

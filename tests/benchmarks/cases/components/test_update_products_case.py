@@ -24,6 +24,14 @@ def test_products_are_those_of_both_networks_forward_and_backward(monkeypatch):
     assert all(torch.equal(one, was) for one, was in zip(policy.parameters(), before, strict=True))
 
 
+def test_in_bfloat16_all_layers_but_the_last_are_multiplied_in_it(monkeypatch):
+    policy, types, of_torch = ActorCritic(TASK_SPECS["ball_balance"], init_std=1.0), [], torch.addmm
+    monkeypatch.setattr(torch, "addmm", lambda *given, out: types.append(out.dtype) or of_torch(*given, out=out))
+    update_products.products(policy, batch=4, count=1, bf16=True)()
+    layers = len(TASK_SPECS["ball_balance"].hidden) + 1
+    assert types == 2 * [*(layers - 1) * [torch.bfloat16], torch.float32]
+
+
 def noted(name, done):
     """A function of torch that notes its name at each call."""
     of_torch = getattr(torch, name)

@@ -1,4 +1,5 @@
 import importlib.util
+from types import SimpleNamespace
 
 import pytest
 from conftest import two_cores
@@ -71,6 +72,21 @@ def test_the_environments_of_our_side_are_stepped_alone_in_the_same_run(monkeypa
         assert list(sides) == ["gmi-drl", "environments alone"]
         sample = sides["environments alone"]()
     assert sample.value > 0 and sample.details == {"num_env": ppo_ant_v5.QUICK_NUM_ENVS[0]}
+
+
+def test_the_first_side_trains_in_bfloat16_the_second_in_float32(monkeypatch):
+    trained = []
+
+    def train(task, num_env, seconds, bf16):
+        trained.append((task, our_config(num_env, bf16).learner.bf16))
+        return SimpleNamespace(steps_per_second=1.0, phases={})
+
+    monkeypatch.setattr(ppo_ant_v5, "_train_ours", train)
+    with ppo_ant_v5.open_precisions(quick=True) as sides:
+        assert list(sides) == ["gmi-drl", "float32", "environments alone"]
+        for name in ("gmi-drl", "float32"):
+            sides[name]()
+    assert trained == [(TASK, True), (TASK, False)]
 
 
 @two_cores
