@@ -4,7 +4,7 @@
     python benchmarks/time_to_return/beside_rsl_rl.py tell
 
 The trainings are those of `learning_gap.py`: as many seeds of each side, by the same settings, one process and one
-thread each; their steps do not depend on the machine. For the steps per second all sides train in turns, on the first core,
+thread each; their steps do not depend on the machine. For the steps per second all sides train in turns, on one core,
 for 30 updates from the fourth on, when robots are untrained yet. In the same turns the environments step alone, with
 random actions: what they take of an iteration no learner can save. Cores that multiply in bfloat16 also time ours with
 `learner.bf16`.
