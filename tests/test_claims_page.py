@@ -86,15 +86,8 @@ DRAWN, MOST_S = 10, 60.0
 
 LONG = {
     *("algorithm_2_humanoid_training", "learning_a3c", "learning_against_rsl_rl", "learning_memories"),
-    *(
-        "gmis_at_solos_best",
-        "pong_gmis",
-        "pong_speed",
-        "ppo_ant_v5_bf16",
-        "rllib_cluster",
-        "rllib_cluster_2",
-        "srl_table_1",
-    ),
+    *("gmis_at_solos_best", "pong_gmis", "pong_speed", "ppo_ant_v5_bf16"),
+    *("rllib_cluster", "rllib_cluster_2", "srl_table_1"),
 }
 """Cases whose tiny sizes are whole trainings or plans, or tens of seconds."""
 

@@ -14,7 +14,6 @@ policy's alone. Physics and what the task computes after it have none.
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
@@ -23,7 +22,7 @@ from statistics import median
 from typing import Any
 
 from gmi_drl.benchmarks.cases.common.timing import mean_seconds
-from gmi_drl.benchmarks.cases.components.costs import ITERATIONS, NUM_ENV, WARM_UP
+from gmi_drl.benchmarks.cases.components.costs import ITERATIONS, NUM_ENV, WARM_UP, iterate
 from gmi_drl.benchmarks.cases.components.update_products import products
 from gmi_drl.benchmarks.cores import one_core
 
@@ -107,17 +106,6 @@ def replica_of(task: Any, bf16: bool) -> Any:
     replica = PPOReplica(task.spec, config, NoReduction(), sample_share=1.0, device=torch.device("cpu"), seed=0)
     replica.attach_task(task, seed=0)
     return replica
-
-
-def iterate(replica: Any, count: int) -> Counter[str]:
-    """Run iterations. Returns mean seconds by phase."""
-    from gmi_drl.roles.training.iteration_stats import Decision
-
-    phases: Counter[str] = Counter()
-    for _ in range(count):
-        replica.iterate(lambda: Decision.GO_ON)
-        phases.update(replica.phases())
-    return Counter({name: seconds / count for name, seconds in phases.items()})
 
 
 def products_of(replica: Any, bf16: bool) -> Callable[[], None]:

@@ -7,17 +7,18 @@ from gmi_drl.algo.flat_parameters import FlatParameters
 from gmi_drl.algo.networks.mlp import mlp
 
 
-def zeros(count):
-    return torch.zeros(count)
+def made(sizes, activation, rows):
+    """A network, the bucket of its gradients, observations, and how a loss changes with the results."""
+    torch.manual_seed(0)
+    network = mlp(sizes, 1.0, activation)
+    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=torch.zeros).bucket
+    return network, bucket, torch.randn(rows, sizes[0]), torch.randn(rows, sizes[-1])
 
 
 @pytest.mark.parametrize("activation", ["elu", "relu", "tanh"])
 @pytest.mark.parametrize("sizes", [(5, 3), (5, 16, 3), (60, 256, 128, 64, 1)], ids=str)
 def test_gradients_are_those_of_autograd(sizes, activation):
-    torch.manual_seed(0)
-    network = mlp(sizes, 1.0, activation)
-    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
-    x, weights = torch.randn(128, sizes[0]), torch.randn(128, sizes[-1])
+    network, bucket, x, weights = made(sizes, activation, 128)
     expected = network(x)
     (expected * weights).sum().backward()
     by_autograd = bucket.clone()
@@ -35,10 +36,7 @@ def test_gradients_are_those_of_autograd(sizes, activation):
 
 
 def test_batches_of_other_sizes_and_first_rows_alone():
-    torch.manual_seed(0)
-    network = mlp((6, 512, 2), 1.0, "elu")
-    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
-    x, weights = torch.randn(256, 6), torch.randn(256, 2)
+    network, bucket, x, weights = made((6, 512, 2), "elu", 256)
     (network(x[:100]) * weights[:100]).sum().backward()
     by_autograd = bucket.clone()
     with torch.no_grad():
@@ -51,10 +49,7 @@ def test_batches_of_other_sizes_and_first_rows_alone():
 @pytest.mark.parametrize("activation", ["elu", "relu", "tanh"])
 @pytest.mark.parametrize("sizes", [(5, 3), (5, 16, 3), (60, 256, 128, 64, 1)], ids=str)
 def test_in_bfloat16_numbers_are_those_of_autocast_and_autograd(sizes, activation):
-    torch.manual_seed(0)
-    network = mlp(sizes, 1.0, activation)
-    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
-    x, weights = torch.randn(128, sizes[0]), torch.randn(128, sizes[-1])
+    network, bucket, x, weights = made(sizes, activation, 128)
     with torch.autocast("cpu", torch.bfloat16):
         expected = network(x)
     (expected * weights).sum().backward()
@@ -73,10 +68,7 @@ def test_in_bfloat16_numbers_are_those_of_autocast_and_autograd(sizes, activatio
 
 
 def test_in_bfloat16_first_rows_alone():
-    torch.manual_seed(0)
-    network = mlp((6, 512, 256, 2), 1.0, "elu")
-    bucket = FlatParameters([*network.parameters()], tail=0, make_bucket=zeros).bucket
-    x, weights = torch.randn(256, 6), torch.randn(256, 2)
+    network, bucket, x, weights = made((6, 512, 256, 2), "elu", 256)
     buckets = []
     with torch.no_grad():
         for rows in (256, 100):

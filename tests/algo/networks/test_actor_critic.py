@@ -1,9 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
 from gmi_drl.algo.networks import ActorCritic, make_policy
 from gmi_drl.config.run_config import default_config
 from gmi_drl.workload import TASK_SPECS
+from gmi_drl.workload.network_sizes import NetworkSettings
+from gmi_drl.workload.spaces import Action, categorical, continuous, image, vector
 
 TABLE_6 = [
     ("ant", "AT", 60, (256, 128, 64), 8),
@@ -38,3 +42,18 @@ def test_sampling_and_log_prob_agree_with_torch_distributions():
     torch.testing.assert_close(action, mean + 0.7 * noise)
     torch.testing.assert_close(policy.log_prob(action, mean), reference.log_prob(action).sum(-1))
     torch.testing.assert_close(policy.entropy(), reference.entropy().sum(-1)[0])
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "share", "is_plain"),
+    [
+        (vector(6), continuous(2), None, True),
+        (vector(6), categorical(4), None, True),
+        (vector(6), Action(2, (4,)), None, False),
+        (vector(6), continuous(2), True, False),
+        (image(2, 12, 12), continuous(2), False, False),
+    ],
+)
+def test_two_networks_of_linear_layers_without_a_mixed_action_are_plain(observation, action, share, is_plain):
+    spec = replace(TASK_SPECS["ant"], observation=observation, action=action)
+    assert ActorCritic(spec, NetworkSettings((8,), share=share, features=8)).is_plain is is_plain

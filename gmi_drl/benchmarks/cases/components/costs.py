@@ -38,7 +38,7 @@ def open_sides(quick: bool) -> Iterator[Sides]:
         )
         replica.attach_task(task, seed=0)
         layers = _time_layers(replica.learner.agent.policy)
-        _iterate(replica, 1 if quick else WARM_UP)
+        iterate(replica, 1 if quick else WARM_UP)
         yield {"gmi-drl": lambda: measure(replica, layers, QUICK_ITERATIONS if quick else ITERATIONS)}
 
 
@@ -46,12 +46,12 @@ def measure(replica: "PPOReplica", layers: dict[str, float], iterations: int) ->
     """Mean seconds of an iteration, of its phases, and of the forward passes of the layers in them."""
     layers.clear()
     start = time.perf_counter()
-    phases = _iterate(replica, iterations)
+    phases = iterate(replica, iterations)
     seconds = (time.perf_counter() - start) / iterations
     return Sample(seconds, {**phases, **{name: total / iterations for name, total in layers.items()}})
 
 
-def _iterate(replica: "PPOReplica", count: int) -> dict[str, float]:
+def iterate(replica: "PPOReplica", count: int) -> dict[str, float]:
     """Run `count` iterations. Returns mean seconds by phase."""
     from gmi_drl.roles.training.iteration_stats import Decision
     from gmi_drl.run.phases import WAIT
