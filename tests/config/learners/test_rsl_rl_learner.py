@@ -21,7 +21,8 @@ def test_its_networks_and_settings_are_ours():
     ours = make_policy(env.task.spec, ppo)
     for theirs, mine in ((runner.alg.actor.mlp, ours.actor), (runner.alg.critic.mlp, ours.critic)):
         assert [p.shape for p in theirs.parameters()] == [p.shape for p in mine.parameters()]
-        assert [type(layer) for layer in theirs] == [type(layer) for layer in mine] and nn.Tanh in map(type, mine)
+        assert all(isinstance(layer, type(other)) for other, layer in zip(theirs, mine, strict=True))
+        assert nn.Tanh in map(type, mine)
     torch.testing.assert_close(runner.alg.actor.distribution.log_std_param, ours.log_std)
     assert runner.alg.actor.obs_normalization and runner.alg.critic.obs_normalization
     assert all(getattr(runner.alg, name, value) == value for name, value in ppo_arguments(ppo).items())
