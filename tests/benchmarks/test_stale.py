@@ -15,6 +15,9 @@ ROLE = 'ROLE = "gmi_drl.roles.role:Role"\n'
 MODULE = {"toy": ("gmi_drl/physics.py", "gmi_drl/roles/")}
 MADE_IN = {"toy": "gmi_drl.benchmarks.cases.toy"}
 
+OF_OURS_ALONE = "ppo_ant_v5_bf16"
+"""A case without peers, of a module whose other case has some."""
+
 
 def git(root, *arguments):
     own = ["-c", "user.name=a", "-c", "user.email=a@b"]
@@ -48,9 +51,6 @@ def measured(commit):
 
 def change(checkout, name, text="A = 2\n"):
     (checkout / "gmi_drl" / f"{name}.py").write_text(text)
-
-OF_OURS_ALONE = "ppo_ant_v5_bf16"
-"""A case without peers, of a module whose other case has some."""
 
 
 def test_a_result_is_stale_once_code_has_changed_that_its_case_measures(checkout):
