@@ -13,7 +13,7 @@ class Elu(nn.Module):
     """ELU in place: `x` where positive, `exp(x) - 1` elsewhere. Its backward pass reads the result.
 
     torch's computes `expm1` of single numbers, which on a CPU takes as long as the matrix product after it. This one
-    computes a vectorised `exp`, with a difference of at most 6e-8.
+    computes a vectorised `exp`, with a difference of at most 6e-8 in float32 and of 2^-8 in bfloat16.
     """
 
     def forward(self, x: Tensor) -> Tensor:

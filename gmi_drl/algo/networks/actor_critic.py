@@ -154,7 +154,7 @@ class ActorCritic(nn.Module):
         return self._allowed(self._run(self.actor, features), obs), self._run(self.critic, features).squeeze(-1)
 
     def _run(self, network: nn.Module, *inputs: Tensor | Past) -> Any:
-        """The result of a network in float32: with `bf16` its products are in bfloat16."""
+        """The result of a network in float32: with `bf16` products of all layers but the last are in bfloat16."""
         if not self.bf16:
             return network(*inputs)
         with torch.autocast(self.log_std.device.type, torch.bfloat16):
