@@ -24,7 +24,7 @@ def option(timestep_s: float, iterations: int, more: str = "") -> str:
     """The element `<option>` of a model, with further attributes in `more`.
 
     The friction cone is elliptic, because MuJoCo and MuJoCo Warp build pyramidal cones in different directions. The
-    search for constraint islands is off: one robot is one island, and the search took a tenth of the Ant's time.
+    search for constraint islands is off: one robot is one island.
     """
     return f"""
   <option timestep="{timestep_s}" integrator="implicitfast" cone="elliptic" solver="Newton" tolerance="1e-6"

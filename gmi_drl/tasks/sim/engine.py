@@ -35,7 +35,7 @@ def send_warnings_to_logging(mujoco: Any) -> None:
 
 
 def stop_timers(mujoco: Any) -> None:
-    """Stop MuJoCo from reading a clock around every stage (`mjData.timer`): that takes a tenth of a small robot's step.
+    """Stop MuJoCo from reading a clock around every stage (`mjData.timer`).
 
     MuJoCo's Python package sets that clock for the whole process and can only replace it. So the library's pointer to
     it is cleared. If the library is not found, the timers stay on.
