@@ -28,7 +28,7 @@ _SHIN_M = 0.4 * 2**0.5
 def ant_mjcf() -> str:
     """The model: a free torso, 8 hinges with motors, and a force and a torque sensor in each knee.
 
-    Only the torso, thighs and shins collide with the floor, and nothing else collides: contacts are most of the cost.
+    Only the torso, thighs and shins collide with the floor, and nothing else collides, because each contact takes time.
     Their pairs are listed, so MuJoCo need not search for them. Nor does it search for constraint islands, since one
     robot is one island.
     """
