@@ -133,6 +133,7 @@ def test_growth_tells_exponents_and_what_is_not_measured_yet():
     growth = growth_table(results)
     draw = "by items of the ring | 10,000 to 10,000,000 | 0.15 | 0.13 | nowhere | [replay_growth]"
     assert draw in growth and "by environments | 128 to 16,384 | 0.93 | 1.06 | nowhere |" in growth
+    assert "(inserts), by clients | 1 to 200 | 0.97 | 1.05 | full at 2 | [replay_clients]" in growth
     without = growth_table({name: result for name, result in results.items() if name != "growth_plans"})
     assert "by GPUs of the cluster |  | not measured yet |" in without
 

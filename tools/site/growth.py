@@ -18,12 +18,16 @@ CURVED = {
     "replay_growth": ("a prioritized draw of 1024, by items of the ring", "replay.md"),
 }
 """Results whose samples have seconds by size: what grows, and the page with them, if it is another one."""
+FULL = 0.9
+"""A server is full from this part of its highest rate on."""
+
 TITLES = ("what", "sizes", "exponent", "in the last step", "bends at", "result")
 WORDS = f"""## Exponents
 
 Seconds by size as a power law, fitted to the medians over the rounds; 1 is growth in proportion, 0 is none. The last
 step is from the second largest size to the largest. *Bends at*: the first size of which a unit costs {BEND}
-times the cheapest unit of a smaller size, or more. Why it bends there was not measured.
+times the cheapest unit of a smaller size, or more. A server is *full at* the fewest clients that together have
+{FULL:.0%} of its highest rate: more clients share it. Why a plan bends there was not measured.
 """
 Row = tuple[str, ...]
 
@@ -36,8 +40,8 @@ def growth_table(results: Results) -> str:
             clients, rates = _medians(column)
             seconds = [count / rate for count, rate in zip(clients, rates, strict=True)]
             what = f"an item of each client of a server ({side}), by clients"
-            link = "[replay_clients](replay.md#replay_clients)"
-            rows.append(_row(what, clients, seconds, link))
+            full = next(count for count, rate in zip(clients, rates, strict=True) if rate >= FULL * max(rates))
+            rows.append(_row(what, clients, seconds, "[replay_clients](replay.md#replay_clients)", f"full at {full}"))
     return "\n".join([WORDS, table(TITLES, rows)])
 
 
@@ -47,7 +51,8 @@ def _curved(name: str, results: Results) -> Row:
         return (what, "", "not measured yet", "", "", f"`gmi-drl bench {name}`")
     (column,) = results[name].samples.values()
     sizes, seconds = _medians(column)
-    return _row(what, sizes, seconds, f"[{name}]({there}#{name})")
+    bends = bend(sizes, seconds)
+    return _row(what, sizes, seconds, f"[{name}]({there}#{name})", "nowhere" if bends is None else f"{bends:,}")
 
 
 def _medians(column: Sequence[SampleRecord]) -> tuple[list[float], list[float]]:
@@ -56,8 +61,6 @@ def _medians(column: Sequence[SampleRecord]) -> tuple[list[float], list[float]]:
     return curves[0][0], [median(each) for each in zip(*(ys for _, ys in curves), strict=True)]
 
 
-def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], link: str) -> Row:
+def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], link: str, bends: str) -> Row:
     last = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
-    bends = bend(sizes, seconds)
-    fitted, bent = exponent(sizes, seconds), "nowhere" if bends is None else f"{bends:,}"
-    return what, f"{sizes[0]:,} to {sizes[-1]:,}", f"{fitted:.2f}", f"{last:.2f}", bent, link
+    return what, f"{sizes[0]:,} to {sizes[-1]:,}", f"{exponent(sizes, seconds):.2f}", f"{last:.2f}", bends, link
