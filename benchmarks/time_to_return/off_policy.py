@@ -122,12 +122,12 @@ def tell() -> None:
 
 
 def described(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
-    """Rates and returns of a side as text, and both beside those of the other one, if there is one."""
+    """Rates and returns of a side as text, each with its ratio to the other side's if all values are above 0."""
     parts = []
     for what, unit in RATES_AND_RETURNS:
         own, other = ([run[what] for run in side] for side in (ours, theirs))
         text = f"median {unit} {statistics.median(own):.5g} of {', '.join(f'{value:.5g}' for value in own)}"
-        if other:
+        if other and min(own + other) > 0:
             low, high = interval(own, other)
             text += f", {ratio_of_means(own, other):.2f}x ({low:.2f} to {high:.2f})"
         parts.append(text)

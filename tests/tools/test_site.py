@@ -134,6 +134,9 @@ def test_growth_tells_exponents_and_what_is_not_measured_yet():
     draw = "by items of the ring | 10,000 to 10,000,000 | 0.15 | 0.13 | nowhere | [replay_growth]"
     assert draw in growth and "by environments | 128 to 16,384 | 0.93 | 1.06 | nowhere |" in growth
     assert "(inserts), by clients | 1 to 200 | 0.97 | 1.05 | full at 2 | [replay_clients]" in growth
+    page = (ROOT / "docs" / "internals" / "growth.md").read_text()
+    rows = [row.rpartition(" | [")[0] for row in growth.splitlines() if row.startswith("| a")]
+    assert len(rows) == 7 and all(row in page for row in rows)
     without = growth_table({name: result for name, result in results.items() if name != "growth_plans"})
     assert "by GPUs of the cluster |  | not measured yet |" in without
 

@@ -21,13 +21,13 @@ CURVED = {
 FULL = 0.9
 """A server is full from this part of its highest rate on."""
 
-TITLES = ("what", "sizes", "exponent", "in the last step", "bends at", "result")
+TITLES = ("what", "sizes", "exponent", "in the last step", "bends or full", "result")
 WORDS = f"""## Exponents
 
 Seconds by size as a power law, fitted to the medians over the rounds; 1 is growth in proportion, 0 is none. The last
-step is from the second largest size to the largest. *Bends at*: the first size of which a unit costs {BEND}
-times the cheapest unit of a smaller size, or more. A server is *full at* the fewest clients that together have
-{FULL:.0%} of its highest rate: more clients share it. Why a plan bends there was not measured.
+step is from the second largest size to the largest. It *bends* at the first size at which a unit costs {BEND}
+times the cheapest unit of a smaller size, or more. A server is *full* at the fewest clients that together have
+{FULL:.0%} of its highest rate: more clients share it.
 """
 Row = tuple[str, ...]
 
@@ -61,6 +61,6 @@ def _medians(column: Sequence[SampleRecord]) -> tuple[list[float], list[float]]:
     return curves[0][0], [median(each) for each in zip(*(ys for _, ys in curves), strict=True)]
 
 
-def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], link: str, bends: str) -> Row:
+def _row(what: str, sizes: Sequence[float], seconds: Sequence[float], link: str, limit: str) -> Row:
     last = math.log(seconds[-1] / seconds[-2]) / math.log(sizes[-1] / sizes[-2])
-    return what, f"{sizes[0]:,} to {sizes[-1]:,}", f"{exponent(sizes, seconds):.2f}", f"{last:.2f}", bends, link
+    return what, f"{sizes[0]:,} to {sizes[-1]:,}", f"{exponent(sizes, seconds):.2f}", f"{last:.2f}", limit, link
