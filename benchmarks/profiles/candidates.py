@@ -32,7 +32,7 @@ from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
 AS_IT_IS, HUGE, COMPILED, UNCLIPPED = "as it is", "huge pages", "torch.compile", "no clipping"
 SIDES = (AS_IT_IS, HUGE, COMPILED, UNCLIPPED)
-ROUNDS, ITERATIONS = 7, 12
+ROUNDS, ITERATIONS = 5, 12
 PHASES = ("sim_s", "act_s", "learn_s")
 
 Row = dict[str, float]
