@@ -32,12 +32,12 @@ ROWS = re.findall(
 )
 OTHERS = re.findall(r"^\| \[.+?\]\(\.\./benchmarks/results/(.+?)\) \| `(.+?)` \|$", LIST.read_text(), re.MULTILINE)
 LEARNT = re.findall(
-    r"^\| (.+?) \| (.+?) \| .+? \| \d+ \| (\S+) \| (\S+) \| (.*?)\| \[.+?\]\(\.\./benchmarks/results/(.+?)\) "
-    r"\| `(.+?)` \|$",
+    r"^\| (.+?) \| (.+?) \| .+? \| \d+ \| (\S+) \| (\S+) \| (.*?)\| (.*?)\| \[.+?\]"
+    r"\(\.\./benchmarks/results/(.+?)\) \| `(.+?)` \|$",
     LIST.read_text(),
     re.MULTILINE,
 )
-"""Of the table of returns: what learns, task, returns of both, ratio, result, command."""
+"""Of the table of returns: what learns, task, returns of both, ratio, p, result, command."""
 
 COMMANDS = sorted(
     {command for *_, command in ROWS} | {command for _, command in OTHERS} | {command for *_, command in LEARNT}
@@ -149,13 +149,13 @@ HIGHEST = 500.0
 """What an episode of CartPole returns at most: the reference of policies with memories."""
 
 
-@pytest.mark.parametrize(("what", "task", "ours", "theirs", "ratio", "result", "command"), LEARNT)
-def test_returns_beside_a_reference_are_what_their_result_says(what, task, ours, theirs, ratio, result, command):
+@pytest.mark.parametrize(("what", "task", "ours", "theirs", "ratio", "p", "result", "command"), LEARNT)
+def test_returns_beside_a_reference_are_what_their_result_says(what, task, ours, theirs, ratio, p, result, command):
     if result.endswith(".json"):
         assert (float(ours), float(theirs), ratio.strip()) == of_a_case(result.removesuffix(".json"), what)
         return
     said = (RESULTS / result).read_text()
-    for figure in (ours, theirs, *re.findall(r"[\d.]+", ratio)):
+    for figure in (ours, theirs, *re.findall(r"[\d.]+", f"{ratio} {p}")):
         assert re.search(rf"(?<![\d.]){re.escape(figure)}(?!\d)", said), f"{task}: {figure}"
 
 
@@ -175,7 +175,9 @@ def of_a_case(name, what):
 
 def test_what_learns_is_labelled_and_positive_returns_of_several_seeds_have_an_interval():
     assert {what for what, *_ in LEARNT} >= {"DQN, late", "DQN, last", "A3C, reward of a step, 150 s"}
-    seeds = re.findall(r"^\| .+? \| .+? \| .+? \| (\d+) \| (\S+) \| \S+ \| (.*?)\| \[", LIST.read_text(), re.MULTILINE)
+    seeds = re.findall(
+        r"^\| .+? \| .+? \| .+? \| (\d+) \| (\S+) \| \S+ \| (.*?)\| .*?\| \[", LIST.read_text(), re.MULTILINE
+    )
     assert [row for row in seeds if int(row[0]) > 1 and float(row[1]) > 0 and not row[2].strip()] == []
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from learning_gap import interval, ratio_of_means
 from resumable import read, run_all
+from two_means import chance, interval, ratio_of_means
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def tell() -> None:
-    """Print the mean of each side, its seeds, and the ratio to rsl_rl with its 95 % interval."""
+    """Print the mean of each side, its seeds, and the ratio to rsl_rl with its 95 % interval and p."""
     late = {side: [run["late"] for run in read(FILE) if run["side"] == side] for side in SIDES}
     for side, values in late.items():
         if values:
@@ -77,11 +77,11 @@ def tell() -> None:
 
 
 def ratio_text(ours: Sequence[float], theirs: Sequence[float]) -> str:
-    """The ratio of means with its interval; empty for fewer than two seeds a side."""
+    """The ratio of means with its interval, and p of a permutation test; empty for fewer than two seeds a side."""
     if min(len(ours), len(theirs)) < 2:
         return ""
     low, high = interval(ours, theirs)
-    return f"; ratio {ratio_of_means(ours, theirs):.2f} ({low:.2f} to {high:.2f})"
+    return f"; ratio {ratio_of_means(ours, theirs):.2f} ({low:.2f} to {high:.2f}), p {chance(ours, theirs):.2f}"
 
 
 def train(side: str, seed: int) -> dict[str, Any]:

@@ -25,16 +25,15 @@ from learning_gap import (
     BF16,
     NUM_ENV,
     OURS,
-    RESAMPLES,
     RESULTS,
     STEPS,
     TASKS,
     THEIRS,
     by_ours,
     by_rsl_rl,
-    interval,
     runs,
 )
+from two_means import RESAMPLES, interval
 
 from gmi_drl.gmi.inventory.cores import has_bf16
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from discrete_tasks import SIDES, SPEED_TASKS, TASKS, runs
 from resumable import Run
 from trainings import Settings
+from two_means import chance
 
 from gmi_drl.benchmarks.statistics import ends, ratios
 
@@ -28,10 +29,10 @@ def tell() -> None:
 
 
 def tell_learnt(tasks: Mapping[str, Settings], sides: Sequence[str], trained: Sequence[Run]) -> None:
-    """Print the table of returns. The first side is ours."""
+    """Print the table of returns. The first side is ours; p is of a permutation test of the means (`chance`)."""
     print(
         f"{'learn':15} {'side':17} {'late returns of all seeds':36} {'median':>7} {'quartile':>9} "
-        f"{'ratio of ours, 95 %':21} CPU s to the threshold"
+        f"{'ratio of ours, 95 %':21} {'p':>4} CPU s to the threshold"
     )
     for task, settings in tasks.items():
         ours = _runs_of(task, sides[0], trained)
@@ -92,7 +93,8 @@ def _learnt(threshold: float | None, of: Sequence[Run], of_ours: Sequence[Run]) 
     """The columns of one side."""
     late, ours = ([late_return(run) for run in side] for side in (of, of_ours))
     ratio = "" if of == of_ours else _ratio(ours, late)
-    columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {ratio:21}"
+    apart = "" if of == of_ours or len(late) + len(ours) < 4 else f"{chance(ours, late):.2f}"
+    columns = f"{_listed(late):36} {median(late):7.1f} {_lower(late):9.1f} {ratio:21} {apart:>4}"
     if threshold is None:
         return columns
     reached = [reached_at(run, threshold) for run in of]

@@ -14,17 +14,18 @@ import argparse
 import json
 import math
 import os
-import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from itertools import product
 from pathlib import Path
 from typing import Any
+
+from two_means import chance, interval, ratio_of_means, relative_error
 
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
 
@@ -34,7 +35,6 @@ STEPS, NUM_ENV = 1_000_000, 512
 FIRST_SEED = 101
 LATE = 0.1
 """The last part of the steps, whose episodes count."""
-PERMUTATIONS, RESAMPLES = 20_000, 5_000
 OURS, THEIRS, BF16 = "gmi-drl", "rsl_rl", "bf16"
 SIDES = {
     OURS: "ours, one GMI",
@@ -238,36 +238,7 @@ def described(ours: Sequence[float], theirs: Sequence[float]) -> str:
     low, high = interval(ours, theirs)
     both = " / ".join(f"{statistics.fmean(of):.5g} ({statistics.stdev(of):.3g})" for of in (ours, theirs))
     seeds = f"{len(ours)} / {len(theirs)}"
-    return f"{seeds:9} {both:27} {ratio:.3f}  {error:.3f}  {low:.3f} to {high:.3f}  {chance(ours, theirs):.4f}"
-
-
-def ratio_of_means(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The ratio of the means; above 1 is good for us."""
-    return statistics.fmean(ours) / statistics.fmean(theirs)
-
-
-def relative_error(values: Sequence[float]) -> float:
-    """The standard error of a mean, relative to it."""
-    return statistics.stdev(values) / math.sqrt(len(values)) / statistics.fmean(values)
-
-
-def interval(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float]:
-    """The 95 % interval of the ratio of means by the percentile bootstrap; both sides are resampled independently."""
-    generator = random.Random(0)
-    drawn: Callable[[Sequence[float]], list[float]] = lambda of: generator.choices(of, k=len(of))  # noqa: E731
-    ratios = sorted(ratio_of_means(drawn(ours), drawn(theirs)) for _ in range(RESAMPLES))
-    return ratios[round(0.025 * RESAMPLES)], ratios[round(0.975 * RESAMPLES) - 1]
-
-
-def chance(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """The p-value of a two-sided permutation test: how often random assignments differ as much or more."""
-    generator, pool, count = random.Random(0), [*ours, *theirs], len(ours)
-    seen = abs(math.log(ratio_of_means(ours, theirs)))
-    as_much = 0
-    for _ in range(PERMUTATIONS):
-        generator.shuffle(pool)
-        as_much += abs(math.log(ratio_of_means(pool[:count], pool[count:]))) >= seen
-    return (as_much + 1) / (PERMUTATIONS + 1)
+    return f"{seeds:9} {both:27} {ratio:.3f}  {error:.3f}  {low:.3f} to {high:.3f}  {chance(ours, theirs):.2f}"
 
 
 def runs(task: str) -> list[dict[str, Any]]:

@@ -25,7 +25,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from learning_gap import interval, ratio_of_means
+from two_means import chance, interval, ratio_of_means
 
 from gmi_drl.benchmarks.case import CURVES
 from gmi_drl.benchmarks.cases.peers.off_policy import DRIVERS, DUELS, train_ours, train_theirs
@@ -110,7 +110,7 @@ def train(duel: str, side: str, seed: int, steps: int) -> dict[str, Any]:
 
 
 def tell() -> None:
-    """Print each side of all duels with all its seeds, and ratios to Stable-Baselines3 with 95 % intervals."""
+    """Print each side of all duels with all its seeds, and ratios to Stable-Baselines3 with 95 % intervals and p."""
     for duel in sorted(DUELS):
         found = runs(duel)
         for steps, side in product(sorted({run["steps"] for run in found}), SIDES):
@@ -122,14 +122,17 @@ def tell() -> None:
 
 
 def described(ours: Sequence[dict[str, Any]], theirs: Sequence[dict[str, Any]]) -> str:
-    """Rates and returns of a side as text, each with its ratio to the other side's if all values are above 0."""
+    """Rates and returns of a side as text, each with its ratio to the other side's if all values are above 0.
+
+    A ratio has its 95 % interval and the p-value of a permutation test.
+    """
     parts = []
     for what, unit in RATES_AND_RETURNS:
         own, other = ([run[what] for run in side] for side in (ours, theirs))
         text = f"median {unit} {statistics.median(own):.5g} of {', '.join(f'{value:.5g}' for value in own)}"
         if other and min(own + other) > 0:
             low, high = interval(own, other)
-            text += f", {ratio_of_means(own, other):.2f}x ({low:.2f} to {high:.2f})"
+            text += f", {ratio_of_means(own, other):.2f}x ({low:.2f} to {high:.2f}), p {chance(own, other):.2f}"
         parts.append(text)
     return "; ".join(parts)
 

@@ -35,7 +35,7 @@ def train(settings: Settings, side: str, seed: int) -> Iterator[Update]:
     return by_ours(settings, seed, lambda seed: make(name, num_env=settings.num_env, seed=seed, settings=section))
 
 
-TRAININGS = Trainings(__file__, "simple_spread", TASKS, (WITH_STATE, OURS, PEER), train)
+TRAININGS = Trainings(__file__, "simple_spread", TASKS, (OURS, WITH_STATE, PEER), train)
 
 if __name__ == "__main__":
     TRAININGS.main(__doc__.splitlines()[0])

@@ -44,5 +44,5 @@ def test_tables_tell_the_ratio_to_rsl_rl_with_its_interval(tmp_path, monkeypatch
     monkeypatch.setattr(asymmetric, "FILE", tmp_path / "anymal.jsonl")
     asymmetric.tell()
     ours, _, theirs = capsys.readouterr().out.splitlines()
-    ratio, low, high = map(float, re.search(r"; ratio (.+) \((.+) to (.+)\)", ours).groups())
-    assert ratio == 1.83 and 1.5 < low < ratio < high < 2.2 and "ratio" not in theirs
+    ratio, low, high, p = map(float, re.search(r"; ratio (.+) \((.+) to (.+)\), p (.+)", ours).groups())
+    assert ratio == 1.83 and 1.5 < low < ratio < high < 2.2 and p == 0.1 and "ratio" not in theirs

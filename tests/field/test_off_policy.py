@@ -44,7 +44,7 @@ def test_ratios_are_told(results, capsys):
     ours, theirs = (
         [a_run(side, n, rate + n, 100.0 * rate) for n in range(3)] for side, rate in ((OURS, 20), (THEIRS, 10))
     )
-    assert "1.91x" in described(ours, theirs) and "2.00x (2.00 to 2.00)" in described(ours, theirs)
+    assert "1.91x" in described(ours, theirs) and "2.00x (2.00 to 2.00), p 0.10" in described(ours, theirs)
     losses = [a_run(THEIRS, n, 10 + n, -1.0) for n in range(3)]
     assert described(ours, losses).count("x (") == 1, "a negative return has no ratio, rates have"
     results.mkdir()
