@@ -97,12 +97,6 @@ def plan(
         NoFeasiblePlanError: if no layout fits.
         MachineError: if this machine lacks what measuring needs.
     """
-    _check_ranges(
-        plan_command, num_env=num_env, gpus=gpus, gmis_per_gpu=gmis_per_gpu, keep_batch=keep_batch, budget=budget
-    )
-    use_simulator(_text(simulator_python), task)
-    if output is not None:
-        require_folder(Path(output))
     options = PlanOptions(
         task=task,
         template=template_named(template),
@@ -121,6 +115,10 @@ def plan(
         objective=objective,
         cluster=_path(cluster),
     )
+    _check_values(plan_command, vars(options))
+    use_simulator(_text(simulator_python), task)
+    if output is not None:
+        require_folder(Path(output))
     chosen = make_plan(options, planned_node(options))
     if output is not None:
         write_file(Path(output), dump_yaml(chosen.layout))
@@ -179,7 +177,6 @@ def train(
         LayoutMismatchError: if devices are not there or in use.
         GmiError: if a GMI fails; the message names it and its log. The last checkpoint is kept.
     """
-    _check_ranges(train_command, num_env=num_env, gmis_per_gpu=gmis_per_gpu, iterations=iterations, restarts=restarts)
     options = TrainOptions(
         layout=layout if isinstance(layout, Layout) else _path(layout),
         task=task,
@@ -199,6 +196,7 @@ def train(
         apply_mig=apply_mig,
         simulator_python=_text(simulator_python),
     )
+    _check_values(train_command, vars(options) | {"restarts": restarts})
     return _run(options, restarts, on_row)
 
 
@@ -220,13 +218,13 @@ def _run(options: TrainOptions, restarts: int, on_row: Callable[[Row], None]) ->
     return Run(job.folder.path, outcome.state, outcome.iteration, outcome.checkpoint)
 
 
-def _check_ranges(command: click.Command, **numbers: float | None) -> None:
-    """Refuse numbers that the options of a command refuse."""
+def _check_values(command: click.Command, values: Mapping[str, Any]) -> None:
+    """Refuse numbers and words that the options of a command refuse."""
     for option in command.params:
-        number = numbers.get(option.name or "")
-        if number is not None and isinstance(option.type, click.IntRange | click.FloatRange):
+        value = values.get(option.name or "")
+        if value is not None and isinstance(option.type, click.IntRange | click.FloatRange | click.Choice):
             try:
-                option.type.convert(number, option, None)  # type: ignore[arg-type]
+                option.type.convert(value, option, None)
             except click.BadParameter as refused:
                 raise UsageError(f"{option.name}: {refused.message}") from None
 

@@ -137,9 +137,21 @@ def write_atomically(path: Path, content: str | bytes | Iterable[bytes | memoryv
 
     Content may come in pieces. A symbolic link stays a link, a file keeps its mode, and a special file (`/dev/stdout`)
     is written, not replaced.
+
+    Raises:
+        OSError: if it cannot be written, with its name.
     """
     data = content.encode() if isinstance(content, str) else content
     pieces = [data] if isinstance(data, bytes) else data
+    try:
+        _write(path, pieces)
+    except OSError as error:
+        if error.errno is None:  # not of the system
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None  # it named no file, or the draft
+
+
+def _write(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
     if path.exists() and not path.is_file():
         with path.open("wb") as special:
             special.writelines(pieces)

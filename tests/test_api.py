@@ -73,6 +73,12 @@ def test_mistakes_are_those_of_the_commands(folder):
         gmi_drl.train(num_env=0)
     with pytest.raises(UsageError, match=r"gpus: -1 is not in the range x>=1"):
         gmi_drl.plan(gpus=-1)
+    with pytest.raises(UsageError, match=r"objective: 'speed' is not one of 'steps', 'learning'"):
+        gmi_drl.plan(budget=0, objective="speed")
+    with pytest.raises(UsageError, match=r"budget: nan is not a finite number"):
+        gmi_drl.plan(budget=float("nan"))
+    with pytest.raises(UsageError, match=r"launcher: 'slurm' is not one of 'local', 'ray'"):
+        gmi_drl.train(launcher="slurm")
     with pytest.raises(UsageError, match=r"settings: learner.gamma is a PosixPath: give a number"):
         gmi_drl.train(settings={"learner.gamma": Path("0.9")})
     with pytest.raises(UsageError, match=r"did you mean 'gamma'"):

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -136,6 +137,18 @@ def test_a_failed_write_leaves_the_old_file_and_no_draft(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         write_atomically(path, "new")
     assert path.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(("call", "number"), [("os.fsync", errno.ENOSPC), ("os.open", errno.EACCES)])
+def test_an_error_of_the_disk_names_the_file_and_not_its_draft(tmp_path, monkeypatch, call, number):
+    def fail(name, *_):
+        raise OSError(number, os.strerror(number), *([] if call == "os.fsync" else [name]))
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=os.strerror(number)) as raised:
+        patch.setattr(call, fail)
+        write_atomically(tmp_path / "file", "new")
+    assert (raised.value.errno, raised.value.filename) == (number, str(tmp_path / "file"))
+    assert raised.value.filename2 is None and not [*tmp_path.iterdir()]
 
 
 def test_a_folder_that_moves_while_a_file_in_it_is_written_gets_it(tmp_path, monkeypatch):

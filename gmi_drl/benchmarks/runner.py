@@ -7,30 +7,44 @@ from gmi_drl.benchmarks.case import Case, Sample, Side, Sides
 from gmi_drl.benchmarks.machine import Watch
 from gmi_drl.benchmarks.result import CaseFacts, Ratio, Result, SampleRecord, Settings, Spread
 from gmi_drl.benchmarks.statistics import ends, ends_of, ratios, spread
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 
 Samples = dict[str, list[Sample]]
 OnSample = Callable[[int, str, Sample], None]
 """Called after each measurement with the round (from 1), the side and the sample."""
 
 
-def run_case(case: Case, *, repeats: int, quick: bool = False, on_sample: OnSample = lambda *sample: None) -> Result:
+def run_case(
+    case: Case,
+    *,
+    repeats: int,
+    quick: bool = False,
+    judged: bool = False,
+    on_sample: OnSample = lambda *sample: None,
+) -> Result:
     """Measure a case.
 
     Args:
         case: The case.
         repeats: Rounds.
         quick: Whether to measure the small sizes of the guard.
+        judged: Whether there must be a ratio.
         on_sample: Called after each measurement.
 
     Raises:
+        UsageError: if the case is to be judged and compares nothing, before it is measured.
         MachineError: if this machine cannot run the case, with the reason.
         GmiError: if a side measured 0 or less, of which there is no ratio.
     """
     if obstacle := case.obstacle():
         raise MachineError(f"{case.name} cannot run on this machine: {obstacle}")
+    nothing = UsageError(f"{case.name} compares nothing: leave out --fail-below")
+    if judged and not case.compared:
+        raise nothing
     watch = Watch()
     with case.open(quick) as sides:
+        if judged and len(sides) == 1:
+            raise nothing
         calibration = Calibration()
         samples = measure(sides, repeats, on_sample, calibration)
         same = same_as_ours(sides) if case.compared else ()

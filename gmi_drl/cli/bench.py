@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from gmi_drl.cli.options import format_option
+from gmi_drl.cli.options import FiniteRange, format_option
 from gmi_drl.cli.output import console, plain_table, print_json, require_folder, say
 from gmi_drl.errors import ComparisonFailedError, MachineError, UsageError
 
@@ -38,7 +38,7 @@ LIST = "list"
     type=click.IntRange(1, 1000),
     help=f"Rounds.  [default: the case's; {GUARD_REPEATS} for --guard]",
 )
-@click.option("--fail-below", type=click.FloatRange(min=0), metavar="R", help="Exit with 6 if a ratio is below R.")
+@click.option("--fail-below", type=FiniteRange(min=0), metavar="R", help="Exit with 6 if a ratio is below R.")
 @click.option(
     "--output",
     "-o",
@@ -82,20 +82,17 @@ def bench(
 
 
 def _measure(case: "Case", repeats: int | None, fail_below: float | None, output: Path | None, format: str) -> None:
-    """Measure one case at its full size, print the result and write it."""
+    """Measure one case at its full size, print the result, then write it."""
     if output is not None:
         require_folder(output)
         if output.suffix != ".json":
             raise UsageError(f"-o {output}: a result is a .json file, with its plot beside it as .png")
-    result = _run(case, repeats, quick=False)
-    written = _write(result, output) if output else []
-    if fail_below is not None and not result.ratios and not result.same:
-        raise UsageError(f"--fail-below: {case.name} compares nothing")
+    result = _run(case, repeats, quick=False, judged=fail_below is not None)
     if format == "json":
         print_json("bench", result.document())
     else:
         _print(result)
-    for path in written:
+    for path in _write(result, output) if output else []:
         say(f"Wrote {path}")
     if fail_below is not None:
         _fail_if_any(result.below(fail_below))
@@ -162,7 +159,7 @@ def _fail_if_any(below: list[str]) -> None:
         raise ComparisonFailedError("\n  ".join(below))
 
 
-def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
+def _run(case: "Case", repeats: int | None, *, quick: bool, judged: bool = False) -> "Result":
     """Measure a case, and print each sample as it comes."""
     from gmi_drl.benchmarks.runner import run_case
     from gmi_drl.units import human_value
@@ -173,6 +170,7 @@ def _run(case: "Case", repeats: int | None, *, quick: bool) -> "Result":
         case,
         repeats=rounds,
         quick=quick,
+        judged=judged,
         on_sample=lambda index, side, sample: say(
             f"{case.name}: round {index}/{rounds}  {side}  {human_value(sample.value, case.unit)}"
         ),

@@ -62,7 +62,7 @@ ENTRIES = {
     ),
     "top": Entry(
         "top:top",
-        "Show the runs of this machine that train, again and again, until Ctrl-C: speed, time left, what holds them "
+        "Show the runs in the runs folder that train, again and again, until Ctrl-C: speed, time left, what holds them "
         "up.",
     ),
     "doctor": Entry(

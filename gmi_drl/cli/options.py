@@ -1,5 +1,6 @@
 """Options that several commands have."""
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,6 +15,17 @@ if TYPE_CHECKING:
     from gmi_drl.config.task_section import TaskSettings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class FiniteRange(click.FloatRange):
+    """A number in a range. What click alone takes for one, too, is refused: `nan` and `inf`."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Parse the text into a finite number."""
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 def format_option(function: Function) -> Function:

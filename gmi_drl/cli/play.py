@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.local_task import open_task
-from gmi_drl.cli.options import format_option, simulator_option, use_simulator
+from gmi_drl.cli.options import FiniteRange, format_option, simulator_option, use_simulator
 from gmi_drl.cli.output import console, plain_table, print_json, say
 from gmi_drl.config.task_names import ForeignTask, find_task
 from gmi_drl.errors import UsageError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gmi_drl.workload import TaskSpec
 
 VIDEO_S = 10.0
+MOST_S = 10**9
 SIZE = "640x480"
 MOST_PIXELS = 8192
 SHOWN = 20
@@ -35,7 +36,7 @@ UNKNOWN_STEP_S = 0.1
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The video to write: FILE.mp4 or FILE.gif.")
 @click.option("--num-env", type=click.IntRange(1, 4096), default=4, help="Environments; a video shows them as tiles.")
 @click.option("--steps", type=click.IntRange(min=1), help="Control steps.  [default: one episode, or a video of 10 s]")
-@click.option("--seconds", type=click.FloatRange(min=0, min_open=True), help="Simulated time instead of --steps.")
+@click.option("--seconds", type=FiniteRange(0, MOST_S, min_open=True), help="Simulated time instead of --steps.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, help="Seed of the environments and the noise.")
 @click.option("--stochastic", is_flag=True, help="Act with the noise of training, not by the mean action.")
 @click.option(

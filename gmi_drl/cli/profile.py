@@ -8,6 +8,7 @@ import rich_click as click
 
 from gmi_drl.cli.make_plan import usual_num_env
 from gmi_drl.cli.options import (
+    FiniteRange,
     algo_option,
     backend_option,
     env_arg_option,
@@ -69,7 +70,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @backend_option()
 @click.option(
     "--budget",
-    type=click.FloatRange(min=1),
+    type=FiniteRange(min=1),
     metavar="SECONDS",
     help="Time for measuring; what does not fit is left out.  [default: no limit]",
 )
@@ -127,7 +128,7 @@ def profile(
         points: dict[str, object] = {"--gmis-per-gpu": gmis_per_gpu, "--backend": backend}
         points |= {"--noise": noise or None, "--fresh": fresh or None}
         refuse(f"--template {template} measures one core", points)
-        _profile_workers(spec, config, num_env, budget, output, format)
+        _profile_workers(spec, config, num_env, budget, set, output, format)
         return
     sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
     _, most = devices_of(node)
@@ -141,7 +142,7 @@ def profile(
     found = explore(spec, config, node, wanted, limit, lambda *_: speeds, exhaustive=True, fresh=fresh, tell=say)
     known = {"speeds": speeds or None, "noise": scale}
     write_file(output, dump_profile(found.profile.model_copy(update=known)))
-    _report(found, output, format)
+    _report(found, set, output, format)
 
 
 def _profile_workers(
@@ -149,10 +150,12 @@ def _profile_workers(
     config: "RunConfig",
     num_envs: tuple[int, ...] | None,
     budget: float | None,
+    settings: tuple[str, ...],
     output: Path,
     format: str,
 ) -> None:
     """Measure one core for plans of workers."""
+    from gmi_drl.config.learners import OUR_PPO
     from gmi_drl.profiler.worker_rates import profile_here, rates_told
     from gmi_drl.scheduler.worker_rates import dump_worker_profile
 
@@ -164,12 +167,11 @@ def _profile_workers(
         print_json("profile-workers", {"profile_file": str(output), **measured.model_dump(mode="json", by_alias=True)})
         return
     console().print(rates_told(measured), markup=False, soft_wrap=True)
-    named = quoted(measured.task)
-    following = f"gmi-drl plan --template workers --task {named} --cluster FILE --profile {output}"
-    console().print(f"Wrote {output}. Next: {following}", markup=False, soft_wrap=True)
+    by = () if measured.learner == OUR_PPO.name else ("--algo", measured.learner)
+    _tell_next(output, settings, "--template", "workers", "--task", measured.task, *by, "--cluster", "FILE")
 
 
-def _report(found: "Exploration", output: Path, format: str) -> None:
+def _report(found: "Exploration", settings: tuple[str, ...], output: Path, format: str) -> None:
     """Print what was measured, what was left out, and the next command."""
     from gmi_drl.scheduler.cut_list import listed
 
@@ -185,4 +187,11 @@ def _report(found: "Exploration", output: Path, format: str) -> None:
     if found.unmeasured:
         left = listed(found.unmeasured, (point.cut for point in found.profile.points))
         console().print(f"not measured for want of time (GMIs per device x environments): {left}", markup=False)
-    console().print(f"Wrote {output}. Next: gmi-drl plan --profile {output}", markup=False, soft_wrap=True)
+    _tell_next(output, settings, "--task", found.profile.task)
+
+
+def _tell_next(output: Path, settings: tuple[str, ...], *options: str) -> None:
+    """Print the command that plans by a profile, to copy, with the --set of the measured task."""
+    again = (word for setting in settings for word in ("--set", setting))
+    command = " ".join(map(quoted, ("gmi-drl", "plan", *options, *again, "--profile", output)))
+    console().print(f"Wrote {output}. Next: {command}", markup=False, soft_wrap=True)

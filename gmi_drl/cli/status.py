@@ -52,7 +52,7 @@ def status(run: Path | None, runs_dir: Path | None, format: str) -> None:
     if rows:
         _print(rows)
     else:
-        console().print(f"No runs in {where}. Start one with: gmi-drl train")
+        console().print(f"No runs in {where}. Start one with: gmi-drl train", markup=False)
     if servers:
         print_servers(servers)
     for address, why in silent.items():

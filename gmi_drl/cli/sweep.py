@@ -82,9 +82,8 @@ def sweep(format: str, resume: Path | None, **options: Any) -> None:
     if resume is not None and (given := [name for name in OF_NEW_SWEEPS if options[name] not in (None, (), False)]):
         named = ", ".join(f"--{name.replace('_', '-')}" for name in given)
         raise UsageError(f"{named}: a resumed sweep has its own: leave it out")
-    begun = nullcontext(resume) if resume is not None else _new_folder(options)
-    with stop_on_signals() as request, begun as folder:
-        what = _new(options, folder) if resume is None else read_sweep(resume)
+    begun = nullcontext((resume, read_sweep(resume))) if resume is not None else _new_sweep(options)
+    with stop_on_signals() as request, begun as (folder, what):
         say(f"Sweep of {counted(what.total, 'trial')} in {folder}")
         try:
             is_done = run_sweep(folder, what, request, Listener(say, _Progress(folder, what)))
@@ -110,11 +109,10 @@ def _usual(options: dict[str, Any]) -> Path:
     return RUNS / f"sweep-{as_file_name(what)}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def _new(options: dict[str, Any], folder: Path) -> "Sweep":
-    """A new sweep, checked, and written into its folder as `sweep.json`."""
+def _new(options: dict[str, Any], folder: Path, written: list[Path]) -> "Sweep":
+    """A new sweep, checked, and written into its folder as `sweep.json`. `written` gets the files as they are made."""
     from gmi_drl.launch.sweep.search import extremes, with_next
     from gmi_drl.launch.sweep.sweep_file import (
-        FILE,
         Sweep,
         make_trials,
         read_seeds,
@@ -142,10 +140,6 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
         arguments = _arguments(passed)
         for trial in {tuple(trial.settings.items()): trial for trial in trials}.values():
             _check(arguments, trial)
-    if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        remedy = f"go on with --resume {folder}, or " if (folder / FILE).exists() else ""
-        what = "is not empty" if folder.is_dir() else "is a file"
-        raise UsageError(f"{folder} {what}: {remedy}choose another --sweep-dir")
     made = Sweep(
         command=command,
         trials=trials if search is None else (),
@@ -156,16 +150,17 @@ def _new(options: dict[str, Any], folder: Path) -> "Sweep":
     )
     if search is not None:
         made = with_next(folder, made)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_sweep(folder, made.model_copy(update={"arguments": _arguments(passed | _copied(passed, folder))}))
+    _claim(folder, written)
+    arguments = _arguments(passed | _copied(passed, folder, written))
+    write_sweep(folder, made.model_copy(update={"arguments": arguments}))
     return read_sweep(folder)
 
 
 @contextmanager
-def _new_folder(options: dict[str, Any]) -> Iterator[Path]:
-    """The folder of a new sweep: that of `--sweep-dir`, or one that no other start has, which is made here.
+def _new_sweep(options: dict[str, Any]) -> Iterator[tuple[Path, "Sweep"]]:
+    """The folder of a new sweep, that of `--sweep-dir` or one that no other start has, and the sweep in it.
 
-    Nothing is left of a sweep that is refused before a trial or a measurement has begun.
+    Nothing is left of a sweep that is refused before a trial or a measurement has begun, or ended before it is written.
     """
     given: Path | None = options["sweep_dir"]
     wanted = given or _usual(options)
@@ -173,17 +168,49 @@ def _new_folder(options: dict[str, Any]) -> Iterator[Path]:
     folder = given or first_free(wanted)
     if given is None:
         missing.insert(0, folder)
-    is_new = folder in missing or (folder.is_dir() and not any(folder.iterdir()))
+    written, is_whole = list[Path](), False
     try:
-        yield folder
-    except GmiError:
-        if is_new and folder.exists() and not any(path.is_dir() for path in folder.iterdir()):
-            for path in folder.iterdir():
-                path.unlink()
+        made = _new(options, folder, written)
+        is_whole = True
+        yield folder, made
+    except BaseException as error:
+        if not is_whole or isinstance(error, GmiError | OSError):
+            _remove(folder, written)
             for path in missing:
                 with suppress(OSError):  # others have written there meanwhile
                     path.rmdir()
         raise
+
+
+def _claim(folder: Path, written: list[Path]) -> None:
+    """Make the folder if it is missing, and in it an empty `sweep.json`, which no other start then makes there.
+
+    Raises:
+        UsageError: if it is a file, or has files.
+    """
+    from gmi_drl.launch.sweep.run_sweep import LOCK
+    from gmi_drl.launch.sweep.sweep_file import FILE
+
+    if not (folder.is_dir() and any(folder.iterdir())):
+        with suppress(FileExistsError):
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / FILE).touch(exist_ok=False)
+            written += [folder / FILE, folder / LOCK]
+            return
+    remedy = f"go on with --resume {quoted(folder)}, or " if (folder / FILE).exists() else ""
+    what = "is not empty" if folder.is_dir() else "is a file"
+    raise UsageError(f"{folder} {what}: {remedy}choose another --sweep-dir")
+
+
+def _remove(folder: Path, written: list[Path]) -> None:
+    """Remove what this start has written, unless a trial or a measurement has begun, or another process goes on."""
+    from gmi_drl.launch.sweep.run_sweep import locked_sweep
+
+    with suppress(GmiError, OSError):
+        if written and not any(path.is_dir() for path in folder.iterdir()):
+            with locked_sweep(folder):
+                for path in written:
+                    path.unlink(missing_ok=True)
 
 
 def _search(options: dict[str, Any], values: dict[str, list[str]], seeds: list[int]) -> "Search | None":
@@ -215,10 +242,11 @@ def _arguments(options: dict[str, Any]) -> tuple[str, ...]:
     return tuple(word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value)))
 
 
-def _copied(options: dict[str, Any], folder: Path) -> dict[str, Path]:
+def _copied(options: dict[str, Any], folder: Path, written: list[Path]) -> dict[str, Path]:
     """The files of options, copied into the sweep's folder: later trials get what the first ones got, from anywhere."""
     files: dict[str, Path] = {name: options[name] for name in FILES if options[name] is not None}
     copies = {name: folder.absolute() / f"{name}{file.suffix}" for name, file in files.items()}
+    written += copies.values()
     for name, file in files.items():
         shutil.copyfile(file, copies[name])
     return copies
@@ -272,4 +300,4 @@ def _print(lines: list["Line"], folder: Path) -> None:
         table.add_row(settings, counts, *cells)
     console().print(table, markup=False)
     if lines[0].best:
-        say(f"The best is {lines[0].best}. Next: gmi-drl compare {folder}/*seed*")
+        say(f"The best is {lines[0].best}. Next: gmi-drl compare {quoted(folder)}/*seed*")

@@ -27,7 +27,10 @@ WIDE = 120
 @click.option("--all", "every", is_flag=True, help="Show runs that have ended, too.")
 @format_option
 def top(runs_dir: Path, once: bool, every: bool, format: str) -> None:
-    """Show the runs of this machine that train, again and again, until Ctrl-C: speed, time left, what holds them up.
+    """Show the runs in the runs folder that train, again and again, until Ctrl-C: speed, time left, what holds them up.
+
+    Those of other machines, in a folder that they share, are shown, too; one that was killed there stays until it is
+    resumed.
 
     Where the output is no terminal, such as a file or a pipe, each table follows the one before.
     """

@@ -1,6 +1,6 @@
 """What a backend must do: cut devices into shares, give them to processes, and take them back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
@@ -39,8 +39,12 @@ class Instances(Protocol):
         """
         ...
 
-    def release(self, groups: Sequence[int]) -> None:
-        """Take the GPU from the processes of these groups that still run. They are killed next. May be called twice."""
+    def release(self, groups: Mapping[int, int]) -> None:
+        """Take the GPU from the processes that still run. They are killed next. May be called twice.
+
+        Args:
+            groups: Their process groups, by GMI.
+        """
         ...
 
 

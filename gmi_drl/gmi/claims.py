@@ -7,7 +7,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from gmi_drl.errors import InUseError, MachineError
@@ -20,6 +20,9 @@ RETRY_S = 0.02
 SHARED_VARIABLE = "GMI_DRL_SHARED"
 """Devices, with commas between, that this program and its children claim as `Shared`: the other slots of a sweep, too.
 """
+
+OF_SWEEPS = "sweep-"
+"""Before the name of a device: claims by which sweeps of other programs keep each other away from it."""
 
 _held: dict[str, int] = {}
 """Descriptors of the locks that this process holds, by device."""
@@ -103,7 +106,7 @@ def _take_all(held: ExitStack, locks: Sequence[tuple[Path, bool]], purpose: str)
     with ExitStack() as attempt:
         for path, alone in locks:
             if owner := _take(attempt, path, alone, purpose):
-                return f"{path.name} is in use by {owner}"
+                return f"{path.name.removeprefix(OF_SWEEPS)} is in use by {owner}"
         held.push(attempt.pop_all())
     return None
 
@@ -123,10 +126,10 @@ def _take(held: ExitStack, path: Path, alone: bool, purpose: str) -> str | None:
         return _describe(file.read())
     held.callback(_forget, path.name, _held.get(path.name))
     _held[path.name] = descriptor
-    file.truncate(0)
-    if alone:  # of several holders it would name one
-        file.write(json.dumps({"pid": os.getpid(), "purpose": purpose}))
-        file.flush()
+    text = json.dumps({"pid": os.getpid(), "purpose": purpose}) if alone else ""  # of several holders it would name one
+    with suppress(OSError):  # a full disk: the claim holds, and is not described
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, text.encode(), 0)
     return None
 
 

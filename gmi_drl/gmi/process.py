@@ -20,7 +20,8 @@ class ProcessBackend:
 
     def check(self, node: Node, layout: Layout) -> list[str]:
         """Name the cores and GPUs that the node lacks, and the GPUs that so many processes cannot have."""
-        reasons = []
+        doubled = [gmi.id for gmi in layout.gmis if len(set(gmi.cores)) < len(gmi.cores)]
+        reasons = [f"GMI {gmi} has a core twice: name each once" for gmi in doubled]
         missing = sorted({core for gmi in layout.gmis for core in gmi.cores if core >= node.cpu.cores})
         if missing:
             reasons.append(f"the layout uses cores {_listed(missing)}, this process may use 0..{node.cpu.cores - 1}")
@@ -99,7 +100,7 @@ class ProcessInstances:
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
         """Do nothing: the process sees no other GPU."""
 
-    def release(self, groups: Sequence[int]) -> None:
+    def release(self, groups: Mapping[int, int]) -> None:
         """Do nothing: a share ends with its process."""
 
 

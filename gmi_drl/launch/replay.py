@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from select import POLLIN, poll
+from selectors import EVENT_READ, DefaultSelector
+from types import FrameType
 from typing import NoReturn
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
@@ -58,7 +60,7 @@ def serve_tables(options: ReplayOptions, token: str | None, tell: Callable[[str]
     Raises:
         UsageError: if the options do not go together, the file or the checkpoint is wrong.
         MachineError: if a server cannot listen, or lacks memory.
-        GmiError: if a server of several ended.
+        GmiError: if a server of several ended, or the only one by a fault of ours.
     """
     shards = options.shards
     if options.checkpoint_every is not None and options.checkpoints is None:
@@ -78,8 +80,8 @@ def serve_tables(options: ReplayOptions, token: str | None, tell: Callable[[str]
         for shard in range(shards):
             children.append(_Shard(options, shard, token))
             stack.callback(children[-1].end)
-        for child in children:
-            tell(child.address())
+        for address in _addresses(children):
+            tell(address)
         raise GmiError(f"replay server {_first_end(children)} of {shards} has ended: see above")
 
 
@@ -135,6 +137,25 @@ class _Shard:
             raise
 
 
+def _addresses(children: list[_Shard]) -> Iterator[str]:
+    """Where the servers listen, in their order, as soon as they do.
+
+    Raises:
+        GmiError: as soon as one has ended (`_Shard.address`).
+    """
+    found = dict[int, str]()
+    with DefaultSelector() as waiting:
+        for child in children:
+            assert child.process.stdout is not None
+            waiting.register(child.process.stdout, EVENT_READ, child)
+        for child in children:
+            while child.shard not in found:
+                for key, _ in waiting.select():
+                    found[key.data.shard] = key.data.address()
+                    waiting.unregister(key.fileobj)
+            yield found[child.shard]
+
+
 def _first_end(children: list[_Shard]) -> int:
     """Wait until one of the servers ends. Returns which."""
     polling = poll()
@@ -171,13 +192,22 @@ def _serve(options: ReplayOptions, shard: int, token: str | None, tell: Callable
         finally:
             if folder is not None and not server.wait(0):
                 server.checkpoint()
+        if (failure := server.failure) is not None:
+            text = f"replay server {server.address} ended by a fault of ours ({type(failure).__name__}: {failure})"
+            raise GmiError(f"{text}: what came after its last checkpoint is lost") from failure
+
+
+def _end_once(number: int, frame: FrameType | None) -> NoReturn:
+    """End at the first SIGTERM. More may come, from who stops all processes, and must not break the last checkpoint."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(128 + signal.SIGTERM)
 
 
 def main() -> NoReturn:
     """The process of a shard: its arguments are its number and its parent, its input options and token in JSON."""
     shard, parent = map(int, sys.argv[1:])
     die_with(parent, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    signal.signal(signal.SIGTERM, _end_once)
     options, token = json.loads(sys.stdin.read())
     try:
         _serve(ReplayOptions(**options), shard, token, lambda line: print(line, flush=True))

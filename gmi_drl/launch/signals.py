@@ -1,13 +1,18 @@
 """Handles Ctrl-C, SIGTERM and SIGHUP: the first signal requests an orderly stop, the second ends at once."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
-from signal import SIG_IGN, Signals, getsignal, signal
+from signal import SIG_IGN, SIGTERM, Signals, getsignal, signal
 from types import FrameType
 
 from gmi_drl.processes.signals import ENDING
+
+TRIAL_VARIABLE = "GMI_DRL_TRIAL"
+"""Set in the trials of a sweep. Who sends SIGTERM to all processes at once makes the sweep send it to its trials, too:
+they are asked twice for the same. The sweep kills those that do not end."""
 
 
 class EndedAtOnce(SystemExit):
@@ -40,6 +45,8 @@ class StopRequest:
 
     stage: Stage
     signal: Signals | None = None
+    is_of_trial: bool = False
+    """Whether a second SIGTERM asks for the same as the first (`TRIAL_VARIABLE`)."""
 
     def only_store(self) -> None:
         """Only store signals from now on, while the processes are ended."""
@@ -54,7 +61,7 @@ class StopRequest:
         """The handler of the signals."""
         if self.stage is Stage.ENDED:
             return
-        is_first = self.signal is None
+        is_first = self.signal is None or (self.is_of_trial and number == SIGTERM)
         self.signal = self.signal or Signals(number)
         if self.stage is Stage.STARTING or (self.stage is Stage.RUNNING and not is_first):
             self.stage = Stage.ENDING
@@ -64,7 +71,7 @@ class StopRequest:
 @contextmanager
 def stop_on_signals(stage: Stage = Stage.RUNNING) -> Iterator[StopRequest]:
     """Handle SIGINT, SIGTERM and SIGHUP for the time of a `with` block, unless they are ignored (`nohup`)."""
-    request = StopRequest(stage)
+    request = StopRequest(stage, is_of_trial=TRIAL_VARIABLE in os.environ)
     taken = [number for number in ENDING if getsignal(number) is not SIG_IGN]
     before = {number: signal(number, request.handle) for number in taken}
     try:

@@ -82,7 +82,12 @@ def _whole(model: Gpu, names: Sequence[str], index: int) -> MigProfile:
 
 
 def _slices(whole: MigProfile, name: str) -> int:
-    return whole.slices if name == whole.name else int(name.partition("c.")[0])
+    if name == whole.name:
+        return whole.slices
+    slices = name.partition("c.")[0]
+    if not slices.isdecimal():
+        raise UsageError(f"{name} is no MIG profile: a compute instance is named like 1c.{whole.name}")
+    return int(slices)
 
 
 def _even_sizes(whole: MigProfile, gpu: CutGpu) -> list[int]:

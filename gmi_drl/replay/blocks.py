@@ -3,8 +3,7 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from weakref import WeakSet
 
 import numpy as np
@@ -63,6 +62,12 @@ class Blocks:
     def free(self) -> int:
         """Blocks that may be leased."""
         return len(self._free)
+
+    @property
+    def free_when_read(self) -> int:
+        """Blocks that may be leased, now or when those have ended who read now."""
+        with self._changed:
+            return len(self._free) + self._kept
 
     def block_of(self, steps: Tensor) -> Tensor:
         """The blocks of steps."""
@@ -171,17 +176,8 @@ class Blocks:
         needed = f"{held} are written to, {used} have items, {self._kept} are still read"
         return f"of {self.count} blocks, {needed}, {self.free} are free"
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Keep all that is used now from being written over for the time of a `with` block."""
-        ticket = self.begin_reading()
-        try:
-            yield
-        finally:
-            self.end_reading(ticket)
-
     def begin_reading(self) -> int:
-        """Begin what `reading` does. Returns a ticket for `end_reading`."""
+        """Keep all that is used now from being written over. Returns a ticket for `end_reading`."""
         with self._changed:
             ticket = self._next_ticket
             self._next_ticket += 1
@@ -189,34 +185,37 @@ class Blocks:
             return ticket
 
     def end_reading(self, ticket: int) -> None:
-        """End it. Blocks that have become unused meanwhile are free when all earlier readers have ended, too."""
+        """End a reading. Blocks that have become unused meanwhile are free when all earlier readers have ended, too."""
         with self._changed:
             del self._readers[ticket]
             if self._freed:
                 self._recycle()
 
     def end_reading_when(self, is_done: Callable[[], bool], ticket: int) -> None:
-        """End it as soon as `is_done` returns True: whoever reads or needs a block next asks."""
+        """End a reading as soon as `is_done` returns True: whoever reads or needs a block next asks."""
         self._ending.append((is_done, ticket))
         self._end_readings()
 
     def state_dict(self) -> dict[str, Tensor]:
-        """References, holders and the free blocks in their order; those that only readers keep are free."""
+        """References, holders, ages and the free blocks in their order; those that only readers keep are free."""
         with self._changed:
             free = [*self._free, *(block for _, blocks in self._freed for block in blocks)]
             return {
                 "references": self._references.clone(),
                 "holders": self._holders.clone(),
                 "free": torch.tensor(free, dtype=torch.int64),
+                "opened": self._opened.clone(),
             }
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Take over a `state_dict` of as many blocks."""
+        """Take over a `state_dict` of as many blocks. Earlier ones say nothing of ages."""
         with self._changed:
             self._references.copy_(state["references"])
             self._holders.copy_(state["holders"])
             self._free = deque(state["free"].tolist())
             self._freed.clear()
+            self._opened.copy_(state.get("opened", torch.zeros_like(self._opened)))
+            self._leases = int(self._opened.max()) + 1
             self._changed.notify_all()
 
     def _take(self, count: int, holder: int) -> list[int] | None:
@@ -236,7 +235,7 @@ class Blocks:
         """Let tables evict until `count` blocks are free or kept by readers only. Returns whether any had to."""
         with self._evicting:
             with self._changed:
-                missing = count - len(self._free) - self._kept
+                missing = count - self.free_when_read
                 references = self._references.masked_fill(self._holders != _NOBODY, 0)
             if missing <= 0 or not self.tables or int((references > 0).sum()) < missing:
                 return False

@@ -1,7 +1,7 @@
 """The items of a table, its selectors, limiter and extensions, which all follow each operation. `Table` locks them."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ AT_ONCE = 4096
 
 FIRST_EVICTED = 2
 """Times the items of the fullest block: so many of those that the remover would evict next cost nothing."""
+
+_NONE = torch.empty(0, dtype=torch.int64)
 
 
 class Contents:
@@ -137,6 +139,8 @@ class Contents:
 
         Raises:
             UsageError: if fewer distinct items can be drawn; then nothing has changed.
+
+        What an extension raises is raised when all is done: the items count as sampled.
         """
         is_limited = False
         if distinct or (self.max_times_sampled == 1 and self.sampler.evicts_in_batches):
@@ -145,16 +149,27 @@ class Contents:
             slots, probabilities = self._select_limited(count)
         else:
             slots, probabilities = self.sampler.select(count, self.generator)
-        records = self.items.sampled(slots)
+        records, done = self.items.sampled(slots), _NONE
         self.limiter.counters.samples += count
-        for extension in self.extensions:
-            extension.sampled(slots)
         if self.max_times_sampled:
             self._samples_left -= count
             done = torch.unique(slots[records[:, TIMES] >= self.max_times_sampled])
+        try:
+            if self.extensions:
+                self._tell_sampled(slots, done)
+        finally:  # else the sampler and the counts would differ from the items
             if len(done):
-                self.delete(done, in_sampler=not is_limited)
+                self._delete(done, in_sampler=not is_limited)
         return records, probabilities
+
+    def _tell_sampled(self, slots: Tensor, done: Tensor) -> None:
+        """Tell all extensions of samples, then of items that go by them. If one raises, the others are told, too."""
+        with ExitStack() as calls:  # the last one first
+            if len(done):
+                for extension in reversed(self.extensions):
+                    calls.callback(extension.deleted, done)
+            for extension in reversed(self.extensions):
+                calls.callback(extension.sampled, slots)
 
     def set_priorities(self, slots: Tensor, priorities: Tensor) -> None:
         """Give items other priorities; of a slot that is there twice the last one counts."""
@@ -208,11 +223,11 @@ class Contents:
     def _references_of(self, slots: Tensor) -> Tensor:
         return torch.bincount(self._blocks_of(slots).flatten(), minlength=self.storage.blocks.count)
 
-    def delete(self, slots: Tensor, *, in_sampler: bool = True) -> None:
-        """Delete items, none twice; those that the sampler has deleted already with `in_sampler=False`."""
+    def delete(self, slots: Tensor) -> None:
+        """Delete items, none twice."""
         for extension in self.extensions:
             extension.deleted(slots)
-        self._delete(slots, in_sampler)
+        self._delete(slots, in_sampler=True)
 
     def _undo_insert(self, slots: Tensor, told: Sequence[Extension]) -> None:
         """Delete new items as if they had not been there; `told` are the extensions that know of them."""
@@ -226,6 +241,7 @@ class Contents:
         self.limiter.counters.deletes -= len(slots)
 
     def _delete(self, slots: Tensor, in_sampler: bool) -> None:
+        """Delete items; those that the sampler has deleted already with `in_sampler=False`."""
         records = self.items.read(slots)
         told = records.numpy()
         first = (told[:, STRETCHES:] >> LENGTH_BITS).reshape(-1)

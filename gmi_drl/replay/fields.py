@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay.trees import Tree, leaves_of, structure_of, tree_of
 
 ROW_ALIGNMENT = 8
 """Rows are a multiple of this many bytes long, so that they can be copied as int64, and of the largest item's."""
@@ -58,14 +57,13 @@ class Signature:
 
     Args:
         fields: At least one; no two of one name.
-        structure: Of the trees that `pack` takes, by `from_example`; None if there are no trees.
 
     Raises:
         UsageError: if there is no field, a name is there twice, or a size is not positive.
     """
 
-    def __init__(self, fields: tuple[Field, ...] | list[Field], structure: Tree = None) -> None:
-        self.fields, self._structure = tuple(fields), structure
+    def __init__(self, fields: tuple[Field, ...] | list[Field]) -> None:
+        self.fields = tuple(fields)
         names = [field.name for field in self.fields]
         if not names:
             raise UsageError("a signature needs 1 field at least")
@@ -74,27 +72,6 @@ class Signature:
         if empty := [str(field) for field in self.fields if field.bytes < 1]:
             raise UsageError(f"fields without a number: {', '.join(empty)}")
         self.columns = tuple(dict.fromkeys(field.column for field in self.fields))
-
-    @classmethod
-    def from_example(cls, tree: Tree, column: str = "step") -> "Signature":
-        """The signature of steps like this one. The leaf at `tree["a"]["b"][0]` is the field `a/b/0`.
-
-        Raises:
-            UsageError: if a leaf is no tensor.
-        """
-        leaves = leaves_of(tree)
-        if bad := [f"{name}: {type(leaf).__name__}" for name, leaf in leaves.items() if not isinstance(leaf, Tensor)]:
-            raise UsageError(f"a step has tensors only, not {', '.join(bad)}")
-        fields = [Field(name, tuple(leaf.shape), leaf.dtype, column) for name, leaf in leaves.items()]
-        return cls(fields, structure_of(tree))
-
-    def pack(self, tree: Tree) -> dict[str, Tensor]:
-        """The leaves of a tree by field."""
-        return leaves_of(tree)
-
-    def unpack(self, fields: Mapping[str, Tensor]) -> Tree:
-        """The tree whose leaves these are; of a signature without a structure, the same mapping as a dict."""
-        return dict(fields) if self._structure is None else tree_of(self._structure, fields)
 
     @cached_property
     def by_name(self) -> dict[str, Field]:
@@ -165,7 +142,7 @@ class Signature:
     def to_json(self) -> str:
         """As JSON, which `from_json` reads."""
         fields = [[field.name, list(field.shape), _type_name(field.dtype), field.column] for field in self.fields]
-        return json.dumps({"fields": fields, "structure": self._structure})
+        return json.dumps({"fields": fields, "structure": None})  # as ever: checkpoints compare texts
 
     @classmethod
     def from_json(cls, text: str) -> "Signature":
@@ -180,7 +157,7 @@ class Signature:
                 Field(str(name), tuple(int(size) for size in shape), _type(kind), str(column))
                 for name, shape, kind, column in read["fields"]
             ]
-            return cls(fields, read["structure"])
+            return cls(fields)
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UsageError(f"not a signature: {type(error).__name__}: {error}") from None
 

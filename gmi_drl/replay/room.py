@@ -36,5 +36,5 @@ def cheapest(tables: Sequence[Evicting], count: int, references: Tensor, opened:
     blocks = ((references > 0) & (references == found)).nonzero().flatten()  # others also need those that differ
     if len(blocks) < count:
         return blocks[:0]
-    blocks = blocks[opened[blocks].argsort()]
+    blocks = blocks[opened[blocks].argsort(stable=True)]
     return blocks[costs[blocks].argsort(stable=True)[:count]]

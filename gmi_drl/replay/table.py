@@ -162,6 +162,8 @@ class Table:
         Raises:
             UsageError: if the limiter never allows as many at once, or fewer distinct items can be drawn.
             ReplayTimeoutError: if the limiter did not allow it in time, with what is missing.
+
+        If an extension raises, the items count as sampled.
         """
         selection = self.select(count, distinct=distinct, newer_than=newer_than, timeout_s=timeout_s)
         try:
@@ -185,7 +187,11 @@ class Table:
                 self.contents.withdraw(newer_than)
             self._await(lambda: self.contents.can_sample(count), "samples", count, deadline)
             size = self.size
-            records, probabilities = self.contents.sample(count, distinct=distinct)
+            try:
+                records, probabilities = self.contents.sample(count, distinct=distinct)
+            except BaseException:
+                self._release(self._leave())
+                raise
             ticket = self.storage.blocks.begin_reading()
             released = self._leave()
         self._release(released)

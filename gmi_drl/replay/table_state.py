@@ -64,19 +64,17 @@ class TableState:
         read.
         """
         storage = self._storage
-        storage.flush()
-        with ExitStack() as locks:
-            for table in self._tables:
-                locks.enter_context(table.lock)
-            states = {str(number): table.contents.state_dict() for number, table in enumerate(self._tables)}
-            ticket = storage.blocks.begin_reading()
-            records = torch.cat([state["items"]["records"] for state in states.values()])
-            streams = {str(number): stream.state_dict() for number, stream in enumerate(self._streams)}
-            blocks = self._needed(records, streams, storage.blocks.state_dict())
-        try:
+        with ExitStack() as until_read:
+            with ExitStack() as locks:
+                for table in self._tables:
+                    locks.enter_context(table.lock)
+                states = {str(number): table.contents.state_dict() for number, table in enumerate(self._tables)}
+                until_read.callback(storage.blocks.end_reading, storage.blocks.begin_reading())
+                records = torch.cat([state["items"]["records"] for state in states.values()])
+                streams = {str(number): stream.state_dict() for number, stream in enumerate(self._streams)}
+                storage.flush()  # what was written before an item or the place of a stream was read above
+                blocks = self._needed(records, streams, storage.blocks.state_dict())
             yield {"contents": states, "blocks": blocks, "streams": streams, "rows": _Rows(storage, _used(blocks))}
-        finally:
-            storage.blocks.end_reading(ticket)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over a snapshot of tables with the same facts. Nothing else may use them meanwhile."""
@@ -109,7 +107,7 @@ class TableState:
         was_free = torch.zeros_like(is_free)
         was_free[blocks["free"]] = True
         free = torch.cat((blocks["free"][is_free[blocks["free"]]], (is_free & ~was_free).nonzero().flatten()))
-        return {"references": references, "holders": holders, "free": free}
+        return {"references": references, "holders": holders, "free": free, "opened": blocks["opened"]}
 
 
 class _Rows(RowsInPieces):

@@ -1,4 +1,4 @@
-"""Nested steps: dicts, lists and tuples of tensors, as fields with names like `a/b/0` and back."""
+"""Nested steps: dicts, lists and tuples of tensors, as fields with names like `a/b/0`."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 Tree: TypeAlias = Any
 """A tensor, or a dict, list or tuple of trees."""
 
-_LEAF = "."
 _ALONE = "value"
 """The field of a tree that is a tensor."""
 
@@ -18,24 +17,6 @@ def leaves_of(tree: Tree, name: str = "") -> dict[str, Any]:
         return {name or _ALONE: tree}
     below = (leaves_of(child, f"{name}/{key}" if name else key) for key, child in children.items())
     return {leaf: value for leaves in below for leaf, value in leaves.items()}
-
-
-def structure_of(tree: Tree) -> Tree:
-    """The structure of a tree, in JSON: `.` for a leaf, else the kind and the structures of the children."""
-    children = _children(tree)
-    if children is None:
-        return _LEAF
-    kind = "dict" if isinstance(tree, Mapping) else "list" if isinstance(tree, list) else "tuple"
-    return [kind, {key: structure_of(child) for key, child in children.items()}]
-
-
-def tree_of(structure: Tree, leaves: Mapping[str, Any], name: str = "") -> Tree:
-    """The tree of this structure whose leaves these are."""
-    if structure == _LEAF:
-        return leaves[name or _ALONE]
-    kind, children = structure
-    built = {key: tree_of(child, leaves, f"{name}/{key}" if name else key) for key, child in children.items()}
-    return built if kind == "dict" else list(built.values()) if kind == "list" else tuple(built.values())
 
 
 def _children(tree: Tree) -> dict[str, Tree] | None:

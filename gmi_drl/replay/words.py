@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from gmi_drl.comm.links.framing import FIRST_OTHER_KIND
-from gmi_drl.errors import GmiError, MachineError
+from gmi_drl.errors import GmiError, MachineError, UsageError
 
 VERSION = 1
 """Of the protocol. Server and clients have the same."""
@@ -237,6 +237,16 @@ def from_json(message: bytes) -> tuple[int, Any]:
         return struct.unpack_from("<Q", message)[0], json.loads(message[8:])
     except (struct.error, ValueError, RecursionError) as error:
         raise WordError(f"no JSON: {error}") from None
+
+
+def check_wait(timeout_s: float) -> None:
+    """Raise unless a server lets a request wait for so many seconds.
+
+    Raises:
+        UsageError: if it does not.
+    """
+    if not 0 <= timeout_s <= LONGEST_WAIT_S:
+        raise UsageError(f"timeout_s is {timeout_s}: give 0 to {LONGEST_WAIT_S:g} seconds (a day)")
 
 
 def check_request(answered: int, *asked: int) -> None:

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from gmi_drl.config.run_config import RunConfig, load_config
 from gmi_drl.errors import InUseError, MachineError, UsageError
 from gmi_drl.files import dump_yaml, load_yaml, write_atomically
 from gmi_drl.layout.layout import Layout
+from gmi_drl.processes.starts import start_of
 from gmi_drl.run import RUNS
 from gmi_drl.run.checkpoint import list_checkpoints
 from gmi_drl.run.process_names import file_name_of
@@ -52,10 +53,12 @@ class RunFolder:
     Args:
         path: Of the folder.
         stays: False if it is removed when its GMIs have ended: then errors quote the end of a log, not its path.
+        was_there: Whether the user had made it before the run: then it stays, empty, if no run begins.
     """
 
     path: Path
     stays: bool = True
+    was_there: bool = field(default=False, compare=False)
 
     @property
     def layout_file(self) -> Path:
@@ -218,13 +221,13 @@ class RunFolder:
 
     def write_state(self, state: str, message: str = "") -> None:
         """Write `state.json`: `running`, `done`, `stopped` or `failed`."""
-        process_started_s = psutil.Process().create_time()
         facts = {
             "state": state,
             "message": message,
             "host": platform.node(),
             "pid": os.getpid(),
-            "process_started_s": process_started_s,
+            "process_started_s": psutil.Process().create_time(),
+            "process_started_ticks": start_of(os.getpid()),
         }
         write_atomically(self.path / "state.json", json.dumps(facts) + "\n")
 
@@ -240,7 +243,7 @@ class RunFolder:
             return unknown
         try:
             is_here = state["host"] in (None, platform.node())
-            has_died = state["state"] == "running" and is_here and not _lives(state["pid"], state["process_started_s"])
+            has_died = state["state"] == "running" and is_here and not _lives(state)
             return state | {"state": "died"} if has_died else state
         except (ValueError, KeyError, TypeError):
             return unknown
@@ -249,7 +252,8 @@ class RunFolder:
     def kept_if_begun(self) -> Iterator[None]:
         """Remove the folders of `create` if the `with` block fails before there is a run. Only within `lock`.
 
-        So is `RUNS`, if it is empty. If another folder has taken this one's name meanwhile, it stays as it is.
+        The folder itself stays if it was there before; `RUNS` is removed, too, if it is empty. If another folder has
+        taken this one's name meanwhile, it stays as it is.
         """
         made = self.path.stat()
         try:
@@ -261,9 +265,10 @@ class RunFolder:
                     for folder in (self.checkpoints, self.log_file(0).parent):
                         folder.rmdir()
                     (self.path / LOCK).unlink()
-                    self.path.rmdir()
-                    if self.path.parent == RUNS:
-                        RUNS.rmdir()
+                    if not self.was_there:
+                        self.path.rmdir()
+                        if self.path.parent == RUNS:
+                            RUNS.rmdir()
             raise
 
     @contextmanager
@@ -320,10 +325,12 @@ def _read_object(path: Path) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _lives(pid: int, process_started_s: float) -> bool:
-    """Whether this process is alive, and not another one with the same pid."""
-    try:
-        return psutil.Process(pid).create_time() == process_started_s
+def _lives(state: dict[str, Any]) -> bool:
+    """Whether the process of a state is alive, and not another one with the same pid."""
+    if "process_started_ticks" in state:
+        return bool(0 < start_of(state["pid"]) == state["process_started_ticks"])
+    try:  # of an earlier version, whose time differs once somebody has set the clock
+        return bool(psutil.Process(state["pid"]).create_time() == state["process_started_s"])
     except psutil.NoSuchProcess:
         return False
 

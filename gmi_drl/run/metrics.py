@@ -48,11 +48,21 @@ class MetricsFile:
             self._file.write(json.dumps(_finite(row)) + "\n")
             self._file.flush()
         except OSError as error:
-            raise MachineError(f"{self._file.name} cannot be written: {error.strerror}") from None
+            raise self._unwritten(error) from None
 
     def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        """Close the file.
+
+        Raises:
+            MachineError: if a row that could not be written still cannot be.
+        """
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._unwritten(error) from None
+
+    def _unwritten(self, error: OSError) -> MachineError:
+        return MachineError(f"{self._file.name} cannot be written: {error.strerror}")
 
 
 def read_metrics(path: Path) -> list[Row]:

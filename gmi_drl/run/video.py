@@ -33,8 +33,8 @@ def check_video(path: Path, size: tuple[int, int]) -> None:
     """Check that a video can be written, before anything is played.
 
     Raises:
-        UsageError: if the suffix is another one, there is no such folder, or an MP4's `size` (width, height, pixels) is
-            odd.
+        UsageError: if the suffix is another one, it is a folder, there is no folder for it, or an MP4's `size` (width,
+            height, pixels) is odd.
         MachineError: if the library for it is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
@@ -43,6 +43,8 @@ def check_video(path: Path, size: tuple[int, int]) -> None:
         raise UsageError(f"{size[0]}x{size[1]}: the width and height of an MP4 must be even")
     if not path.absolute().parent.is_dir():
         raise UsageError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: name a file")
     _library(path)
 
 

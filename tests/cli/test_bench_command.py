@@ -1,3 +1,4 @@
+import errno
 import json
 
 import pytest
@@ -53,6 +54,24 @@ def test_a_ratio_below_the_bound_is_exit_code_6(command_line, tmp_path):
     assert code == 6 and "toy: 2.00x (range 1.50-4.00) against theirs is below 2.5" in err
     assert "our ratio" in out and (tmp_path / "toy.json").exists(), "what was measured must not be lost"
     assert command_line("bench", "toy", "--fail-below", 2)[0] == 0
+
+
+def test_what_was_measured_is_shown_where_it_cannot_be_written(command_line, monkeypatch):
+    def full(result, path):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("gmi_drl.benchmarks.result.write_result", full)
+    monkeypatch.setattr("gmi_drl.cli.output._close_output", lambda: None)  # which would be that of the tests
+    code, out, err = command_line("bench", "toy", "-o", "toy.json")
+    assert code == 1 and "our ratio" in out and err.endswith("gmi-drl: toy.json: No space left on device\n")
+
+
+@pytest.mark.parametrize("more", [{"compared": False}, {"sides": {"ours": (1.0,)}}])
+def test_a_case_that_compares_nothing_is_not_measured_to_be_judged(command_line, cases, more):
+    cases["one"] = toy_case(name="one", **more)
+    code, _, err = command_line("bench", "one", "--fail-below", 1)
+    assert code == 2 and "one compares nothing: leave out --fail-below" in err
+    assert "ours" not in cases["one"].open.log
 
 
 def test_the_guard_runs_what_has_a_bound_and_can_run(command_line, cases):

@@ -273,3 +273,31 @@ def test_the_help_of_train_names_every_algorithm():
     (option,) = (of for of in load("train").params if of.name == "algo")
     named = option.help.partition(": ")[2].partition(", or ")[0].replace(" (ours)", "")
     assert set(named.split(", ")) == {entry.name for entry in LEARNERS.own}
+
+
+FLOATS = [
+    (f"{name} {parameter.name}", parameter)
+    for name, command in leaves(map(load, ENTRIES))
+    for parameter in command.params
+    if isinstance(parameter.type, type(click.FLOAT))
+]
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999"])
+@pytest.mark.parametrize(("name", "parameter"), FLOATS, ids=[name for name, _ in FLOATS])
+def test_no_option_takes_a_number_that_is_not_finite(name, parameter, text):
+    with pytest.raises(click.BadParameter, match=r"is not a finite number|is not in the range"):
+        parameter.type.convert(text, parameter, None)
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("play RUN --seconds 1e10", "is not in the range 0<x<=1000000000"),
+        ("bench toy --fail-below nan", "nan is not a finite number"),
+        ("replay serve tables.yaml --checkpoint-every 1e10", "is not in the range 1<=x<=31536000"),
+    ],
+)
+def test_numbers_beyond_all_use_are_refused(command_line, run, command, message):
+    code, _, err = command_line(*words_of(command, run))
+    assert code == 2 and message in " ".join(err.split())

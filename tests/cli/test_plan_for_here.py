@@ -112,3 +112,10 @@ def test_a_training_whose_devices_are_taken_leaves_no_folder(command_line, tmp_p
     with claim([f"core-{core}" for core in allowed_cores()], "somebody"):
         code, _, err = command_line("train", "--gmis-per-gpu", 1, *where)
     assert code == 7 and "somebody" in err and "Training" not in err and not list(tmp_path.glob("run*"))
+
+
+def test_a_training_whose_devices_are_taken_leaves_the_folder_that_the_user_had_made(command_line, tmp_path):
+    (tmp_path / "mine").mkdir()
+    with claim([f"core-{core}" for core in allowed_cores()], "somebody"):
+        code, _, err = command_line("train", "--gmis-per-gpu", 1, "--run-dir", "mine")
+    assert code == 7 and "somebody" in err and [*(tmp_path / "mine").iterdir()] == []

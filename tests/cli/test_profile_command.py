@@ -1,4 +1,5 @@
 import json
+import shlex
 
 import pytest
 
@@ -11,9 +12,21 @@ def test_a_grid_is_measured_into_a_file_that_plan_reads(command_line, tmp_path, 
     code, out, err = command_line("profile", "--gmis-per-gpu", 1, "--num-env", "16,8", "-o", "p.json")
     points = load_profile(tmp_path / "p.json").points
     assert code == 0 and [point.num_env for point in points] == [8, 16] and all(point.runnable for point in points)
-    assert "1 x 8 environments: one GMI does" in err and out.splitlines()[-1].endswith("gmi-drl plan --profile p.json")
+    assert "1 x 8 environments: one GMI does" in err and out.splitlines()[-1].endswith("--task ant --profile p.json")
     code, out, _ = command_line("plan", "--profile", "p.json")
     assert code == 0 and "one GMI per device is all that was measured" in " ".join(out.split())
+
+
+def test_the_next_command_plans_for_what_was_measured_as_it_is_played(command_line, tmp_path, monkeypatch):
+    pytest.importorskip("gymnasium", reason="needs the extra [gymnasium]")
+    monkeypatch.setattr("gmi_drl.profiler.points.MEASURE_S", 0.05)
+    task = ("--task", "gymnasium:Pendulum-v1", "--env-arg", "g=9.0", "--set", "task.channels=last")
+    code, out, err = command_line("profile", *task, "--gmis-per-gpu", 1, "--num-env", 8, "-o", "a profile.json")
+    assert code == 0, err
+    command = shlex.split(out.partition("Next: gmi-drl ")[2])
+    assert command[-4:] == ["--set", "task.channels=last", "--profile", "a profile.json"]
+    code, out, err = command_line(*command)
+    assert code == 0 and 'gymnasium:Pendulum-v1{"g": 9.0}' in out, err
 
 
 def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monkeypatch):

@@ -1,6 +1,10 @@
 from threading import Thread
 
-from gmi_drl.cli.replay.show import look, told
+import pytest
+
+from gmi_drl.cli.replay.calls import token_of
+from gmi_drl.cli.replay.show import look, print_servers, told
+from gmi_drl.errors import UsageError
 from gmi_drl.replay.limiters import MinSize
 from tests.replay.servers import long_table, served, steps
 
@@ -21,3 +25,21 @@ def test_who_waits_is_told_with_what_is_missing():
         assert told(server.address, found)[0].endswith("1 that insert and 1 that sample wait for each other")
         client.insert(steps(2), {"numbers": 1.0})
         thread.join()
+
+
+def test_a_table_of_any_name_is_shown(capsys):
+    counts = {f"waiting_{what}": 0 for what in ("inserts", "samples", "blocks")}
+    counts |= {"items": 1, "max_size": 2, "inserts": 3, "samples": 4, "inserts_per_second": 5, "samples_per_second": 6}
+    print_servers({"host:1": {"tables": {"a[b]": counts, "[/c]": counts}}})
+    printed = capsys.readouterr().out
+    assert "a[b]" in printed and "[/c]" in printed
+
+
+def test_a_token_file_that_is_no_text_is_no_token(tmp_path):
+    (tmp_path / "my token").write_bytes(b"\xff" * 32)
+    (tmp_path / "my token").chmod(0o600)
+    with pytest.raises(UsageError, match="a token has 32 letters of ASCII"):
+        token_of(tmp_path / "my token")
+    (tmp_path / "my token").chmod(0o644)
+    with pytest.raises(UsageError, match=r"can be read by others: chmod 600 '.*my token'"):
+        token_of(tmp_path / "my token")

@@ -24,6 +24,13 @@ def test_no_runs(command_line):
     assert code == 0 and "No runs in runs. Start one with: gmi-drl train" in out
 
 
+def test_a_folder_without_runs_is_named_as_it_is(command_line, tmp_path):
+    for name in ("exp[old]", "[/exp]"):
+        (tmp_path / name).mkdir(parents=True)
+        code, out, err = command_line("status", "--runs-dir", name)
+        assert code == 0 and f"No runs in {name}. Start one" in out, err
+
+
 def test_runs_are_listed(command_line, tmp_path):
     make_run(tmp_path / "runs" / "a", "done")
     make_run(tmp_path / "runs" / "b", "failed", "GMI 1 was killed")

@@ -1,9 +1,15 @@
+import errno
 import json
+import signal
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from gmi_drl.cli import sweep as cli_sweep
+from gmi_drl.errors import InUseError
+from gmi_drl.launch.signals import EndedAtOnce
 from gmi_drl.launch.sweep import run_sweep
 from gmi_drl.launch.sweep.sweep_file import read_sweep
 
@@ -78,6 +84,49 @@ def test_a_sweep_in_a_folder_with_files_touches_none(command_line, tmp_path):
     (tmp_path / "mine" / "notes.txt").write_text("keep")
     code, _, err = command_line("sweep", "--sweep-dir", "mine")
     assert code == 2 and "mine is not empty" in err and (tmp_path / "mine" / "notes.txt").read_text() == "keep"
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_refused_sweep_leaves_that_of_a_faster_start(command_line, tmp_path, monkeypatch, is_there):
+    def other_start(arguments, trial):
+        (tmp_path / "both").mkdir(exist_ok=True)
+        for name in ("sweep.json", ".lock", "config.yaml"):
+            (tmp_path / "both" / name).write_text("theirs")
+
+    monkeypatch.setattr(cli_sweep, "_check", other_start)
+    if is_there:
+        (tmp_path / "both").mkdir()
+    code, _, err = command_line("sweep", "--sweep-dir", "both", "--seeds", "0")
+    assert code == 2 and "both is not empty: go on with --resume both" in err
+    assert {path.name: path.read_text() for path in (tmp_path / "both").iterdir()} == {
+        "sweep.json": "theirs",
+        ".lock": "theirs",
+        "config.yaml": "theirs",
+    }
+
+
+def test_a_refused_sweep_with_which_another_process_goes_on_stays(command_line, tmp_path, monkeypatch):
+    with ExitStack() as other:
+
+        def refused(folder, *more):
+            other.enter_context(run_sweep.locked_sweep(folder))
+            raise InUseError("another process runs this sweep")
+
+        monkeypatch.setattr(run_sweep, "run_sweep", refused)
+        code, _, err = command_line("sweep", "--command", "true {seed}", "--sweep-dir", "a sweep")
+        assert code == 7 and read_sweep(tmp_path / "a sweep").total == 3, err
+    code, _, err = command_line("sweep", "--command", "true {seed}", "--sweep-dir", "a sweep")
+    assert code == 2 and "go on with --resume 'a sweep', or" in err
+
+
+@pytest.mark.parametrize("error", [EndedAtOnce(signal.SIGINT), OSError(errno.ENOSPC, "No space left on device")])
+def test_a_sweep_that_ends_while_it_is_checked_leaves_nothing(command_line, tmp_path, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(cli_sweep, "_check", fail)
+    monkeypatch.setattr("gmi_drl.cli.output._close_output", lambda: None)  # which would be that of the tests
+    assert command_line("sweep")[0] != 0 and not (tmp_path / "runs").exists()
 
 
 def test_programs_are_packed_and_the_sweep_is_resumed(command_line, tmp_path):

@@ -9,6 +9,7 @@ from conftest import environment, tiny_config, tiny_layout, two_cores
 from gmi_drl.cli.train.checks import warn_physics
 from gmi_drl.config import physics
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
 from gmi_drl.gmi import allowed_cores
 from gmi_drl.run.checkpoint import UNSEALED
@@ -290,3 +291,26 @@ def test_policies_that_have_saved_no_iteration_in_common_are_not_begun_anew(comm
     assert code == 2 and "no iteration that all of its policies have saved: begin a new run" in err
     code, _, err = command_line("train", "--run-dir", str(folder.path), "--num-env", "4", "--iterations", "1")
     assert code == 2 and "holds a run already: choose another --run-dir" in err
+
+
+@pytest.mark.parametrize("name", ["ant", 'gymnasium:X{"path": "s3://b"}', f'gymnasium:X{{"path": "{"x" * 300}"}}'])
+def test_a_task_in_place_of_a_layout_is_what_it_is_by_its_option(command_line, tmp_path, monkeypatch, name):
+    """Where a folder has its name, with // in it, and longer than the name of a file may be."""
+    seen = []
+
+    def begin(options):
+        seen.append((options.layout, options.task))
+        raise UsageError("seen")
+
+    (tmp_path / "ant").mkdir()
+    monkeypatch.setattr("gmi_drl.cli.train.command.begin", begin)
+    for words in ([name], ["--task", name]):
+        code, _, err = command_line("train", *words)
+        assert (code, err) == (2, "gmi-drl: seen\n")
+    assert seen == 2 * [(None, name)]
+
+
+def test_a_folder_that_is_no_task_is_told_as_one(command_line, tmp_path):
+    (tmp_path / "mine").mkdir()
+    code, _, err = command_line("train", "mine")
+    assert code == 2 and "mine: cannot be read: Is a directory" in err

@@ -138,3 +138,13 @@ def test_a_device_that_several_share_names_none_of_them(monkeypatch):
             pass
     with pytest.raises(KeyError):
         claims.descriptor_of("gpu-0")
+
+
+def test_a_claim_on_a_full_disk_holds_and_is_not_described(monkeypatch):
+    def full(*words):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with claim(["core-0"], "a run"):
+        told = subprocess.run([sys.executable, "-c", CLAIMANT], input="core-0\n\n", capture_output=True, text=True)
+    assert told.stdout.startswith("core-0 is in use by other processes: wait")

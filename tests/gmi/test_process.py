@@ -43,6 +43,9 @@ def test_a_gmi_of_several_cores_gets_the_spin_setting(backend):
 def test_what_a_node_lacks_is_told_with_the_numbers(backend):
     node = Node(name="n", cpu=Cpu(cores=4, memory_gib=1), gpus=Gpus(model="A100", count=1))
     assert backend.check(node, layout((999,))) == ["the layout uses cores 999, this process may use 0..3"]
+    twice = Device(kind="cpu", index=0, gmis=(GMI(id=0, num_env=1, cores=(0, 1, 0)),))
+    doubled = Layout(share_cores=True, devices=(twice,))
+    assert backend.check(node, doubled) == ["GMI 0 has a core twice: name each once"]
     assert backend.check(node, layout((0,), kind="gpu")) == []
     assert "sees 0" in backend.check(Node(name="n", cpu=node.cpu), layout((0,), kind="gpu"))[0]
 

@@ -1,18 +1,21 @@
 """`gmi-drl replay` with real processes: killed servers, killed and stopped clients, checkpoints."""
 
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from contextlib import contextmanager
 
+import psutil
 import pytest
 import torch
 
-from gmi_drl.errors import GmiError, UsageError
-from gmi_drl.launch.replay import ReplayOptions, serve_tables
+from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.launch.replay import ReplayOptions, _addresses, _Shard, serve_tables
 from gmi_drl.replay import Client
 from gmi_drl.replay.client.connection import ServerLostError
+from gmi_drl.replay.server.loop import Loop
 from tests.replay.servers import servers_of
 
 TABLES = """
@@ -191,3 +194,46 @@ def test_a_shard_ends_with_the_process_that_started_it(tmp_path):
                     break
                 assert time.monotonic() < deadline
                 time.sleep(0.05)
+
+
+def test_shards_that_are_told_twice_to_end_write_their_checkpoints(tmp_path):
+    """As by a manager of jobs that stops all processes, beside the one that has started the shards."""
+    for number in range(3):
+        options = ("--shards", 2, "--checkpoints", tmp_path / "kept")
+        with serving(tmp_path, *options, stop=signal.SIGINT) as (process, addresses):
+            insert(Client(addresses), [number])
+            for shard in psutil.Process(process.pid).children():
+                shard.terminate()
+                shard.terminate()
+        written = list((tmp_path / "kept" / "last").glob("shard_*"))
+        assert len(written) == 2
+        shutil.rmtree(tmp_path / "kept")
+
+
+def test_a_shard_that_ends_is_told_while_another_does_not_start_up():
+    def shard(number, *words):
+        one = object.__new__(_Shard)
+        one.shard, one.process = number, subprocess.Popen(words, stdout=subprocess.PIPE)
+        return one
+
+    slow, ended = shard(0, "sleep", "600"), shard(1, "sh", "-c", "exit 4")
+    try:
+        with pytest.raises(MachineError, match="replay server 1 did not start"):
+            list(_addresses([slow, ended]))
+    finally:
+        for one in (slow, ended):
+            one.process.kill()
+            one.process.wait()
+            one.process.stdout.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_server_that_ends_by_a_fault_is_told_as_an_error(tmp_path, monkeypatch):
+    def look(*_):
+        raise RuntimeError("it cannot look")
+
+    (tmp_path / "tables.yaml").write_text(TABLES.replace("PLACEMENT", "cpu"))
+    monkeypatch.setattr(Loop, "_look", look)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)  # this process has other tests, too
+    with pytest.raises(GmiError, match=r"ended by a fault of ours \(RuntimeError: it cannot look\)"):
+        serve_tables(ReplayOptions(str(tmp_path / "tables.yaml")), None, lambda _: None)

@@ -6,7 +6,7 @@ import sys
 import pytest
 from conftest import environment
 
-from gmi_drl.launch.signals import EndedAtOnce, stop_on_signals
+from gmi_drl.launch.signals import TRIAL_VARIABLE, EndedAtOnce, stop_on_signals
 
 
 def test_the_first_signal_asks_and_the_second_ends():
@@ -59,3 +59,13 @@ def test_an_ignored_signal_stays_ignored():
             assert request.signal is None
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_a_trial_that_is_told_twice_to_end_by_sigterm_ends_in_order_and_by_ctrl_c_at_once(monkeypatch):
+    monkeypatch.setenv(TRIAL_VARIABLE, "0-seed0")
+    with pytest.raises(EndedAtOnce) as ended, stop_on_signals() as request:
+        for _ in range(3):
+            os.kill(os.getpid(), signal.SIGTERM)
+        assert request.signal is signal.SIGTERM
+        os.kill(os.getpid(), signal.SIGINT)
+    assert ended.value.code == 128 + signal.SIGTERM

@@ -43,18 +43,19 @@ def test_what_a_reader_may_read_is_not_free_before_it_ends():
     (block,) = blocks.lease(1, 0)
     early = blocks.begin_reading()
     blocks.end_lease([block])
-    assert blocks.free == 1
-    with blocks.reading():  # a later one does not matter
-        blocks.end_reading(early)
-        assert blocks.free == 2
+    assert (blocks.free, blocks.free_when_read) == (1, 2)
+    blocks.begin_reading()  # a later one does not matter
+    blocks.end_reading(early)
+    assert blocks.free == 2
 
 
 def test_what_a_reader_holds_is_free_once_and_not_before_its_release():
     blocks = Blocks(3, 10)
     first, second = blocks.lease(2, 0)
-    with blocks.reading():
-        blocks.end_lease([first, second])
-        blocks.hold(torch.tensor([first, second, first]))
+    ticket = blocks.begin_reading()
+    blocks.end_lease([first, second])
+    blocks.hold(torch.tensor([first, second, first]))
+    blocks.end_reading(ticket)
     assert blocks.free == 1
     blocks.release(torch.tensor([first, second, first]))
     assert blocks.free == 3 and sorted(blocks.lease(3, 0)) == [0, 1, 2]
@@ -89,11 +90,19 @@ def test_state_comes_back():
     assert again.are_used(torch.tensor([1]))
 
 
+def test_a_state_without_ages_is_read():
+    blocks, again = Blocks(3, 10), Blocks(3, 10)
+    blocks.lease(2, 5)
+    again.load_state_dict({name: part for name, part in blocks.state_dict().items() if name != "opened"})
+    assert again.lease(1, 0) == [2]
+
+
 def test_items_of_an_open_block_change_nothing_for_those_that_wait_for_a_reader():
     blocks = Blocks(3, 10)
     first, second = blocks.lease(2, 0)
-    with blocks.reading():
-        blocks.end_lease([first])
-        blocks.hold(torch.tensor([second, second]))
-        assert blocks.free == 1
+    ticket = blocks.begin_reading()
+    blocks.end_lease([first])
+    blocks.hold(torch.tensor([second, second]))
+    assert blocks.free == 1
+    blocks.end_reading(ticket)
     assert blocks.free == 2

@@ -4,7 +4,8 @@ import torch
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.extensions import Diffusion, Extension, Statistics
 from gmi_drl.replay.items import priorities_of
-from gmi_drl.replay.selectors import Fifo
+from gmi_drl.replay.limiters import SampleToInsertRatio
+from gmi_drl.replay.selectors import Fifo, Uniform
 from gmi_drl.replay.storage import make_storage
 from gmi_drl.replay.stream import Stream
 from tests.replay.signatures import NUMBERED
@@ -109,3 +110,23 @@ def test_what_an_extension_that_raises_at_an_eviction_refused_is_not_in():
         add(table, [2])
     del extension.deleted
     assert sorted(numbers_of(table.sample(2, distinct=True))) == [0, 1] and table.info()["inserts"] == 2
+
+
+@pytest.mark.parametrize("what", ["sampled", "deleted"])
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("sampler", [Uniform, Fifo])
+def test_a_table_goes_on_when_an_extension_has_raised_in_a_sample(sampler, times, what):
+    failing, log = Extension(), Log()
+    limiter = SampleToInsertRatio(times, 1, (0.0, 2.0 * times))
+    options = {"sampler": sampler(), "limiter": limiter, "max_times_sampled": times, "extensions": (failing, log)}
+    table = numbered_table(**options)
+    add(table, [0])
+    setattr(failing, what, lambda slots: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        table.sample(times)
+    delattr(failing, what)
+    assert log.told[1:] == [("sampled", [0] * times), ("deleted", [0])]
+    assert table.size == 0 and table.storage.blocks.free == table.storage.blocks.count
+    assert table.contents.samples_allowed(times) == 0
+    add(table, [1, 2])
+    assert set(numbers_of(table.sample(2 * times))) == {1, 2} and table.size == 0

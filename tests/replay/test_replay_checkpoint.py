@@ -233,3 +233,45 @@ def test_tables_that_share_a_storage_are_saved_together(tmp_path):
     for table, other in zip((first, second), restored, strict=True):
         assert torch.equal(table.sample(40).fields["number"], other.sample(40).fields["number"])
         assert table.size == other.size
+
+
+class InsertedBefore:
+    """A lock of a table that another thread had just before, to insert steps that wait to be copied to the device."""
+
+    def __init__(self, table, stream):
+        self.table, self.stream, self.lock = table, stream, table.lock
+        table.lock = self
+
+    def __enter__(self):
+        self.table.lock = self.lock
+        add(self.table, [7, 8], stream=self.stream)
+        assert self.table.storage.pending == 2
+        return self.lock.__enter__()
+
+    def __exit__(self, *error):
+        return self.lock.__exit__(*error)
+
+
+def test_rows_of_items_that_come_just_before_a_snapshot_are_in_it(tmp_path):
+    def new():
+        return numbered_table(storage=make_storage(NUMBERED, 100, placement="device"))
+
+    table, again = new(), new()
+    InsertedBefore(table, Stream(table.storage))
+    save(tmp_path / "a", TableState(table), 0)
+    restore(tmp_path / "a", TableState(again))
+    assert sorted(numbers_by_key(again).values()) == [7, 8]
+
+
+def test_the_oldest_items_go_first_after_a_restore_too(tmp_path):
+    def new():
+        return numbered_table(max_size=1000, storage=make_storage(NUMBERED, 160))
+
+    table, again = new(), new()
+    stream = Stream(table.storage)
+    for first in range(0, 310, 10):  # the last of 16 blocks is the oldest then
+        add(table, range(first, first + 10), stream=stream)
+    save(tmp_path / "a", TableState(table), 0)
+    restore(tmp_path / "a", TableState(again))
+    add(again, range(310, 320))
+    assert sorted(numbers_by_key(again).values()) == list(range(160, 320))

@@ -23,7 +23,8 @@ def fill(table, count, stream=None, at_once=50, sizes=None):
 def test_a_table_keeps_its_items_while_blocks_wait_for_a_reader():
     table = numbered_table(max_size=1000)
     stream = fill(table, 3000)
-    with table.storage.blocks.reading(), pytest.raises(ReplayTimeoutError, match="are still read, 0 are free"):
+    table.storage.blocks.begin_reading()
+    with pytest.raises(ReplayTimeoutError, match="are still read, 0 are free"):
         for _ in range(100):
             table.insert(stream.append({"number": torch.arange(50)}, timeout_s=0.02), 1, 1.0)
     assert table.size == 1000

@@ -197,3 +197,23 @@ def test_several_policies_go_on_from_the_newest_iteration_that_all_have_saved(tm
         folder.create()  # not `--resume`, which would say that nothing can be resumed
     save(alone := RunFolder(tmp_path / "alone"), 3, 5)
     assert alone.resumable() == [alone.checkpoints / "000003", alone.checkpoints / "000005"]
+
+
+def test_a_run_lives_on_when_somebody_sets_the_clock(tmp_path, monkeypatch):
+    folder, file = RunFolder(tmp_path), tmp_path / "state.json"
+    folder.write_state("running")
+    written = json.loads(file.read_text())
+    monkeypatch.setattr("psutil.Process.create_time", lambda process: written["process_started_s"] + 5)
+    assert folder.read_state()["state"] == "running"
+    file.write_text(json.dumps(written | {"process_started_ticks": written["process_started_ticks"] + 1}))
+    assert folder.read_state()["state"] == "died"
+
+
+def test_a_state_of_an_earlier_version_is_known_by_the_time_of_its_process(tmp_path):
+    folder, file = RunFolder(tmp_path), tmp_path / "state.json"
+    folder.write_state("running")
+    earlier = json.loads(file.read_text())
+    del earlier["process_started_ticks"]
+    for more, state in ((0, "running"), (5, "died")):
+        file.write_text(json.dumps(earlier | {"process_started_s": earlier["process_started_s"] + more}))
+        assert folder.read_state()["state"] == state

@@ -91,7 +91,9 @@ def test_what_fails_leaves_no_file(tmp_path):
 
 
 def test_mistakes_are_refused_before_anything_is_drawn(tmp_path):
+    (tmp_path / "b.mp4").mkdir()
     for path, size, message in (
+        (tmp_path / "b.mp4", SIZE, r"b\.mp4 is a folder: name a file"),
         (tmp_path / "a.avi", SIZE, r"a.avi: a video ends in \.mp4 or \.gif"),
         (tmp_path / "a.mp4", (65, 48), "65x48: the width and height of an MP4 must be even"),
         (tmp_path / "none" / "a.gif", SIZE, "there is no folder .*none"),

@@ -11,6 +11,7 @@ import rich_click as click
 from gmi_drl.cli.layouts import needs_apply_mig
 from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, make_plan, planned_node
 from gmi_drl.cli.options import (
+    FiniteRange,
     algo_option,
     backend_option,
     env_arg_option,
@@ -81,7 +82,7 @@ LAYOUT = Path("layout.yaml")
 )
 @click.option(
     "--budget",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     metavar="SECONDS",
     help="Time for measuring, without the compiling of kernels. 0 cuts evenly without measuring."
     f"  [default: {CPU_BUDGET_S}, with a GPU {GPU_BUDGET_S}]",

@@ -75,6 +75,8 @@ def best_first(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> "Table":
 
 def point_table(profile: "Profile") -> "Table":
     """The points of a profile: speed, memory and phases of one GMI."""
+    from rich.markup import escape
+
     from gmi_drl.cli.number_table import NumberTable
 
     table = NumberTable(box=None, title="one GMI", title_justify="left", pad_edge=False)
@@ -85,7 +87,7 @@ def point_table(profile: "Profile") -> "Table":
     for point in profile.points:
         place = (*([point.cut.way] if several else []), str(point.gmis_per_gpu), str(point.num_env))
         if not point.runnable:
-            table.add_row(*place, "not runnable: " + point.reason)
+            table.add_row(*place, "not runnable: " + escape(point.reason))
             continue
         times = point.phases.model_dump().values() if point.phases else ()
         memory = human_bytes(point.memory_bytes) if point.memory_bytes else "-"
@@ -162,9 +164,9 @@ def layout_tree(layout: "Layout") -> "Tree":
     from rich.tree import Tree
 
     title = f"{layout.task}: {counted(len(layout.gmis), 'GMI')}, {layout.num_env} environments"
-    tree = Tree(f"[bold]{title}[/bold]")
+    tree = Tree(f"[bold]{escape(title)}[/bold]")
     for device in layout.devices[:SHOWN_DEVICES]:
-        where = f"{device.node}: " if device.node else ""
+        where = escape(f"{device.node}: ") if device.node else ""
         branch = tree.add(f"{where}{device.kind} {device.index}  [dim]{layout.backend}, {layout.template}[/dim]")
         if len(layout.gmis) > SHOWN_GMIS:
             branch.label = f"{branch.label}  {_summary(device)}"

@@ -60,7 +60,7 @@ def show_what_if(options: PlanOptions, files: Sequence[Path], prices: "Prices | 
     if format == "json":
         print_json("what-if", {"profile": str(options.profile), "cases": [_document(case) for case in cases]})
         return
-    console().print(_table(cases, priced=prices is not None))
+    console().print(_table(cases, priced=prices is not None), markup=False)
     if any(case.best and case.known_by != MEASURED for case in cases):
         console().print(f"projected: assumes that each GMI runs as fast as on {profile.node}", markup=False)
     if profile.note:

@@ -10,6 +10,7 @@ from gmi_drl.cli.options import format_option
 from gmi_drl.cli.output import print_json
 from gmi_drl.cli.replay.show import TOKEN_VARIABLE, look, print_servers
 from gmi_drl.errors import UsageError
+from gmi_drl.units import quoted
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -32,9 +33,9 @@ def token_of(file: Path | None) -> str | None:
     if file is None:
         token = os.environ.get(TOKEN_VARIABLE)
     elif file.stat().st_mode & 0o077:
-        raise UsageError(f"{file} can be read by others: chmod 600 {file}")
+        raise UsageError(f"{file} can be read by others: chmod 600 {quoted(file)}")
     else:
-        token = file.read_text().strip()
+        token = file.read_text(encoding="ascii", errors="replace").strip()
     if token is not None and (len(token) != 32 or not token.isascii()):
         raise UsageError("a token has 32 letters of ASCII: head -c 16 /dev/urandom | xxd -p > FILE makes one")
     return token

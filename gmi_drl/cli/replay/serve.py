@@ -4,7 +4,10 @@ from pathlib import Path
 
 import rich_click as click
 
+from gmi_drl.cli.options import FiniteRange
 from gmi_drl.cli.replay.calls import token_of, token_option
+
+YEAR_S = 365 * 24 * 3600
 
 
 @click.command()
@@ -13,7 +16,7 @@ from gmi_drl.cli.replay.calls import token_of, token_option
 @click.option("--host", default="127.0.0.1", help="Address to listen at. Any but this machine's own needs a token.")
 @click.option("--shards", type=click.IntRange(1, 64), default=1, help="Servers, each a process with all the tables.")
 @click.option("--checkpoints", type=click.Path(path_type=Path, file_okay=False), help="The folder for checkpoints.")
-@click.option("--checkpoint-every", type=click.FloatRange(min=1), metavar="S", help="Seconds between checkpoints.")
+@click.option("--checkpoint-every", type=FiniteRange(1, YEAR_S), metavar="S", help="Seconds between checkpoints.")
 @click.option(
     "--restore",
     type=click.Path(path_type=Path, exists=True, file_okay=False),

@@ -25,7 +25,7 @@ def print_servers(servers: Mapping[str, dict[str, Any]]) -> None:
             counts = [f"{one[kind]:,}" for kind in ("inserts", "samples")]
             rates = [f"{one[f'{kind}_per_second']:,.0f}" for kind in ("inserts", "samples")]
             table.add_row(address, name, items, *counts, *rates, str(waiting))
-    console().print(table)
+    console().print(table, markup=False)
     for address, server in servers.items():
         for line in told(address, server):
             console().print(line, markup=False)

@@ -1,5 +1,6 @@
 """What the options of `gmi-drl train` ask for: the job of a new run, or of one that is resumed."""
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -72,6 +73,7 @@ def _new_run(options: TrainOptions) -> "TrainingJob":
     chosen = layout_for(options.launcher, with_backend(chosen, options.backend))
     check_apply_mig(chosen, options.apply_mig)
     usual = RUNS / f"{as_file_name(chosen.task or '')}-{time.strftime('%Y%m%d-%H%M%S')}"
-    job = resolve(chosen, config, RunFolder(options.run_dir or usual))
+    was_there = options.run_dir is not None and os.path.exists(options.run_dir)
+    job = resolve(chosen, config, RunFolder(options.run_dir or usual, was_there=was_there))
     check(job, options.launcher, apply_mig=options.apply_mig)
     return job

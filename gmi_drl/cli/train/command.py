@@ -1,5 +1,6 @@
 """`gmi-drl train`."""
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("layout", metavar="[LAYOUT|TASK]", required=False, type=click.Path(path_type=Path))
+@click.argument("layout", metavar="[LAYOUT|TASK]", required=False)
 @click.option("--task", metavar="NAME", help=f"The task to train: {known_tasks()}.  [default: ant]")
 @env_arg_option
 @algo_option()
@@ -94,7 +95,7 @@ if TYPE_CHECKING:
 @simulator_option
 @format_option
 def train(
-    format: str, restarts: int, layout: Path | None, task: str | None, env_arg: tuple[str, ...], **others: Any
+    format: str, restarts: int, layout: str | None, task: str | None, env_arg: tuple[str, ...], **others: Any
 ) -> None:
     """Train on the GMIs of a LAYOUT file, or on this machine cut evenly. `train TASK` means `train --task TASK`.
 
@@ -104,10 +105,11 @@ def train(
     if layout is not None and _is_task(layout):
         if task is not None:
             raise UsageError(f"{layout} and --task {task} both name a task: leave one out")
-        layout, task = None, str(layout)
+        layout, task = None, layout
     if env_arg and task is None:
         raise UsageError("--env-arg needs a --task: in layouts and runs the arguments are part of the task's name")
-    options = TrainOptions(layout=layout, task=task and with_arguments(task, env_arg), **others)
+    file = None if layout is None else Path(layout)
+    options = TrainOptions(layout=file, task=task and with_arguments(task, env_arg), **others)
     with starting(quiet=format == "json"):
         # imported only now: this takes a second, in which the terminal already says that something happens
         from gmi_drl.cli.live import TrainingView
@@ -147,18 +149,19 @@ def train(
         raise SystemExit(128 + outcome.signal)
 
 
-def _is_task(layout: Path) -> bool:
-    """Whether what stands in place of a LAYOUT file is no file but the name of a task.
+def _is_task(layout: str) -> bool:
+    """Whether what stands in place of a LAYOUT file is no file but the name of a task, which a folder may have, too.
 
     Raises:
         UsageError: if it is neither, and its name is not that of a file.
     """
-    if layout.exists():
+    is_folder = os.path.isdir(layout)
+    if os.path.exists(layout) and not is_folder:  # which is false for names that are too long for a file
         return False
     try:
-        find_task(str(layout))
+        find_task(layout)
     except UsageError as error:
-        if layout.suffix or layout.parent.name:
+        if is_folder or Path(layout).suffix or Path(layout).parent.name:
             return False
         raise UsageError(f"{layout}: no such file, and {error}") from None
     return True

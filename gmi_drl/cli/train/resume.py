@@ -12,7 +12,7 @@ from gmi_drl.cli.train.options import TrainOptions, apply_options
 from gmi_drl.config.task_names import find_task
 from gmi_drl.errors import UsageError
 from gmi_drl.run import RUNS
-from gmi_drl.units import counted
+from gmi_drl.units import counted, quoted
 
 if TYPE_CHECKING:
     from gmi_drl.config.run_config import RunConfig
@@ -74,7 +74,7 @@ def resume_run(run: Path, options: TrainOptions) -> tuple["TrainingJob", Path]:
     if not saved and any(list_checkpoints(one.checkpoints) for one in folder.learning):
         raise UsageError(f"{run} has no iteration that all of its policies have saved: begin a new run")
     if not saved:
-        raise UsageError(f"{run} has no complete checkpoint: start it anew with --run-dir {run}")
+        raise UsageError(f"{run} has no complete checkpoint: start it anew with --run-dir {quoted(run)}")
     index = read_index(saved[-1])
     if options.layout is not None:
         chosen = read_layout(options.layout, options.decided)

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -13,11 +14,15 @@ from typing import NamedTuple
 from gmi_drl.errors import MachineError
 from gmi_drl.gmi.claims import locked
 from gmi_drl.gmi.mps.control import Control
+from gmi_drl.processes.starts import start_of
 
 REMEDY = "set GMI_DRL_MPS to a folder with a short path"
 ROOM = "make room on that disk, raise `ulimit -n`, or set GMI_DRL_MPS to another folder with a short path"
 MOST_BYTES = 107
 """The longest path of a socket (`sun_path` in unix(7), without the final zero)."""
+
+BESIDE = re.compile(r"[0-9a-f]{8}\.(lock|log|draft)")
+"""The names of the files beside the folder of a claim (`new_name`)."""
 
 LONGEST = "00000000/00/pipe/control_privileged"
 """The longest name of a socket below the folder of all claims."""
@@ -37,15 +42,6 @@ class Process(NamedTuple):
     def lives(self) -> bool:
         """Whether the process still runs."""
         return self.started != 0 and start_of(self.pid) == self.started
-
-
-def start_of(pid: int) -> int:
-    """The start of a process in clock ticks since boot; 0 if it has ended."""
-    try:
-        state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return 0 if state in "ZX" else int(fields[18])  # field 22 of proc(5), counted from the state, which is field 3
 
 
 def base() -> Path:
@@ -138,11 +134,15 @@ def controls_in(folder: Path) -> list[Control]:
 
 
 def stale() -> list[Path]:
-    """The folders of claims that no process will remove. Of one perhaps only the lock or the log is left."""
+    """The folders of claims that no process will remove. Of one perhaps only the lock or the log is left.
+
+    A claim has its lock or log beside it. What else is in that folder, which the user may have named, is not ours.
+    """
     above = base()
     if not above.exists() or not _is_ours_alone(above):
         return []
-    return sorted({path.with_suffix("") for path in above.glob("*") if not _has_owner(path.with_suffix(""))})
+    folders = {path.with_suffix("") for path in above.glob("*.*") if BESIDE.fullmatch(path.name)}
+    return sorted(folder for folder in folders if not _has_owner(folder))
 
 
 def _has_owner(folder: Path) -> bool:

@@ -204,7 +204,7 @@ class Host:
         self._gmis[gmi].show_stacks()
 
     def _release(self, gmis: list[int]) -> None:
-        self._instances.release([self._gmis[gmi].pid for gmi in gmis])
+        self._instances.release({gmi: self._gmis[gmi].pid for gmi in gmis})
 
     def _end(self, gmi: int) -> Message:
         """End a GMI. Of what it has sent nothing comes behind the response: then its successor has its number."""
@@ -221,7 +221,7 @@ class Host:
 
     def _end_all(self) -> None:
         try:
-            self._instances.release([gmi.pid for gmi in self._gmis.values()])
+            self._instances.release({number: gmi.pid for number, gmi in self._gmis.items()})
         finally:
             for gmi in self._gmis.values():
                 gmi.end()

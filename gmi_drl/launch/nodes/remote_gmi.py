@@ -3,7 +3,7 @@
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -141,10 +141,10 @@ class RemoteInstances:
 
     Args:
         drains: Whether those of any node drain.
-        release: Makes the nodes release GMIs, given by their process ids.
+        release: Makes the nodes release the GMIs with these numbers: nodes may have processes with the same ids.
     """
 
-    def __init__(self, drains: bool, release: Callable[[Sequence[int]], None]) -> None:
+    def __init__(self, drains: bool, release: Callable[[Collection[int]], None]) -> None:
         self.drains, self._release = drains, release
 
     def environment(self, gmi_id: int) -> dict[str, str]:
@@ -157,9 +157,9 @@ class RemoteInstances:
     def prove_on_device(self, gmi_id: int, pid: int) -> None:
         """Do nothing: the node has checked it."""
 
-    def release(self, groups: Sequence[int]) -> None:
-        """Have the nodes release the GMIs of these process groups."""
-        self._release(groups)
+    def release(self, groups: Mapping[int, int]) -> None:
+        """Have the nodes release these GMIs."""
+        self._release(groups.keys())
 
 
 def nothing_shared(gmi_ids: Sequence[int]) -> Mapping[int, Resources]:

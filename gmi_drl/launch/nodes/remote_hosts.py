@@ -2,7 +2,7 @@
 
 import secrets
 import socket
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -163,9 +163,9 @@ class RemoteHosts:
             raise
         return gmi
 
-    def _release(self, groups: Sequence[int]) -> None:
+    def _release(self, numbers: Collection[int]) -> None:
         for node in list(self._nodes.values()):  # another thread adds one that comes later
-            if gmis := [gmi_id for gmi_id, gmi in node.gmis.items() if gmi.pid in groups]:
+            if gmis := [number for number in node.gmis if number in numbers]:
                 node.connection.send({"type": "release", "gmis": gmis})
 
 
@@ -186,8 +186,8 @@ def request_all(
 def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[str, Any]]:
     """The CPUs that each supervisor may use, and whether it claims them. Nodes on one machine share its CPUs.
 
-    Each gets CPUs of its own if there are enough. Else all use the same ones, which the first claims. Containers of one
-    machine with different CPUs count as machines.
+    Each gets CPUs of its own if there are enough. Else all use the same ones, and the one that uses most claims them.
+    Containers of one machine with different CPUs count as machines.
     """
     shares: dict[str, dict[str, Any]] = {}
     for place in dict.fromkeys(_place_of(node) for node in nodes.values()):
@@ -195,7 +195,8 @@ def cpus_of(layout: Layout, nodes: Mapping[str, RemoteNode]) -> dict[str, dict[s
         needs = {node.name: _cores_of(layout, node.name) for node in alike}
         free = alike[0].cpus
         if len(alike) == 1 or sum(needs.values()) > len(free):
-            shares |= {node.name: {"cpus": node.cpus, "claims": node is alike[0]} for node in alike}
+            most = max(needs, key=lambda name: needs[name])
+            shares |= {node.name: {"cpus": node.cpus, "claims": node.name == most} for node in alike}
             continue
         for node in alike:
             shares[node.name] = {"cpus": free[: needs[node.name]], "claims": True}

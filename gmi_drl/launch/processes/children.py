@@ -100,7 +100,7 @@ class Children(Mapping[int, GMIHandle]):
         for descriptor in (child.connection_fd, child.exit_fd):
             with suppress(KeyError):  # unregistered when it was seen to end
                 self._selector.unregister(descriptor)
-        self._instances.release([child.pid])
+        self._instances.release({number: child.pid})
         child.end()
         child.close()
 
@@ -115,7 +115,7 @@ class Children(Mapping[int, GMIHandle]):
     def kill(self) -> None:
         """Kill every process group, and remove the rendezvous folder."""
         try:
-            self._instances.release([child.pid for child in self.values()])
+            self._instances.release({number: child.pid for number, child in self.items()})
         finally:  # also if that fails or is interrupted
             with ExitStack() as ends:  # runs all in reverse order, also if one raises
                 ends.callback(os.close, self._home)

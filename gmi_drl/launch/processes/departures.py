@@ -117,7 +117,7 @@ class Departures:
             return death
         try:
             self._children.replace(number)
-        except GmiError as failure:
+        except (GmiError, OSError) as failure:
             death.add_note(f"It cannot be started again: {failure}")
             return failure if isinstance(failure, GmiDiedError) else death  # its node is lost: the run goes on without
         return None

@@ -163,9 +163,10 @@ class GMIProcesses:
             self._joined.add(gmi_id)
             try:
                 self._children.add(gmi_id)
-            except GmiError as error:
-                if not self._losses.take(gmi_id, error):
-                    raise
+            except (GmiError, OSError) as error:
+                told = error if isinstance(error, GmiError) else GmiError(f"GMI {gmi_id} cannot be started: {error}")
+                if not self._losses.take(gmi_id, told):
+                    raise told from None
 
     def _check_silence(self, silent_s: float, silence_s: float) -> None:
         late = [number for number, waiting in self._children.starting.items() if waiting.look() > START_S]
@@ -181,7 +182,8 @@ class GMIProcesses:
 
     def _check_stopped(self, silence_s: float) -> None:
         """Raise if a GMI is stopped for so long: those that need nothing of it would go on without it."""
-        pids = {number: child.pid for number, child in self._children.items() if number not in self._results}
+        here = {number: child for number, child in self._children.items() if not child.where}  # /proc is this host's
+        pids = {number: child.pid for number, child in here.items() if number not in self._results}
         if (number := self._stopped.longer_than(silence_s, pids)) is not None:
             raise self._errors.of(number, f"was stopped (SIGSTOP) and did not go on within {silence_s:.0f} s")
 
@@ -262,7 +264,7 @@ class GMIProcesses:
             if number not in self._results:
                 raise self._errors.death(number)
             if has_ended:
-                self.instances.release([child.pid])
+                self.instances.release({number: child.pid})
                 child.end()
             return None
         word = self._parsed(number, data)

@@ -113,12 +113,15 @@ def _measure(folder: Path, sweep: Sweep, slots: Sequence[Slot], request: StopReq
         _run(running, request, memory)
         return sum(_speed(process) for process in running)
     finally:
-        for process in running:
-            process.stop()
-        for process in running:
-            process.leader.exit_code(30)
-            process.kill()
-        shutil.rmtree(probes, ignore_errors=True)
+        try:
+            for process in running:
+                process.stop()
+            for process in running:
+                process.leader.exit_code(30)
+        finally:  # also if a second signal ends the waiting
+            for process in running:
+                process.kill()
+            shutil.rmtree(probes, ignore_errors=True)
 
 
 def _run(running: Sequence[TrialProcess], request: StopRequest, memory: Memory) -> None:

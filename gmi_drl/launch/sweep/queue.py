@@ -16,7 +16,7 @@ from gmi_drl.launch.sweep.search import with_next
 from gmi_drl.launch.sweep.slots import Slot
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial, write_sweep
 from gmi_drl.launch.sweep.trial_process import Ended, TrialProcess, last_line, read_ended, write_ended
-from gmi_drl.units import counted
+from gmi_drl.units import counted, quoted
 
 LOOK_S = 1.0
 """Seconds between two looks at slots that were in use, and at returns for early stopping."""
@@ -64,6 +64,7 @@ class Queue:
         self.running: dict[int, TrialProcess] = {}
         self.rule = MedianRule(folder, sweep) if sweep.stop_early else None
         self._reaper: Reaper | None = None
+        self._held: dict[int, ExitStack] = {}  # devices of other programs, by slot
         self._tries: Counter[str] = Counter()
         self._told: set[str] = set()  # trials of which the user knows that they wait
         self._not_before, self.busy_s = 0.0, 0.0
@@ -113,8 +114,14 @@ class Queue:
         if self._reaper is None:
             self.running[slot.number] = TrialProcess(self.folder, self.sweep, trial, slot)
             return
-        process = TrialProcess(self.folder, self.sweep, trial, slot, self._reaper.watch_own_group)
-        self.running[slot.number] = process
+        with ExitStack() as held:
+            try:
+                held.enter_context(slot.held(f"sweep {self.folder}"))
+            except InUseError as error:
+                self._wait_for_others(trial, str(error))
+                return
+            process = TrialProcess(self.folder, self.sweep, trial, slot, self._reaper.watch_own_group)
+            self.running[slot.number], self._held[slot.number] = process, held.pop_all()
         self._reaper.watch(process.leader.pid)
 
     def _drop(self, number: int) -> None:
@@ -122,6 +129,8 @@ class Queue:
         process = self.running.pop(number)
         if self._reaper is not None:
             self._reaper.forget(process.leader.pid)
+        if number in self._held:
+            self._held.pop(number).close()
 
     def _wait(self) -> None:
         """Wait until a process ends, at most `LOOK_S`."""
@@ -158,12 +167,13 @@ class Queue:
             self.slots = [slot for slot in self.slots if slot not in gone]
             self.tell(f"{node.name} gets no more trainings, {counted(len(gone), 'slot')} less: {why}")
         if not self.slots:
-            raise MachineError(f"no node of the Ray cluster is left: go on with gmi-drl sweep --resume {self.folder}")
+            command = f"gmi-drl sweep --resume {quoted(self.folder)}"
+            raise MachineError(f"no node of the Ray cluster is left: go on with {command}")
 
     def _end(self, trial: Trial, ended: Ended) -> None:
         """Keep how a trial has ended, or let it wait again."""
         if ended.exit_code == InUseError.exit_code and self.sweep.command is None:
-            self._wait_for_others(trial)
+            self._wait_for_others(trial, last_line(self.folder, trial))
             return
         self._tries[trial.name] += 1
         is_refused = ended.exit_code in REFUSED and self.sweep.command is None
@@ -173,13 +183,13 @@ class Queue:
         write_ended(self.folder, trial, ended)
         self.on_end(trial, ended, self.busy_s)
 
-    def _wait_for_others(self, trial: Trial) -> None:
+    def _wait_for_others(self, trial: Trial, why: str) -> None:
         """Let a trial wait again: another run was faster, and has its device or its folder."""
         self._not_before = time.monotonic() + LOOK_S
         self.waiting.appendleft(trial)
         if trial.name not in self._told:
             self._told.add(trial.name)
-            self.tell(f"{trial.name} waits: {last_line(self.folder, trial)}")
+            self.tell(f"{trial.name} waits: {why}")
 
     def _stop_early(self) -> None:
         for process in self.running.values() if self.rule else ():
@@ -191,9 +201,18 @@ class Queue:
         """Stop what still runs, and wait for it."""
         for process in self.running.values():
             process.stop()
-        deadline = time.monotonic() + STOP_S
-        for number, process in list(self.running.items()):
-            process.leader.exit_code(deadline - time.monotonic())
-            self.waiting.append(process.trial)
-            process.kill()
-            self._drop(number)
+        deadline, stopped = time.monotonic() + STOP_S, list[tuple[Trial, Ended | None]]()
+        try:
+            for process in self.running.values():
+                process.leader.exit_code(deadline - time.monotonic())
+        finally:  # also if a second signal ends the waiting
+            for number, process in list(self.running.items()):
+                if (ended := process.end()) is None:
+                    process.kill()
+                stopped.append((process.trial, ended))
+                self._drop(number)
+        for trial, ended in stopped:
+            if ended is not None and ended.early:  # it is not run again
+                self._end(trial, ended)
+            else:
+                self.waiting.append(trial)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gmi_drl.errors import InUseError, UsageError
+from gmi_drl.errors import InUseError, MachineError, UsageError
 from gmi_drl.gmi.claims import Shared, claim
 from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.inventory.core_load import CoreLoad
@@ -120,7 +120,7 @@ def _on_whole_devices(folder: Path, sweep: Sweep, devices: int) -> Sweep:
 
 @contextmanager
 def _held(slots: list[Slot], folder: Path) -> Iterator[None]:
-    """Hold devices that several slots have, together with other sweeps; others are held by each trial itself."""
+    """Hold devices that several slots have, together with other sweeps; others are held for or by each trial."""
     shared = {device for slot in slots if slot.shares for device in slot.devices}
     with claim([Shared(device) for device in sorted(shared)], f"sweep {folder}"):
         yield
@@ -128,13 +128,23 @@ def _held(slots: list[Slot], folder: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_sweep(folder: Path) -> Iterator[None]:
-    """Lock the folder of a sweep. The lock ends with the process."""
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    """Lock the folder of a sweep. The lock ends with the process.
+
+    Raises:
+        InUseError: if another process has locked it.
+        MachineError: if it cannot be written or locked.
+    """
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        raise MachineError(f"{folder}: {LOCK} cannot be written: {error.strerror}") from None
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InUseError(f"{folder}: another process runs this sweep: wait for it or stop it") from None
+        except OSError as error:
+            raise MachineError(f"{folder}: {LOCK} cannot be locked: {error.strerror}") from None
         yield
     finally:
         os.close(descriptor)

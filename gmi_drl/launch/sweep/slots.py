@@ -1,11 +1,12 @@
 """Slots: the equal shares of a machine's cores and GPUs in which trials run side by side."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from gmi_drl.errors import LayoutMismatchError
-from gmi_drl.gmi.claims import SHARED_VARIABLE, claims_folder, locked
+from gmi_drl.gmi.claims import OF_SWEEPS, SHARED_VARIABLE, Shared, claim, claims_folder, locked
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.ray.placement import NODE_VARIABLE, Share
 from gmi_drl.layout.environment import KEEP_FREED_MEMORY
@@ -34,14 +35,19 @@ class Slot:
     shares_gpu: bool
     node: RayNode | None = None
 
-    def environment(self) -> dict[str, str]:
-        """Variables of a program in it."""
+    def environment(self, is_held: bool = False) -> dict[str, str]:
+        """Variables of a program in it.
+
+        Args:
+            is_held: Whether the sweep holds its devices for the program (`held`).
+        """
         threads = str(len(self.cores))
         caps = {name: threads for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
         gpu = {} if self.gpu is None else {"CUDA_VISIBLE_DEVICES": self.gpu}
         together = [f"core-{core}" for core in self.cores] if self.shares_cores else []
         together += [f"gpu-{self.gpu}"] if self.shares_gpu else []
-        claims = {SHARED_VARIABLE: ",".join(together)} if together else {}
+        together += self.devices if is_held and self.node is None else []
+        claims = {SHARED_VARIABLE: ",".join(dict.fromkeys(together))} if together else {}
         node = {} if self.node is None else {NODE_VARIABLE: self.node.id}
         return {**KEEP_FREED_MEMORY, **caps, **gpu, **claims, **node, SLOT_VARIABLE: str(self.number)}
 
@@ -60,8 +66,29 @@ class Slot:
         """Whether no run of another program holds its devices; Ray knows that of its nodes."""
         if self.shares or self.node is not None:
             return True
-        files = [claims_folder() / device for device in self.devices]
+        files = [claims_folder() / device for device in (*self.devices, *self._in_sweeps)]
         return not any(file.exists() and locked(file) for file in files)
+
+    @property
+    def _in_sweeps(self) -> list[str]:
+        """What keeps other sweeps away, but for devices that a sweep holds for this one, which is its program."""
+        ours = os.environ.get(SHARED_VARIABLE, "").split(",")
+        return [f"{OF_SWEEPS}{device}" for device in self.devices if device not in ours]
+
+    @contextmanager
+    def held(self, purpose: str) -> Iterator[None]:
+        """Hold its devices for another program, which does not claim them, or does so as shared ones.
+
+        Other trainings are kept away by the shared claims, other sweeps by claims for sweeps alone.
+
+        Raises:
+            InUseError: if another run has them.
+        """
+        if self.shares or self.node is not None:
+            yield
+            return
+        with claim([*map(Shared, self.devices), *self._in_sweeps], purpose):
+            yield
 
 
 def make_slots(at_once: int, cores: Sequence[int], gpus: Sequence[str]) -> list[Slot]:

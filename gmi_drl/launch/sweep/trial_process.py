@@ -18,6 +18,7 @@ from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.files import write_atomically
 from gmi_drl.launch.group_leader import GroupLeader
 from gmi_drl.launch.launchers import LOCAL
+from gmi_drl.launch.signals import TRIAL_VARIABLE
 from gmi_drl.launch.sweep.slots import Slot, bind
 from gmi_drl.launch.sweep.sweep_file import Sweep, Trial
 from gmi_drl.run.checkpoint import list_checkpoints
@@ -66,8 +67,8 @@ class TrialProcess:
     def __init__(
         self, folder: Path, sweep: Sweep, trial: Trial, slot: Slot, on_fork: Callable[[], None] = lambda: None
     ) -> None:
-        self.folder, self.trial, self.slot = folder, trial, slot
-        self.is_stopped_early = False
+        self.folder, self.trial, self.slot, self._is_held = folder, trial, slot, sweep.command is not None
+        self._is_asked = self.is_stopped_early = False
         self.started = time.monotonic()
         log = log_file(folder, trial)
         try:
@@ -91,7 +92,7 @@ class TrialProcess:
 
         return subprocess.Popen(
             command,
-            env={**os.environ, **self.slot.environment()},
+            env={**os.environ, **self.slot.environment(self._is_held), TRIAL_VARIABLE: self.trial.name},
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -100,8 +101,10 @@ class TrialProcess:
         )
 
     def stop(self, early: bool = False) -> None:
-        """Ask it to end; our trainings save a checkpoint."""
-        self.is_stopped_early = early
+        """Ask it to end; our trainings save a checkpoint. Nothing happens if it was asked already."""
+        if self._is_asked:
+            return
+        self._is_asked, self.is_stopped_early = True, early
         os.kill(self.leader.pid, signal.SIGTERM)
 
     def end(self) -> Ended | None:

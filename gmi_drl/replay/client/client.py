@@ -20,7 +20,7 @@ from gmi_drl.replay.client.writer import Writer
 from gmi_drl.replay.indices import Integers, as_integers
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
 from gmi_drl.replay.table import Priorities, checked_priorities
-from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, write
+from gmi_drl.replay.words import CHECKPOINT, DELETE, INFO, RESET, UPDATE, Number, check_wait, write
 
 RETRY_S = 10.0
 """Seconds for which a server that could not be reached is left out, if there are others."""
@@ -60,13 +60,15 @@ class Client:
             fields: `[n, *shape]` of each field.
             priorities: By table.
             version: Of the policy that acted.
-            timeout_s: Seconds to wait for room and the limiter, of each table.
+            timeout_s: Seconds to wait for room and the limiter, of each table; a day at most.
 
         Raises:
             ReplayTimeoutError: if a table did not take it in time; `done` says how many have it.
+            UsageError: if there is no table, or `timeout_s` is below 0 or above a day.
         """
         if not priorities:
             raise UsageError("an item goes into 1 table at least")
+        check_wait(timeout_s)
         _, pool = self._turn()
         with pool.call() as call:
             _, storage = call.connection.table(next(iter(priorities)))
@@ -98,7 +100,7 @@ class Client:
 
         Raises:
             ReplayTimeoutError: if it did not in time, with what is missing.
-            UsageError: if it never will.
+            UsageError: if it never will, or `timeout_s` is below 0 or above a day.
         """
         wish = Wish(table, count, columns, distinct, newer_than, flexible, timeout_s)
         server, pool = self._turn()
@@ -199,7 +201,7 @@ class Client:
             workers: Connections to each server.
             columns: As of `sample`.
             distinct: As of `sample`.
-            timeout_s: Seconds that a batch may wait for the limiter; then the iteration ends.
+            timeout_s: Seconds that a batch may wait for the limiter, a day at most; then the iteration ends.
             flexible: Whether a batch may have fewer items, as many as the limiter allows.
             most: Items in all, the last batch may have fewer; then the iteration ends. None for no limit.
 

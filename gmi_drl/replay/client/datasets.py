@@ -33,10 +33,11 @@ class ServerDataset(IterableDataset[Sampled]):
         shared: As of `Client`.
         columns: Of the storage; None for all. For `items` and `steps` they have stretches alike.
         max_in_flight: Samples that are asked for ahead.
-        timeout_s: Seconds that a batch may wait for the limiter; then the iteration ends.
+        timeout_s: Seconds that a batch may wait for the limiter, a day at most; then the iteration ends.
 
     Raises:
-        UsageError: where it is iterated, if there is no such table or column, or items have unlike stretches.
+        UsageError: where it is iterated, if there is no such table or column, items have unlike stretches, or
+            `timeout_s` is below 0 or above a day.
     """
 
     def __init__(

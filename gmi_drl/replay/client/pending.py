@@ -11,6 +11,7 @@ from gmi_drl.replay.words import (
     ERROR,
     ITEMS_AT_ONCE,
     LEASED,
+    MESSAGE_BYTES,
     Items,
     Lease,
     Number,
@@ -104,10 +105,11 @@ class PendingItems:
     def take(self) -> list[tuple[int, int, Stretches]]:
         """All that is there, in messages: table, version, stretches."""
         taken = []
-        for (table, version, _), parts in self._pending.items():
+        for (table, version, columns), parts in self._pending.items():
             rows, lengths, priorities = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
-            for start in range(0, len(rows), ITEMS_AT_ONCE):
-                part = slice(start, start + ITEMS_AT_ONCE)
+            most = min(ITEMS_AT_ONCE, (MESSAGE_BYTES - Items.layout.size) // (8 * (2 * columns + 1)))
+            for start in range(0, len(rows), most):
+                part = slice(start, start + most)
                 taken.append((table, version, (rows[part], lengths[part], priorities[part])))
         self._pending.clear()
         self.count = 0

@@ -24,6 +24,7 @@ from gmi_drl.replay.words import (
     arrays,
     bytes_of,
     check_request,
+    check_wait,
     read,
     write,
 )
@@ -51,7 +52,10 @@ class Wish:
         distinct: Whether no item may be there twice.
         newer_than: Items of this version and older ones are not drawn, from now on.
         flexible: Whether fewer items will do, as many as the limiter allows.
-        timeout_s: Seconds to wait for the limiter.
+        timeout_s: Seconds to wait for the limiter, a day at most.
+
+    Raises:
+        UsageError: if the server does not let it wait that long.
     """
 
     table: str
@@ -61,6 +65,9 @@ class Wish:
     newer_than: int | None = None
     flexible: bool = False
     timeout_s: float = WAIT_S
+
+    def __post_init__(self) -> None:
+        check_wait(self.timeout_s)
 
     def message(self, request: int, table: int, storage: RemoteStorage, in_place: bool) -> list[bytes | memoryview]:
         """The message that asks for it; `in_place` if the rows are read in shared memory.

@@ -16,7 +16,7 @@ from gmi_drl.replay.client.pending import Answers, PendingItems, as_integers
 from gmi_drl.replay.client.step_buffer import StepBuffer
 from gmi_drl.replay.indices import Integers
 from gmi_drl.replay.limiters import WAIT_S, ReplayTimeoutError
-from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, write
+from gmi_drl.replay.words import END_OF_EPISODE, IN_PLACE, ITEMS, LEASE, NEXT_CALL, STEPS, Steps, check_wait, write
 
 Frames = list[tuple[int, list[bytes | memoryview]]]
 
@@ -37,7 +37,7 @@ class Writer:
         connection: Its own.
         storage: Where the steps go.
         max_in_flight_items: Items that are sent and not acknowledged, at most; then `create_items` waits.
-        timeout_s: Seconds that the server lets items wait for room, or for the limiter.
+        timeout_s: Seconds that the server lets items wait for room, or for the limiter; a day at most.
 
     Attributes:
         step: The number of the next step, from 0.
@@ -54,6 +54,7 @@ class Writer:
     ) -> None:
         if max_in_flight_items < 1:
             raise UsageError(f"max_in_flight_items must be 1 at least, not {max_in_flight_items}")
+        check_wait(timeout_s)
         self.step, self.timeout_s = 0, timeout_s
         self._connection, self._storage, self._most = connection, storage, max_in_flight_items
         memory = connection.memory
@@ -126,11 +127,7 @@ class Writer:
         while done < count:
             if self._rows == self._storage.block_steps:
                 self._open_block()
-            part = self._write(fields, done, min(count - done, self.room))
-            self._rows += part
-            self.step += part
-            self._length = min(self._length + part, self._storage.longest)
-            done += part
+            done += self._write(fields, done, min(count - done, self.room))
         if self._buffer.waiting * self._storage.signature.step_bytes >= AT_ONCE_BYTES:
             self._send(self._steps())  # before their items, which then need fewer messages
         return first
@@ -246,11 +243,11 @@ class Writer:
         if self._shared is not None:
             part = {name: value[first : first + most].detach() for name, value in fields.items()}
             self._shared.write(self._place + self._rows, part)
-            return most
+            return self._count(most)
         if (unpacked := self._buffer.unpacked(fields, first, most)) is not None:
             frames = [*self._steps(), (STEPS, self._message(most))]
             self._send(frames + [(DATA, [view]) for view in unpacked])
-            self._announced += most
+            self._announced += self._count(most)
             self._await_sent()
             return most
         if not self._buffer.room:
@@ -259,6 +256,12 @@ class Writer:
             self._buffer.clear()
         count = min(most, self._buffer.room)
         self._buffer.write(fields, first, count)
+        return self._count(count)
+
+    def _count(self, count: int) -> int:
+        """Count steps that are written. Returns how many."""
+        self._rows, self.step = self._rows + count, self.step + count
+        self._length = min(self._length + count, self._storage.longest)
         return count
 
     def _steps(self) -> Frames:
@@ -297,15 +300,29 @@ class Writer:
         """Ask the server for a block to write to. Returns the place of the next step."""
         self._answers.leased = None
         self._connection.framed.send_together([(LEASE, self._message(0))])
-        self._wait(lambda: self._answers.leased is not None, self.timeout_s + ANSWER_S)
+        self._await(lambda: self._answers.leased is not None)
         return self._answers.place()
 
     def _await_sent(self) -> None:
         """Wait until the network has taken everything."""
-        if self._connection.framed.is_sending:
-            self._wait(lambda: not self._connection.framed.is_sending, self.timeout_s + ANSWER_S)
+        try:
+            self._await(lambda: not self._connection.framed.is_sending)
+        except ReplayTimeoutError:
+            self._connection.close()  # the server may have a part of the steps
+            raise
+
+    def _await(self, is_done: Callable[[], bool]) -> None:
+        """Wait within `append` for what it needs. Items that are refused meanwhile are told at the next call."""
+        self._wait_only(is_done, self.timeout_s + ANSWER_S)
+        if self._answers.end is not None:
+            self._raise()
 
     def _wait(self, is_done: Callable[[], bool], timeout_s: float) -> None:
+        self._wait_only(is_done, timeout_s)
+        self._raise()
+
+    def _wait_only(self, is_done: Callable[[], bool], timeout_s: float) -> None:
+        """Wait until something is done, or the server ends the connection."""
         answers, deadline = self._answers, time.monotonic() + timeout_s
         try:
             self._connection.wait(lambda: is_done() or answers.end is not None, answers.handle, deadline, "items")
@@ -313,7 +330,6 @@ class Writer:
             raise ReplayTimeoutError(f"{self._told()} after {timeout_s:g} s", self.acknowledged) from None
         except GmiError as error:
             raise type(error)(f"{error}; {self._told()}") from None
-        self._raise()
 
     def _check_open(self) -> None:
         """Raise what the server has told, or that the connection has ended, or is of another process."""

@@ -71,7 +71,8 @@ class TrajectoryDataset(IterableDataset[ReplaySample]):
         self._structure, self._specs = dtypes, [TensorSpec(shape, dtype) for shape, dtype in kinds]
         self._server_address, self._table = server_address, table
         self._ahead, self._workers = max_in_flight_samples_per_worker, max(1, num_workers_per_iterator)
-        self._timeout_s = LONGEST_WAIT_S if rate_limiter_timeout_ms < 0 else rate_limiter_timeout_ms / 1000
+        timeout_s = LONGEST_WAIT_S if rate_limiter_timeout_ms < 0 else rate_limiter_timeout_ms / 1000
+        self._timeout_s = min(timeout_s, LONGEST_WAIT_S)
         self._most = None if max_samples < 0 else max_samples
         self._at_once = flexible_batch_size if flexible_batch_size > 0 else max(1, self._ahead // 2)
 

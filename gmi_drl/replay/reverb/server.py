@@ -57,13 +57,15 @@ class Server:
         self._checkpointer = checkpointer or default_checkpointer()
         self._token = token or os.environ.get(TOKEN_VARIABLE)
         with in_their_words():
-            storage = CellStorage(memory_bytes, item_bytes)
-            made = [table.make(storage) for table in tables]
-            folder, newest = Path(self._checkpointer.path), self._checkpointer.newest
+            made = []
             try:
+                storage = CellStorage(memory_bytes, item_bytes)
+                for table in tables:
+                    made.append(table.make(storage))  # noqa: PERF401 - those before one that fails count
+                folder, newest = Path(self._checkpointer.path), self._checkpointer.newest
                 self._server = server.Server(made, port or 0, host, self._token, folder, restore=newest)
             except BaseException:
-                for table in tables:
+                for table in tables[: len(made)]:  # the next one may have another server
                     table.unmake()
                 if checkpointer is None:
                     _remove(self._checkpointer.path)

@@ -53,14 +53,14 @@ class TopK(Selector):
     def select(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw with replacement."""
         top = self._highest()
-        return top[torch.randint(len(top), (count,), generator=generator)], torch.ones(count, dtype=torch.float64)
+        return top[torch.randint(len(top), (count,), generator=generator)], _equal(count, len(top))
 
     def select_distinct(self, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Draw without replacement."""
         top = self._highest()
         if count > len(top):
             raise too_few(len(top), count)
-        return top[torch.randperm(len(top), generator=generator)[:count]], torch.ones(count, dtype=torch.float64)
+        return top[torch.randperm(len(top), generator=generator)[:count]], _equal(count, len(top))
 
     def state_dict(self) -> dict[str, Tensor]:
         """The priorities of all slots, -1 where there is no item."""
@@ -75,3 +75,7 @@ class TopK(Selector):
         if self._top is None:
             self._top = self._priorities.topk(min(self.k, self._count)).indices
         return self._top
+
+
+def _equal(count: int, among: int) -> Tensor:
+    return torch.full((count,), 1 / among, dtype=torch.float64)

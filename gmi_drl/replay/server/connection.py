@@ -15,6 +15,9 @@ from gmi_drl.replay.words import ERROR, WordError, to_json
 COPY_AFTER_S = 0.05
 """Seconds after which rows that a client has not read are copied, so that their blocks can be written again."""
 
+LEASES = 64
+"""Batches that a client may be lent at once. Ours reads and gives back one before it asks for the next."""
+
 _SPARE = 4  # buffers of one size that a connection keeps
 
 Frames = list[tuple[int, Sequence[memoryview | bytes]]]
@@ -110,6 +113,15 @@ class Connection:
     def hold(self, storage: Storage, reading: int) -> None:
         """End a reading of a storage when all is sent."""
         self._held.append((storage, reading))
+
+    def check_leases(self) -> None:
+        """Raise unless the client may be lent a further batch.
+
+        Raises:
+            WordError: if it has given back too few.
+        """
+        if len(self._leases) >= LEASES:
+            raise WordError(f"it keeps {len(self._leases)} batches that it was lent: {LEASES} are the most")
 
     def lend(self, storage: Storage, reading: int) -> int:
         """End a reading of a storage when the client has read what it is told. Returns a ticket for `give_back`."""

@@ -14,7 +14,7 @@ from typing import Any
 
 from gmi_drl.comm.links.framing import FramedConnection, FrameError
 from gmi_drl.comm.links.token_listener import Client, TokenListener
-from gmi_drl.errors import MachineError
+from gmi_drl.errors import MachineError, UsageError
 from gmi_drl.replay.server.attach import LEASE_S, listen_for_shared, share
 from gmi_drl.replay.server.connection import Connection
 from gmi_drl.replay.server.handling import Handler
@@ -146,11 +146,20 @@ class Loop:
             time.sleep(0.01)  # it stays ready; those who are connected go on
             return
         for client in clients:
-            self._welcome(client)
+            descriptor = client.connection.fileno()
+            try:
+                self._welcome(client)
+            except Exception as error:  # a fault of ours must not end the others' tables
+                LOG.exception("a client that greets")
+                if connection := self.connections.get(descriptor):
+                    self._close(connection, f"{type(error).__name__}: {error}")
+                else:
+                    client.connection.close()
 
     def _welcome(self, client: Client) -> None:
+        """Answer to a greeting. A number that no process of Linux has is none."""
         hello = _hello(client.payload)
-        pid = pid if isinstance(pid := hello.get("pid"), int) else 0
+        pid = pid if isinstance(pid := hello.get("pid"), int) and 0 < pid < 2**31 else 0
         self._numbers += 1
         with suppress(OSError):
             client.connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -191,6 +200,10 @@ class Loop:
         except (FrameError, WordError) as error:
             self._close(connection, str(error))
             return
+        except UsageError as error:  # more streams than blocks: this one cannot write
+            connection.send_error(0, error)
+            self._close(connection, str(error))
+            return
         except Exception as error:  # a fault of ours must not end the others' tables
             LOG.exception("%s", connection.name)
             self._close(connection, f"{type(error).__name__}: {error}")
@@ -204,6 +217,8 @@ class Loop:
         arrived = connection.framed.read(_TURN_BYTES, may_stop=True)
         for number, (kind, message) in enumerate(arrived, start=1):
             connection.settle()
+            if connection.framed.is_receiving:
+                raise WordError(f"a message of kind {kind} came where rows were expected")
             request = self._handler.handle(connection, kind, message)
             if request is not None and not request.attempt():
                 connection.parked = request

@@ -26,8 +26,8 @@ class ProcessEnds:
             return False
         except OSError:  # too many descriptors, or no such call: the connection's end is seen all the same
             return True
-        self._connections[descriptor], self._descriptors[connection] = connection, descriptor
         self._epoll.register(descriptor, EPOLLIN)
+        self._connections[descriptor], self._descriptors[connection] = connection, descriptor
         return True
 
     def ended(self, descriptor: int) -> Connection | None:

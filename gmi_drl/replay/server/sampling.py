@@ -58,11 +58,11 @@ class SampleRequest:
         self._row_bytes, self._smallest = max(row_bytes), min(row_bytes)
         self._of_records = (REPLY_BYTES - Samples.layout.size) // (8 * (1 + STRETCHES + len(names)))
         self._connection, self._word, self._table = connection, word, table
-        if word.count < 1 or (word.count > (most := self._most()) and not word.flags & FLEXIBLE):
-            raise UsageError(f"table {table.name}: a batch has 1 to {most} items of this size, not {word.count}")
+        self._check_count()
         self.deadline, self.tables = time.monotonic() + word.timeout_s, [table.name]
         if word.flags & PLACES:
             check_shared(connection, table.storage)
+            connection.check_leases()
 
     def attempt(self) -> bool:
         """Sample, and send the batch."""
@@ -75,6 +75,7 @@ class SampleRequest:
         newer_than = None if word.newer_than < 0 else word.newer_than
         is_distinct = bool(word.flags & DISTINCT)
         try:
+            self._check_count()  # again: longer items may have come since it was asked for
             selection = table.select(count, distinct=is_distinct, newer_than=newer_than, timeout_s=0)
             self._send(selection)
         except ReplayTimeoutError:
@@ -108,6 +109,12 @@ class SampleRequest:
     def why(self) -> str:
         """What the limiter waits for."""
         return why(self._table, self._word.count, "samples")
+
+    def _check_count(self) -> None:
+        """Raise unless a batch may have as many items."""
+        word, most = self._word, self._most()
+        if word.count < 1 or (word.count > most and not word.flags & FLEXIBLE):
+            raise UsageError(f"table {self._table.name}: a batch has 1 to {most} items of this size, not {word.count}")
 
     def _most(self) -> int:
         """Items that a batch may have, if all are as long as the longest so far."""

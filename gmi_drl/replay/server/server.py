@@ -39,6 +39,7 @@ class Server:
     Attributes:
         port: Where it listens.
         host: As given.
+        failure: The fault of ours that has ended it, if one has.
 
     Raises:
         UsageError: if there is no table or shard, a name is there twice, no token, or the checkpoint is another's.
@@ -76,6 +77,7 @@ class Server:
         self._handler = Handler(tables, self.info, self._begin_checkpoint)
         self._loop = Loop(self._listener, token or NO_TOKEN, self._handler, hang_s)
         self._ended = threading.Event()  # Thread.join that a signal interrupts takes the thread for ended
+        self.failure: Exception | None = None
         threading.Thread(target=self._run, name=f"replay server {self.port}", daemon=True).start()
 
     @property
@@ -151,6 +153,9 @@ class Server:
     def _run(self) -> None:
         try:
             self._loop.run()
+        except Exception as error:
+            self.failure = error
+            raise
         finally:
             self._ended.set()
 

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from gmi_drl.errors import GmiError, MachineError, UsageError
+from gmi_drl.files import former_of
 from gmi_drl.replay import checkpoint
 from gmi_drl.replay.shards.calls import Calls
 from gmi_drl.replay.shards.dealing import Counts, counts_of, deal_out
@@ -93,6 +94,7 @@ def restore(folder: Path, calls: Calls) -> tuple[int, Counts]:
 
     As many ranks as have saved take each its own shard, bit for bit, of the latest step that all have. To another
     number of ranks all trajectories are dealt out anew (`dealing.py`): then each must see the folders of all.
+    If a rank was killed just when it had put its former checkpoint aside, that one is loaded.
 
     Returns:
         The trainer's step, and what was counted.
@@ -161,8 +163,13 @@ def shard_folder(folder: Path, step: int, rank: int, size: int) -> Path:
 
 
 def found_in(folder: Path) -> list[tuple[int, int, int, Path]]:
-    """The shards in a folder: step, rank, number of ranks, path. Those that were being written do not count."""
-    matches = [(_NAME.fullmatch(path.name), path) for path in folder.glob("step-*")]
+    """The shards in a folder: step, rank, number of ranks, path; also those that were put aside by a save.
+
+    One may be there twice. Those that were being written do not count.
+    """
+    there = [(path.name, path) for path in folder.glob("step-*")]
+    aside = [(path.stem[1:], path) for path in folder.glob(former_of(folder / "step-*").name)]
+    matches = [(_NAME.fullmatch(name), path) for name, path in there + aside]
     return [(*map(int, match.groups()), path) for match, path in matches if match]  # type: ignore[misc]
 
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from gmi_drl.errors import UsageError
-from gmi_drl.files import load_json
+from gmi_drl.files import load_json, whole
 from gmi_drl.replay import checkpoint
 from gmi_drl.replay.checkpoint import INDEX, ReplayIndex
 from gmi_drl.replay.fields import Signature
@@ -49,6 +49,7 @@ class _Saved:
     """A shard of a checkpoint as it was saved, in memory."""
 
     def __init__(self, folder: Path, shard: Shard) -> None:
+        folder = whole(folder)
         self._facts = load_json(ReplayIndex, folder / INDEX, "checkpoint of a shard").facts
         there = Signature.from_json(str(self._facts["signature"]))
         if difference := shard.storage.signature.difference(there):

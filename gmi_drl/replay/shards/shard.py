@@ -14,7 +14,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.replay.indices import Integers
-from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths
+from gmi_drl.replay.items import KEY, STRETCHES, first_steps, lengths, priorities_of
 from gmi_drl.replay.limiters import MinSize, ReplayTimeoutError
 from gmi_drl.replay.selectors import Selector
 from gmi_drl.replay.shards.chances import Chances
@@ -176,17 +176,38 @@ class Shard:
             self.committed = committed
 
     def _make_room(self, count: int) -> None:
-        """Evict until `count` indices are free, in the order of the remover, what nobody holds."""
+        """Evict until `count` indices are free or still read, in the order of the remover, what nobody holds."""
         with self.lock:
-            missing = count - self.storage.blocks.free
+            missing = count - self.storage.blocks.free_when_read  # what was evicted may still be read
             size = self.table.size
             if missing <= 0 or not size:
+                return
+            if not self.table.contents.remover.evicts_in_batches:
+                self._evict_singly(missing)
                 return
             blocks = self._first_to_go(min(size, missing))
             if bool((self._holds[blocks] > 0).any()):
                 held = int(((self._holds > 0) & (self.keys > 0)).sum())
                 blocks = self._first_to_go(min(size, missing + held))
             self._delete(blocks[self._holds[blocks] == 0][:missing])
+
+    def _evict_singly(self, count: int) -> None:
+        """Evict `count`, or all that nobody holds, one after the other. The remover loses held ones for that time."""
+        contents, passed = self.table.contents, list[Tensor]()
+        try:
+            while count and len(passed) < self.table.size:
+                slot = contents.remover.select(1, contents.generator)[0]
+                index = self.chances.trajectories_of(slot)
+                if bool(self._holds[index] > 0):
+                    contents.remover.deleted(slot)
+                    passed.append(slot)
+                else:
+                    self._delete(index)
+                    count -= 1
+        finally:
+            if passed:
+                slots = torch.cat(passed)
+                contents.remover.inserted(slots, priorities_of(contents.items.records[slots]))
 
     def _first_to_go(self, count: int) -> Tensor:
         """The places of those that the remover would evict, in order."""

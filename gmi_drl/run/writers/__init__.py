@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from gmi_drl.config.writers import WRITERS
+from gmi_drl.errors import MachineError
 from gmi_drl.registry import class_at
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.metrics import MetricsFile, Row
@@ -60,14 +61,18 @@ class Writers:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._metrics is not None:
-            self._metrics.close()
         for other in self._others:
             other.end()
         deadline = time.monotonic() + (LAST_S if error is None else LAST_AFTER_ERROR_S)
         for other in self._others:
             other.join(deadline - time.monotonic())
         self._drop_failed()
+        try:
+            if self._metrics is not None:
+                self._metrics.close()
+        except MachineError:
+            if error is None:  # else that one says more
+                raise
 
     def _drop_failed(self) -> None:
         for other in self._others:

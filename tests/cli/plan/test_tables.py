@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from gmi_drl.cli.plan.document import plan_document
-from gmi_drl.cli.plan.tables import best_first, candidate_table, notes
+from gmi_drl.cli.plan.tables import best_first, candidate_table, layout_tree, notes, point_table
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.scheduler import plan_measured, profile_grid
@@ -78,3 +78,19 @@ def test_titles_give_way_to_numbers_where_the_numbers_alone_fit():
     console.print(best_first(titles, rows))
     *_, first, second, third = console.export_text().splitlines()
     assert [line.split() for line in (first, second, third)] == [" ".join(row).split() for row in rows]
+
+
+def test_texts_in_brackets_are_shown_as_they_are():
+    """Rich takes `[true]` for a style, and stumbles over `[/gpu]`."""
+    given = Profile(
+        task='gymnasium:X{"gates": [true]}',
+        learner="ppo",
+        node="m",
+        points=(ONE, ProfilePoint(gmis_per_gpu=4, num_env=8, runnable=False, reason="no [true] room in [/gpu]")),
+    )
+    layout = ran(CORES, ONE).layout
+    devices = tuple(device.model_copy(update={"node": "n[true]"}) for device in layout.devices)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(point_table(given), layout_tree(layout.model_copy(update={"task": given.task, "devices": devices})))
+    text = " ".join(console.export_text().split())
+    assert "no [true] room in [/gpu]" in text and f"{given.task}: " in text and "n[true]: cpu 0" in text, text

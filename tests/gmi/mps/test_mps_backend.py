@@ -147,7 +147,7 @@ def test_a_process_that_cuda_runs_without_mps_is_told_apart(backend, fake_mps):
 def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps):
     one = layout()
     with held(backend, one), backend.cut(one) as instances, client(instances, kind="deaf") as process:
-        instances.release([process.pid])
+        instances.release({0: process.pid})
         assert fake_mps.log()[-2:] == [f"terminated {process.pid}", f"gone {process.pid}"]
         process.kill()
     assert fake_mps.left() == []
@@ -162,7 +162,7 @@ def test_a_daemon_that_does_not_answer_is_asked_once(impatient, fake_mps):
         client(instances, 0, "deaf") as first,
         client(instances, 1, "deaf") as second,
     ):
-        instances.release([first.pid, second.pid])
+        instances.release({0: first.pid, 1: second.pid})
         assert first.poll() is second.poll() is None
     assert fake_mps.left() == []
 
@@ -170,7 +170,7 @@ def test_a_daemon_that_does_not_answer_is_asked_once(impatient, fake_mps):
 def test_children_of_gmis_are_clients_too(backend, fake_mps):
     one = layout()
     with held(backend, one), backend.cut(one) as instances, client(instances, kind="forks") as process:
-        instances.release([process.pid])
+        instances.release({0: process.pid})
         (terminated,) = [line for line in fake_mps.log() if "terminated" in line]
         assert terminated != f"terminated {process.pid}"
 

@@ -78,8 +78,18 @@ def test_what_lies_beside_a_folder_that_is_gone_is_stale(above):
     with made() as (folder, _):
         assert stale() == []
     folder.rmdir()
-    watchdog_log(above / "another").write_text("")
-    assert stale() == sorted([folder, above / "another"])
+    watchdog_log(above / "0123abcd").write_text("")
+    assert stale() == sorted([folder, above / "0123abcd"])
+
+
+def test_what_else_lies_in_the_folder_of_all_claims_is_not_theirs(above):
+    """The user may name any folder by GMI_DRL_MPS, such as that of a project."""
+    above.mkdir(mode=0o700)
+    for folder in ("data/0/pipe", "deadbeef"):
+        (above / folder).mkdir(parents=True)
+    for file in ("data.tar", "data.lock", "deadbeef.tar", "0123abcde.log"):
+        (above / file).touch()
+    assert stale() == []
 
 
 def test_a_folder_of_all_claims_that_others_can_open_is_not_looked_into(above):

@@ -8,10 +8,11 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.launch.job import Job
 from gmi_drl.launch.nodes.folder_receive import FolderReceiver
 from gmi_drl.launch.nodes.meeting import Meeting
-from gmi_drl.launch.nodes.remote_gmi import RemoteGMI
+from gmi_drl.launch.nodes.remote_gmi import RemoteGMI, RemoteInstances
 from gmi_drl.launch.nodes.remote_hosts import RemoteHosts, cpus_of, has_same_versions
 from gmi_drl.launch.processes.gmi_handle import LOST
 from gmi_drl.layout.channels import Streams
+from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.run.process_names import proxy_of
 
@@ -39,6 +40,17 @@ def test_agents_of_one_machine_have_parts_of_their_own_where_there_are_enough():
 def test_where_there_are_too_few_they_take_turns_under_one_claim():
     found = cpus_of(LAYOUT, nodes(node("a", "x", [3]), node("b", "x", [3])))
     assert found == {"a": {"cpus": [3], "claims": True}, "b": {"cpus": [3], "claims": False}}
+
+
+def test_where_there_are_too_few_the_one_that_uses_most_claims_them():
+    devices = tuple(
+        Device(
+            kind="cpu", node=name, gmis=tuple(GMI(id=gmi, num_env=1, cores=(core,)) for core, gmi in enumerate(gmis))
+        )
+        for name, gmis in (("a", [0]), ("b", [1, 2]))
+    )
+    found = cpus_of(Layout(devices=devices), nodes(node("a", "x", [3, 4]), node("b", "x", [3, 4])))
+    assert found == {"a": {"cpus": [3, 4], "claims": False}, "b": {"cpus": [3, 4], "claims": True}}
 
 
 def test_containers_of_one_machine_have_the_cpus_of_their_own():
@@ -123,3 +135,12 @@ def test_a_node_with_other_versions_stays_outside_and_another_does_not():
     assert not has_same_versions(other, {**versions, "b": {"torch": "2.8"}}, told.append) and closed == ["b"]
     assert told[0].startswith("node b cannot join, it has other versions") and "2.8" in told[0]
     assert has_same_versions(same, {**versions, "c": {"torch": "2.9"}}, told.append) and len(told) == len(closed) == 1
+
+
+def test_of_processes_with_the_same_number_on_two_nodes_that_of_the_gmi_is_released():
+    hosts, sent = RemoteHosts({}, "a test", apply_mig=False), []
+    for gmi, name in enumerate("ab"):
+        connection = SimpleNamespace(send=lambda message, name=name: sent.append((name, message)))
+        hosts._nodes[name] = SimpleNamespace(gmis={gmi: SimpleNamespace(pid=77)}, connection=connection)
+    RemoteInstances(False, hosts._release).release({1: 77})
+    assert sent == [("b", {"type": "release", "gmis": [1]})]

@@ -13,7 +13,7 @@ from gmi_drl.comm.memory.mailbox_memory import create_mailboxes
 from gmi_drl.errors import GmiDiedError, GmiError
 from gmi_drl.gmi.inventory import core_load
 from gmi_drl.launch.job import Job
-from gmi_drl.launch.processes import children
+from gmi_drl.launch.processes import children, stopped
 from gmi_drl.launch.processes import gmi_processes as module
 from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
@@ -238,11 +238,12 @@ def test_when_others_are_done_nobody_is_started(launch):
 
 def test_a_successor_that_cannot_be_started_is_an_error_and_all_others_are_ended(launch):
     before = open_descriptors()
-    with pytest.raises(OSError, match="Cannot allocate memory"), launch(starts=2) as run:
+    with pytest.raises(GmiDiedError, match="GMI 0") as death, launch(starts=2) as run:
         run.newest(TRAINER).tell(Report({}))
         run.heard()
         run.newest(AGENT).die()
         run.heard()
+    assert "It cannot be started again: [Errno 12] Cannot allocate memory" in death.value.__notes__
     assert open_descriptors() == before
 
 
@@ -260,3 +261,15 @@ def test_what_is_kept_open_are_all_descriptors_of_the_same_things():
         assert all(os.fstat(descriptor) for descriptor in kept[0].descriptors)
         assert os.readlink(f"/proc/self/fd/{kept[0].channels}").startswith("/memfd:channels")
     assert open_descriptors() == before
+
+
+def test_a_process_of_another_host_is_not_looked_for_among_the_stopped_ones_here(launch, monkeypatch):
+    monkeypatch.setattr(stopped, "LOOK_S", 0.0)
+    monkeypatch.setattr(stopped, "is_stopped", lambda pid: True)
+    with launch() as run:
+        run.newest(AGENT).where = run.newest(TRAINER).where = ", node b"
+        run.processes._check_stopped(0.0)
+        run.newest(AGENT).where = ""
+        with pytest.raises(GmiError, match=r"^GMI 0 was stopped \(SIGSTOP\)"):
+            while True:
+                run.processes._check_stopped(0.0)

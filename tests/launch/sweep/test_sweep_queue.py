@@ -1,23 +1,27 @@
 """The queue, with small programs in place of trainings."""
 
+import errno
 import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from signal import Signals
 
 import pytest
 
 from gmi_drl.errors import InUseError, LayoutMismatchError, MachineError
+from gmi_drl.gmi import claims
+from gmi_drl.launch.processes.reaper import Reaper
 from gmi_drl.launch.ray.cluster import RayNode
 from gmi_drl.launch.ray.placement import NODE_VARIABLE
-from gmi_drl.launch.signals import Stage, StopRequest
+from gmi_drl.launch.signals import EndedAtOnce, Stage, StopRequest
 from gmi_drl.launch.sweep import trial_process
 from gmi_drl.launch.sweep.early_stop import MedianRule
-from gmi_drl.launch.sweep.queue import TRIES, Queue
+from gmi_drl.launch.sweep.queue import STOP_S, TRIES, Queue
 from gmi_drl.launch.sweep.run_sweep import Listener, locked_sweep, run_sweep
 from gmi_drl.launch.sweep.slots import make_slots, slots_on_nodes
 from gmi_drl.launch.sweep.sweep_file import Sweep, make_trials, write_sweep
@@ -30,7 +34,7 @@ RUN_TOYS = """
 import sys
 from pathlib import Path
 from gmi_drl.launch.sweep import run_sweep, trial_process
-from gmi_drl.launch.signals import Stage, StopRequest
+from gmi_drl.launch.signals import EndedAtOnce, Stage, StopRequest
 from gmi_drl.launch.sweep.sweep_file import read_sweep
 trial_process.OURS = tuple(sys.argv[2:])
 folder = Path(sys.argv[1])
@@ -211,6 +215,17 @@ def test_an_error_in_a_sweep_is_not_taken_for_another_process_that_runs_it(tmp_p
         raise BlockingIOError("of a pipe")
 
 
+def test_a_sweep_that_cannot_be_locked_says_so(tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    with pytest.raises(MachineError, match=r": \.lock cannot be locked: No locks available"), locked_sweep(tmp_path):
+        pass
+    with pytest.raises(MachineError, match=r": \.lock cannot be written: No such"), locked_sweep(tmp_path / "none"):
+        pass
+
+
 def test_a_sweep_runs_once_at_a_time(tmp_path):
     with locked_sweep(tmp_path), pytest.raises(InUseError, match="another process runs this sweep"):
         run_sweep(tmp_path, toy_sweep(), running(), Listener(print, lambda trial, ended, busy_s: None))
@@ -235,3 +250,90 @@ def test_the_median_rule_needs_three_finished_trials(tmp_path, toys):
 def test_words_keep_quotes_and_braces_of_others():
     trial = make_trials([4], {"lr": ["1e-3"]})[0]
     assert words_of("run --x '{a} b' --lr={lr} {seed}", trial) == ["run", "--x", "{a} b", "--lr=1e-3", "4"]
+
+
+HOLDS = """
+import sys
+from gmi_drl.launch.sweep.slots import make_slots
+with make_slots(1, [int(sys.argv[1])], [])[0].held("sweep b"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+REMEDY = "wait for it, stop it, or start on others with `taskset -c LIST`"
+
+UNTIL_ASKED = "while [ $(grep -c asked logs/{name}.log) = 0 ]; do sleep 0.05; done"
+COUNTING = f"""sh -c 'trap "echo asked" TERM; echo up; {UNTIL_ASKED}; sleep 0.5; true'"""
+"""Ends well some time after it has been asked, and says how often it was."""
+
+
+def test_a_trial_is_asked_once_to_end_and_one_that_was_stopped_early_is_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sweep, request = Sweep(command=COUNTING, trials=make_trials([0, 1], {})), running()
+    queue = Queue(tmp_path, sweep, make_slots(2, [CORE], []), request)
+    queue._fill()
+    logs = [log_file(tmp_path, trial) for trial in sweep.trials]
+    deadline = time.monotonic() + 60
+    while any(log.read_text() != "up\n" for log in logs) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    queue.running[0].stop(early=True)
+    while "asked" not in logs[0].read_text() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    request.signal = Signals.SIGTERM
+    assert not queue.run()
+    assert [log.read_text() for log in logs] == ["up\nasked\n"] * 2
+    early, other = (read_ended(tmp_path, trial) for trial in sweep.trials)
+    assert early.early and other is None and list(queue.waiting) == [sweep.trials[1]]
+
+
+def test_another_program_holds_its_core_against_trainings_and_other_sweeps(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "PATIENCE_S", 0.05)
+    (slot,), told = make_slots(1, [CORE], []), []
+    told_by = lambda words, **more: subprocess.run(words, capture_output=True, text=True, **more)  # noqa: E731
+    claim_it = [sys.executable, "-c", f"from gmi_drl.gmi import claim\nwith claim(['core-{CORE}'], 'x'): print('held')"]
+    with slot.held("sweep a"):
+        assert "in use by other processes" in told_by(claim_it).stderr
+        assert told_by(claim_it, env=os.environ | slot.environment(is_held=True)).stdout == "held\n", "if it is a trial"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(CORE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n"
+        assert not slot.is_free()
+        queue = Queue(tmp_path, Sweep(command="true", trials=make_trials([0], {})), [slot], running(), tell=told.append)
+        monkeypatch.setattr(type(slot), "is_free", lambda slot: True)  # it was, a moment before
+        with closing(Reaper()) as queue._reaper:
+            queue._start(slot)
+        holder.stdin.close()
+    assert not queue.running and len(queue.waiting) == 1
+    assert told == [f"0-seed0 waits: core-{CORE} is in use by process {holder.pid} (sweep b): {REMEDY}"]
+
+
+def test_a_second_signal_kills_the_trials_that_have_not_ended_yet(tmp_path):
+    command = "sh -c 'trap : TERM; echo $$; while :; do sleep 0.1; done'"
+    sweep, request = Sweep(command=command, trials=make_trials([0], {})), running()
+    queue = Queue(tmp_path, sweep, make_slots(1, [CORE], []), request)
+    queue._fill()
+    log, deadline = log_file(tmp_path, sweep.trials[0]), time.monotonic() + 60
+    while not log.read_text().endswith("\n") and time.monotonic() < deadline:
+        time.sleep(0.02)
+    leader = queue.running[0].leader
+    known, stops = leader.exit_code, iter([lambda: request.handle(signal.SIGINT, None)])
+    leader.exit_code = lambda wait_s: known(wait_s) if wait_s < STOP_S / 2 else next(stops)()
+    request.handle(signal.SIGINT, None)
+    with pytest.raises(EndedAtOnce):
+        queue.run()
+    assert not queue.running and not Path(f"/proc/{log.read_text().strip()}").exists()
+
+
+def test_a_program_of_a_sweep_may_be_a_sweep(tmp_path, monkeypatch):
+    (slot,) = make_slots(1, [CORE], [])
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, str(CORE)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with holder:
+        assert holder.stdout.readline() == "held\n" and not slot.is_free()
+        monkeypatch.setenv("GMI_DRL_SHARED", slot.environment(is_held=True)["GMI_DRL_SHARED"])
+        assert slot.is_free()
+        with slot.held("a sweep within sweep b"):
+            pass
+        holder.stdin.close()

@@ -1,11 +1,13 @@
 """Calls of clients: answers belong to their requests, and connections to the process that made them."""
 
+import math
 import os
 
 import pytest
 import torch
 
 from gmi_drl.errors import UsageError
+from gmi_drl.replay import ServerDataset
 from gmi_drl.replay.client import calls
 from gmi_drl.replay.client.connection import ServerConnection
 from gmi_drl.replay.client.samples import Wish
@@ -57,3 +59,19 @@ def test_keys_and_priorities_that_do_not_go_together_are_told_and_the_connection
             client.update("numbers", keys, float("nan"))
         assert client.update("numbers", keys.to(torch.int32), 1.0) == 0  # the high bits of a key are lost
         assert client.update("numbers", keys, torch.tensor([2.0])) == 2 == client.delete("numbers", keys)
+
+
+@pytest.mark.parametrize("timeout_s", [math.inf, math.nan, 86_401, -1e-9])
+def test_waits_that_no_server_allows_are_told(timeout_s):
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        for call in (
+            lambda: client.sample("numbers", 1, timeout_s=timeout_s),
+            lambda: client.insert(steps(1), {"numbers": 1.0}, timeout_s=timeout_s),
+            lambda: client.writer("numbers", timeout_s=timeout_s),
+            lambda: client.sampler("numbers", 1, timeout_s=timeout_s),
+            lambda: next(iter(ServerDataset(server.address, "numbers", timeout_s=timeout_s))),
+        ):
+            with pytest.raises(UsageError, match=f"timeout_s is {timeout_s}: give 0 to 86400 seconds"):
+                call()
+        assert len(client.sample("numbers", 1, timeout_s=86_400).keys) == 1

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ import torch
 from gmi_drl.errors import MachineError
 from gmi_drl.replay import Client, Field, Fifo, MinSize, Signature, Table, Uniform
 from gmi_drl.replay.client import samples, shared
-from gmi_drl.replay.client.connection import ServerConnection
+from gmi_drl.replay.client.connection import ServerConnection, ServerLostError
 from gmi_drl.replay.client.shared import LeaseLostError
+from gmi_drl.replay.server.connection import LEASES
 from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
-from gmi_drl.replay.words import PLACES, SAMPLE, Sample, write
+from gmi_drl.replay.words import PLACES, SAMPLE, SAMPLES, Sample, write
 from tests.replay.servers import LONGEST, long_table, served, steps
 from tests.replay.signatures import MIXED, NUMBERED, mixed_steps
 from tests.replay.tables import numbered_table
@@ -187,3 +189,15 @@ def test_places_are_told_to_nobody_who_does_not_map_the_memory(caplog):
         with pytest.raises(Exception, match="closed the connection"):
             connection.wait(lambda: False, lambda *_: None, 1e12, "a sample")
         assert "does not share the memory" in caplog.text
+
+
+def test_a_client_that_gives_nothing_back_is_closed(caplog):
+    with caplog.at_level(logging.WARNING), served(shared_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        connection, came = ServerConnection(server.address), []
+        for number in range(LEASES + 1):
+            connection.framed.send_together([(SAMPLE, write(Sample(number + 1, 0, 1, PLACES, 1, -1, 1.0)))])
+        with pytest.raises(ServerLostError, match="closed the connection"):
+            connection.wait(lambda: False, lambda kind, _: came.append(kind), time.monotonic() + 10, "a sample")
+        assert came == [SAMPLES] * LEASES and "it keeps 64 batches that it was lent: 64 are the most" in caplog.text
+        connection.close()

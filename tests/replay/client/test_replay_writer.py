@@ -1,12 +1,14 @@
 """A writer tells what is in and what is not, at each call after its connection has ended, and of each call alone."""
 
+import socket
 import threading
+from contextlib import contextmanager
 
 import pytest
 import torch
 
 from gmi_drl.errors import UsageError
-from gmi_drl.replay import Fifo, Queue, ReplayTimeoutError
+from gmi_drl.replay import Field, Fifo, MinSize, Queue, ReplayTimeoutError, Signature, Table, Uniform
 from gmi_drl.replay.client.connection import ServerLostError
 from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
@@ -97,3 +99,71 @@ def test_items_that_are_in_are_acknowledged_while_the_others_of_their_message_wa
         assert writer.flush(60, left=2) == 2 and writer.in_flight == 2 and writer.room == 252
         assert client.sample("numbers", 3, flexible=True).fields["number"].flatten().tolist() == [1, 2]
         assert writer.flush(60) == 4 and writer.in_flight == 0
+
+
+def test_a_writer_too_many_is_told_the_remedy():
+    table, writers = queue(size=1000, steps=64), []
+    with served(table) as (_, client):
+        for number in range(table.storage.blocks.count):
+            writers.append(client.writer("numbers"))
+            writers[-1].create_items("numbers", writers[-1].append(steps(number)))
+            writers[-1].flush()
+        writer, words = client.writer("numbers"), "each needs one: close some, or make a storage of more steps; 0 items"
+        with pytest.raises(UsageError, match=words):
+            writer.create_items("numbers", writer.append(steps(1)))
+            writer.flush()
+        with pytest.raises(UsageError, match=words):
+            writer.append(steps(2))
+
+
+def test_items_with_a_stretch_for_each_of_many_columns_are_sent_in_as_many_messages_as_they_need():
+    signature = Signature(tuple(Field(name, (), torch.int64, column=name) for name in "abcd"))
+    kinds = {"sampler": Uniform(), "remover": Fifo(), "limiter": MinSize(1)}
+    table = Table("four", signature, max_size=2000, storage=make_storage(signature, 4096), **kinds)
+    with served(table) as (_, client), client.writer("four") as writer:
+        first = writer.append(dict.fromkeys("abcd", torch.arange(1024)))
+        writer.create_items("four", first + torch.arange(1024)[:, None].expand(1024, 4))
+        assert writer.flush() == 1024
+        fields = client.sample("four", 1024, distinct=True).fields
+        assert all(sorted(value.flatten().tolist()) == list(range(1024)) for value in fields.values())
+
+
+WIDE = Signature((Field("row", (512,), torch.int64),))
+
+
+def wide_steps(first, count):
+    """Steps of 4 kB: many of them are sent from where they lie."""
+    return {"row": torch.arange(first, first + count)[:, None].expand(count, 512).contiguous()}
+
+
+@contextmanager
+def held_up(timeout_s):
+    """A client, and its writer: one of its three items waits, and its socket takes little."""
+    storage, kinds = make_storage(WIDE, 4096), {"sampler": Fifo(), "remover": Fifo(), "max_times_sampled": 1}
+    with served(Table("wide", WIDE, max_size=100, limiter=Queue(2), storage=storage, **kinds)) as (_, client):
+        writer = client.writer("wide", timeout_s=timeout_s)
+        writer._connection.framed._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        writer.create_items("wide", torch.arange(3) + writer.append(wide_steps(0, 3)))
+        writer.send()
+        yield client, writer
+
+
+def test_items_that_are_refused_while_steps_are_sent_are_told_at_the_next_call_and_the_writer_goes_on():
+    with held_up(timeout_s=0.2) as (client, writer):
+        assert writer.append(wide_steps(3, 2000)) == 3 and writer.step == 2003
+        with pytest.raises(ReplayTimeoutError, match="2 items are in, 1 were refused"):
+            writer.flush()
+        assert client.sample("wide", 2).fields["row"][:, 0, 0].tolist() == [0, 1]
+        writer.create_items("wide", 2002)
+        writer.create_items("wide", writer.append(wide_steps(2003, 1)))
+        assert writer.flush() == 4
+        assert client.sample("wide", 2).fields["row"][:, 0].tolist() == [[2002] * 512, [2003] * 512]
+
+
+def test_a_server_that_takes_no_steps_in_time_is_told_and_the_connection_is_closed(monkeypatch):
+    monkeypatch.setattr("gmi_drl.replay.client.writer.ANSWER_S", -59.5)
+    with held_up(timeout_s=60) as (_, writer):
+        with pytest.raises(ReplayTimeoutError, match="2 items are in, 0 were refused, 1 are not acknowledged after"):
+            writer.append(wide_steps(3, 2000))
+        with pytest.raises(ServerLostError, match="2 items are in"):
+            writer.append(wide_steps(3, 1))

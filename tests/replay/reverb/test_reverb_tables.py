@@ -145,3 +145,18 @@ def test_tables_of_a_server_that_could_not_begin_are_for_another(tmp_path, monke
     with served(table) as (_, client):
         client.insert(1.0, {"table": 1.0})
         assert table.info.current_size == 1
+
+
+def test_what_fails_before_a_server_begins_leaves_nothing_and_takes_no_table_from_another(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    table, never = uniform(), uniform("never", max_size=10, rate_limiter=reverb.rate_limiters.MinSize(100))
+    with pytest.raises(ValueError, match="no sample would ever be served"):
+        reverb.Server([table, never])
+    with pytest.raises(ValueError, match="half of the memory"):
+        reverb.Server([table], memory_bytes=100, item_bytes=100)
+    assert not list(tmp_path.iterdir())
+    with served(table) as (_, client):
+        client.insert(1.0, {"table": 1.0})
+        with pytest.raises(ValueError, match="table table has a server already"):
+            reverb.Server([uniform("other"), table])
+        assert table.info.current_size == 1

@@ -165,13 +165,15 @@ def test_if_all_priorities_are_0_each_is_as_likely():
 def test_one_of_the_k_highest():
     selector = opened(lambda: TopK(2))
     selector.inserted(torch.tensor([1, 2, 3]), torch.tensor([5.0, 7.0, 6.0], dtype=torch.float64))
-    slots, _ = selector.select(1000, generator())
-    assert sorted(set(slots.tolist())) == [2, 3]
+    slots, probabilities = selector.select(1000, generator())
+    assert sorted(set(slots.tolist())) == [2, 3] and probabilities.tolist() == [0.5] * 1000
+    assert selector.select_distinct(1, generator())[1].tolist() == [0.5]
     assert 400 < int((slots == 2).sum()) < 600
     selector.updated(torch.tensor([1, 3]), torch.tensor([9.0, 1.0], dtype=torch.float64))
     assert sorted(selector.select_distinct(2, generator())[0].tolist()) == [1, 2]
     selector.deleted(torch.tensor([1, 2]))
-    assert selector.select(3, generator())[0].tolist() == [3] * 3
+    slots, probabilities = selector.select(3, generator())
+    assert slots.tolist() == [3] * 3 and probabilities.tolist() == [1.0] * 3
     with pytest.raises(UsageError, match="only 1"):
         selector.select_distinct(2, generator())
 

@@ -1,6 +1,7 @@
 """Samples over a server: how many at once, who is cut off, and what is counted."""
 
 import socket
+import threading
 import time
 
 import pytest
@@ -8,7 +9,7 @@ import torch
 
 from gmi_drl.comm.links.framing import FramedConnection
 from gmi_drl.errors import GmiWarning, UsageError
-from gmi_drl.replay import Client, Fifo, Lifo, MinSize, Queue, Table
+from gmi_drl.replay import Client, Field, Fifo, Lifo, MinSize, Queue, Signature, Table, Uniform
 from gmi_drl.replay.client import shared
 from gmi_drl.replay.client.connection import ServerConnection, ServerLostError
 from gmi_drl.replay.client.samples import Wish
@@ -37,6 +38,30 @@ def test_a_batch_has_as_many_items_as_a_client_takes_and_no_more(placement):
         with pytest.raises(UsageError, match="a batch has 1 to 65536 items of this size, not 65537"):
             client.sample("numbers", SAMPLES_AT_ONCE + 1)
         assert server.info()["tables"]["numbers"]["samples"] == SAMPLES_AT_ONCE
+
+
+def test_a_batch_that_was_asked_for_before_longer_items_came_has_the_same_limit():
+    """64 MiB: 1,024 items of one step of 64 KiB, half as many of two."""
+    signature = Signature((Field("row", (2**16,), torch.uint8),))
+    kinds = {"sampler": Uniform(), "remover": Fifo(), "limiter": MinSize(1), "max_size": 8}
+    table, told = Table("rows", signature, storage=make_storage(signature, 32, longest=2), **kinds), []
+
+    def ask():
+        try:
+            client.sample("rows", 1000, timeout_s=60)
+        except UsageError as error:
+            told.append(str(error))
+
+    with served(table) as (server, client):
+        thread = threading.Thread(target=ask)
+        thread.start()
+        deadline = time.monotonic() + 60
+        while not server.info()["tables"]["rows"]["waiting_samples"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        client.insert({"row": torch.zeros(2, 2**16, dtype=torch.uint8)}, {"rows": 1.0})
+        thread.join()
+        assert told == ["table rows: a batch has 1 to 512 items of this size, not 1000"]
 
 
 def test_a_sampler_begins_without_a_server_that_is_down_and_ends_where_all_are():

@@ -18,9 +18,10 @@ from gmi_drl.errors import GmiError, MachineError, UsageError
 from gmi_drl.replay import Extension, Fifo, MinSize, Queue, ReplayTimeoutError, Table, Uniform
 from gmi_drl.replay.client.client import Client
 from gmi_drl.replay.client.connection import ServerLostError
+from gmi_drl.replay.server.handling import Handler
 from gmi_drl.replay.server.server import Server
 from gmi_drl.replay.storage import make_storage
-from gmi_drl.replay.words import DONE, ITEMS, NO_TOKEN, SAMPLE, STEPS, Items, Sample, Steps, write
+from gmi_drl.replay.words import DONE, ITEMS, NO_TOKEN, SAMPLE, STEPS, Items, Sample, Steps, this_host, write
 from tests.replay.servers import long_table, served, steps
 from tests.replay.signatures import MIXED, mixed_steps
 from tests.replay.tables import numbered_table
@@ -36,10 +37,10 @@ def until(is_true, seconds=60):
         time.sleep(0.005)
 
 
-def stranger(server, token=NO_TOKEN):
+def stranger(server, token=NO_TOKEN, **more):
     """A bare socket that has greeted as a client does, and what the server has answered."""
     connection = socket.create_connection((server.host, server.port), timeout=60)
-    connection.sendall(greeting(token, json.dumps({"version": 1, "pid": 7}).encode()))
+    connection.sendall(greeting(token, json.dumps({"version": 1, "pid": 7} | more).encode()))
     return connection
 
 
@@ -260,6 +261,29 @@ def test_a_wrong_token_another_version_and_a_taken_port_are_refused():
         Client("localhost").info()
 
 
+@pytest.mark.parametrize("pid", [2**31, 2**64, 0, -1, "7", None])
+def test_a_greeting_with_a_number_of_no_process_ends_nobody(pid):
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        with stranger(server, pid=pid, host=this_host()) as connection:
+            assert b"block_steps" in connection.recv(4096)
+        assert client.sample("numbers", 1).fields["number"].item() == 1
+
+
+def test_a_client_that_cannot_be_greeted_is_closed_alone(monkeypatch, caplog):
+    def welcome(_):
+        raise RuntimeError("a fault of ours")
+
+    with served(long_table()) as (server, client):
+        client.insert(steps(1), {"numbers": 1.0})
+        with monkeypatch.context() as patch:
+            patch.setattr(Handler, "welcome", welcome)
+            with stranger(server) as connection:
+                assert connection.recv(4096) == b""
+        assert "RuntimeError: a fault of ours" in caplog.text
+        assert client.sample("numbers", 1).fields["number"].item() == 1 == client.info()[0]["clients"]
+
+
 def good_steps(count=2):
     return frame(STEPS, *write(Steps(0, count, 0, 1.0))) + frame(DATA, bytes(8 * count))
 
@@ -291,8 +315,9 @@ def bad_items(first, length, count=1, table=0, columns=1):
         (good_steps() + bad_items(0, 1, table=7), "no table 7"),
         (frame(ITEMS, *write(Items(1, 0, 5, 1, 0, 1.0))), "0 bytes of numbers came where 120"),
         (frame(SAMPLE, *write(Sample(1, 0, 1, 0, 4, -1, 1.0))), "columns 100 of 1"),
+        (frame(STEPS, *write(Steps(0, 1, 0, 1.0))) * 2, f"a message of kind {STEPS} came where rows were expected"),
     ],
-    ids=range(19),
+    ids=range(20),
 )
 def test_a_client_that_lies_is_closed_with_its_reason_in_the_log(lie, reason, caplog):
     with caplog.at_level(logging.WARNING), served(long_table()) as (server, client):

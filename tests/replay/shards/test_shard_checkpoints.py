@@ -200,3 +200,21 @@ def test_a_remover_of_another_class_is_refused(tmp_path):
 
     on_ranks(1, job)
     assert "0.remover was Fifo, is Lifo" in refusal(1, tmp_path, remover=LifoRemover())[0]
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_checkpoint_that_was_put_aside_by_a_save_that_was_interrupted_is_restored(tmp_path, size):
+    def job(shards):
+        fill(shards)
+        shards.save(tmp_path, 4)
+
+    def again(shards):
+        found = shards.restore(tmp_path), shards.shard.table.size
+        shards.save(tmp_path, 5)
+        return found
+
+    on_ranks(2, job)
+    (tmp_path / "step-4.shard-1-of-2").rename(tmp_path / ".step-4.shard-1-of-2.former")
+    assert on_ranks(size, again, trajectories=16 // size) == [(4, 12 // size)] * size
+    names = [f"step-5.shard-{rank}-of-{size}" for rank in range(size)]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names

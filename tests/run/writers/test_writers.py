@@ -82,3 +82,25 @@ def test_a_record_that_cannot_be_written_ends_the_run(folder, monkeypatch):
     with pytest.raises(MachineError, match="full"), Writers(folder, (), print) as writers:
         writers.start()
         writers.write({"iteration": 1})
+
+
+def test_a_full_disk_is_told_by_its_file_and_the_other_writers_are_closed(folder, opened):
+    quick, closed = Quick(), []
+    quick.close = lambda: closed.append(True)
+    opened({"quick": lambda: quick})
+    folder.metrics_file.symlink_to("/dev/full")
+    with (
+        pytest.raises(MachineError, match=r"metrics\.jsonl cannot be written: No space left"),
+        Writers(folder, ("quick",), print) as writers,
+    ):
+        writers.start()
+        writers.write({"iteration": 1})
+    assert closed == [True] and quick.rows == []
+
+
+def test_rows_that_are_not_on_the_disk_when_the_file_closes_end_the_run(folder):
+    folder.metrics_file.symlink_to("/dev/full")
+    metrics = MetricsFile(folder.metrics_file)
+    for call in (lambda: metrics.write({"iteration": 1}), metrics.close):
+        with pytest.raises(MachineError, match=r"metrics\.jsonl cannot be written: No space left"):
+            call()
