@@ -130,9 +130,9 @@ def serve(
 ) -> Served:
     """Run the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
-    All GMIs start together. GMI i has the environments and the noise of `gmi-drl play --seed SEED+i`: on a CPU with
-    the same number of threads it plays the same episodes. The first Ctrl-C ends them in order; the results so far are
-    returned.
+    All GMIs start together. GMI i has the environments and the noise of `gmi-drl play` with the seed
+    `serving_seed(seed, i)`: on a CPU with the same number of threads it plays the same episodes. The first Ctrl-C ends
+    them in order; the results so far are returned.
 
     Args:
         layout: A layout by a template for serving.

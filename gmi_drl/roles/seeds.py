@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from gmi_drl.config.run_config import RunConfig
+from gmi_drl.workload import MOST_ENVIRONMENTS
 
 SEEDS = 2**32
 
@@ -20,5 +21,8 @@ def start_of(resume: str | None) -> int:
 
 
 def serving_seed(seed: int, number: int) -> int:
-    """The seed of GMI `number` where a policy is served."""
-    return (seed + number) % SEEDS
+    """The seed of GMI `number` where a policy is served.
+
+    Those of GMIs are far apart, as adapters give environment i of a GMI its seed + i.
+    """
+    return (seed + number * MOST_ENVIRONMENTS) % SEEDS

@@ -16,6 +16,7 @@ from gmi_drl.launch import serving
 from gmi_drl.launch.serving import serve
 from gmi_drl.layout.cut import Cut
 from gmi_drl.roles.launcher.protocol import Ready, Report, Start
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.player import Player, load_agent
 from gmi_drl.run.folder import RunFolder
 from gmi_drl.tasks import make
@@ -49,12 +50,12 @@ def played(served_run, seed, stochastic):
 @two_cores
 @pytest.mark.parametrize("stochastic", [False, pytest.param(True, marks=pytest.mark.starts_gmis)])
 @pytest.mark.parametrize("gmis", [1, 2])
-def test_gmi_i_plays_what_play_does_with_the_seed_plus_i(served_run, monkeypatch, gmis, stochastic):
+def test_gmi_i_plays_what_play_does_with_its_seed(served_run, monkeypatch, gmis, stochastic):
     said = heard_and_said(monkeypatch)
     served = serve(layout(gmis), served_run, steps=STEPS, seed=3, stochastic=stochastic)
     assert list(served.gmis) == list(range(gmis)) and (served.iteration, served.signal) == (2, None)
     for gmi_id, gmi in served.gmis.items():
-        episodes = played(served_run, 3 + gmi_id, stochastic)
+        episodes = played(served_run, serving_seed(3, gmi_id), stochastic)
         assert (gmi.steps, gmi.env_steps, gmi.bad) == (STEPS, STEPS * 6, 0) and gmi.episodes == len(episodes) > 0
         assert gmi.return_sum == pytest.approx(sum(one.total for one in episodes))
         assert gmi.length_sum == sum(one.length for one in episodes)

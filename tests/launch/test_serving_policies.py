@@ -21,6 +21,7 @@ from gmi_drl.launch.serving import serve
 from gmi_drl.launch.task_info import sizes_of
 from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.load_player import load_player
 from gmi_drl.roles.serving.policies_player import rows_of
 from gmi_drl.roles.training.ppo_replica import PPOReplica
@@ -116,7 +117,7 @@ def test_policies_play_what_play_does_whoever_acts(run, command_line, tmp_path):
     assert code == 0, err
     told = json.loads(out)
     assert list(told["gmis"]) == ["0", "1"] and told["iteration"] == 4
-    both = [played(run, 3), played(run, 4)]
+    both = [played(run, serving_seed(3, actor)) for actor in range(2)]
     for gmi, episodes in zip(told["gmis"].values(), both, strict=True):
         everyone = [one for own in episodes.values() for one in own]
         assert gmi["steps"] == STEPS and gmi["episodes"] == len(everyone) > 0

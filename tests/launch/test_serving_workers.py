@@ -11,6 +11,7 @@ from gmi_drl.files import dump_yaml
 from gmi_drl.launch.serving import serve
 from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
+from gmi_drl.roles.seeds import serving_seed
 from gmi_drl.roles.serving.player import Player, load_agent
 from gmi_drl.tasks import make
 from gmi_drl.templates import template_for
@@ -45,7 +46,7 @@ def test_actors_play_what_play_does_whoever_acts(served_run, command_line, tmp_p
     gmis = json.loads(out)["gmis"]
     assert list(gmis) == ["0", "1"]
     for gmi_id, gmi in gmis.items():
-        episodes = played(served_run, 3 + int(gmi_id))
+        episodes = played(served_run, serving_seed(3, int(gmi_id)))
         assert gmi["steps"] == STEPS and gmi["episodes"] == len(episodes) > 0
         assert gmi["return_sum"] == pytest.approx(sum(one.total for one in episodes), rel=1e-4)
     assert gmis["0"]["sync_s"] > 0 == gmis["1"]["sync_s"]
@@ -62,7 +63,7 @@ def test_rings_play_what_play_does_and_write_no_experience(served_run, command_l
     code, out, err = command_line("serve", str(served_run.path), str(tmp_path / "layout.yaml"), *options)
     assert code == 0, err
     for gmi_id, gmi in json.loads(out)["gmis"].items():
-        episodes = [one for member in range(2) for one in played(served_run, 3 + 2 * int(gmi_id) + member)]
+        episodes = [one for member in range(2) for one in played(served_run, serving_seed(3, 2 * int(gmi_id) + member))]
         assert gmi["steps"] == STEPS and gmi["num_env"] == 2 * NUM_ENV and len(episodes) > 0
         # Batches of another size round otherwise, and the physics makes much of it.
         assert gmi["episodes"] == pytest.approx(len(episodes), abs=2)

@@ -229,7 +229,8 @@ class OffPolicyConfig(LearnerConfig):
         if replay.offline_share is not None and replay.data is None:
             found.append("learner.replay.offline_share has no effect without learner.replay.data: give that, too")
         if replay.server is not None:
-            changed = [name for name in OF_RINGS if getattr(replay, name) != getattr(ReplaySettings(), name)]
+            usual = type(self).for_task(task).replay
+            changed = [name for name in OF_RINGS if getattr(replay, name) != getattr(usual, name)]
             found += [
                 f"learner.replay.{name} has no effect with learner.replay.server: leave it out" for name in changed
             ]

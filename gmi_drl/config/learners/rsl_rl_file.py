@@ -56,9 +56,10 @@ def unknown_groups(section: dict[str, Any], known: Collection[str]) -> list[str]
     unknown = {group for groups in sets.values() for group in groups} - set(known)
     if not unknown:
         return []
-    every = ", ".join(f"{name}: [policy]" for name in sets)
+    there = ", ".join(sorted(known))
+    every = ", ".join(f"{name}: [{there}]" for name in sets)
     return [
-        f"{PLACE}.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {', '.join(sorted(known))}: "
+        f"{PLACE}.obs_groups: the task has no group {', '.join(sorted(unknown))}, only {there}: "
         f"give, for example, --set '{PLACE}.obs_groups={{{every}}}'"
     ]
 

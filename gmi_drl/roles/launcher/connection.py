@@ -5,7 +5,7 @@ import math
 import os
 import socket
 import time
-from select import select
+from select import POLLIN, poll
 from typing import NoReturn
 
 from gmi_drl.comm.memory.cuda_context import finish
@@ -113,7 +113,9 @@ class LauncherConnection:
 
     def await_messages(self, wait_s: float) -> list[MessageToGMI]:
         """As `messages`, after waiting at most `wait_s` for one."""
-        select([self._socket], [], [], 0 if self._unread else wait_s)
+        waiting = poll()  # `select` takes no descriptor beyond 1023
+        waiting.register(self._socket, POLLIN)
+        waiting.poll(0 if self._unread else 1000 * wait_s)
         return self.messages()
 
     def await_proof(self) -> None:

@@ -63,8 +63,9 @@ class Server(DRL_role):
     ) -> dict[str, Any]:
         """Serve `steps` control steps, or until the launcher sends `Stop`. Returns sums and times.
 
-        GMI i has the same environments and noise as `gmi-drl play --seed SEED+i`. With a folder `experience`, record
-        there, in shards of about `shard_bytes`; with `into`, a table of a replay server and its token, send there.
+        GMI i has the same environments and noise as `gmi-drl play` with the seed `serving_seed(seed, i)`. With a folder
+        `experience`, record there, in shards of about `shard_bytes`; with `into`, a table of a replay server and its
+        token, send there.
         """
         config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator
@@ -104,9 +105,9 @@ class Server(DRL_role):
 
     def _may_start(self) -> bool:
         """Wait until all GMIs are ready, so that they serve at the same time. Returns whether to serve at all."""
-        while True:
-            for message in self.mgr.launcher.await_messages(WAIT_S):
-                return message == Start()
+        while not (messages := self.mgr.launcher.await_messages(WAIT_S)):
+            pass
+        return Start() in messages and Stop() not in messages  # a signal may come just when all are ready
 
     def _serve(self, service: Steps, steps: int, block: int, recorder: Recorder | None = None) -> dict[str, Any]:
         """Play when all GMIs are ready, until `steps` are done or the launcher sends `Stop`. Returns sums and times."""

@@ -38,9 +38,9 @@ class ServedActor(Server):
     def GMI_run(self, steps: int, seed: int, stochastic: bool, *others: Any, **more: Any) -> dict[str, Any]:
         """See `Server`; at the end, also after an error, policy workers expect no more requests.
 
-        Member m of a ring has the environments and the noise of `gmi-drl play --seed SEED+n`, where n counts the
-        members of all actors. It waits for the policy workers, for as long as others may load. Of several policies the
-        result has the sums of each.
+        Member m of a ring has the environments and the noise of `gmi-drl play` with the seed `serving_seed(seed, n)`,
+        where n counts the members of all actors. It waits for the policy workers, for as long as others may load. Of
+        several policies the result has the sums of each.
 
         Args:
             steps: See `Server`.

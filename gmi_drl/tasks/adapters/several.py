@@ -15,7 +15,7 @@ from torch import Tensor
 
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks.adapters.gymnasium import NO_ARGUMENTS
-from gmi_drl.tasks.task import Task, checked_action, own_outcome
+from gmi_drl.tasks.task import Task, checked_action, knows_final_obs, own_outcome
 from gmi_drl.workload import TaskSpec
 from gmi_drl.workload.several import padded_obs
 from gmi_drl.workload.spaces import continuous, vector
@@ -49,6 +49,7 @@ class SeveralTasks:
         self.device = next(iter(tasks.values())).device
         self._sizes = [spec.observation.size for spec in specs]
         self.spec = _spec(name, specs)
+        self.knows_final_obs = all(map(knows_final_obs, tasks.values()))
         self._take_over()
 
     @torch.no_grad()

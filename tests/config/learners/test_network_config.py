@@ -55,7 +55,8 @@ def test_parts_are_groups_of_rsl_rl():
     spec = replace(ANT, observation=seen)
     learner = LEARNERS.find("rsl_rl").model.for_task(spec)
     (mistake,) = learner.check(spec, None)
-    assert "the task has no group policy, only camera, joints" in mistake
+    assert "the task has no group policy, only camera, joints: give, for example, --set" in mistake
+    assert "obs_groups={actor: [camera, joints], critic: [camera, joints]}" in mistake
     groups = {"obs_groups": {"actor": ["joints"], "critic": ["joints"]}}
     assert learner.model_copy(update={"runner": learner.runner | groups}).check(spec, None) == []
 

@@ -222,3 +222,13 @@ def test_stacks_of_pictures_are_stored_once():
     assert "is for images that are stacks of pictures" in once.check(CART, None)[0]
     twice = DQNConfig(replay=ReplaySettings(stacks="zeros", next_obs="twice"))
     assert "stores pictures once" in twice.check(GAME, None)[0]
+
+
+@pytest.mark.parametrize("task", [CART, GAME])
+def test_dqn_takes_a_replay_server_with_its_own_settings_and_refuses_a_size(task):
+    usual = DQNConfig.for_task(task)
+    with_server = usual.replay.model_copy(update={"server": "127.0.0.1:5000/steps"})
+    assert usual.model_copy(update={"replay": with_server}).check(task, None) == []
+    sized = usual.model_copy(update={"replay": with_server.model_copy(update={"size": 5000})})
+    (mistake,) = sized.check(task, None)
+    assert mistake.startswith("learner.replay.size has no effect with learner.replay.server")

@@ -1,5 +1,8 @@
+import os
 import subprocess
 import sys
+from fcntl import F_DUPFD_CLOEXEC, fcntl
+from resource import RLIMIT_NOFILE, getrlimit, setrlimit
 
 import pytest
 
@@ -99,3 +102,19 @@ def test_waiting_is_reported_once_in_a_while(ends, monkeypatch):
     assert [parse_message_to_launcher(decode(ours.recv(MAX_BYTES))) for _ in range(2)] == [Waits(), Waits()]
     with pytest.raises(BlockingIOError):
         ours.recv(MAX_BYTES)
+
+
+def test_a_descriptor_beyond_those_that_select_takes_is_waited_for():
+    ours, theirs = socket_pair()
+    soft, hard = getrlimit(RLIMIT_NOFILE)
+    setrlimit(RLIMIT_NOFILE, (min(4096, hard), hard))
+    try:
+        high = fcntl(theirs.fileno(), F_DUPFD_CLOEXEC, 2000)
+        launcher = LauncherConnection(high)
+        ours.send(encode(Stop()))
+        assert launcher.await_messages(600.0) == [Stop()] and launcher.await_messages(0.0) == []
+        os.close(high)
+    finally:
+        setrlimit(RLIMIT_NOFILE, (soft, hard))
+        ours.close()
+        theirs.close()

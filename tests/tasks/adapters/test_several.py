@@ -9,6 +9,7 @@ from gmi_drl.errors import UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.check import check_task
 from gmi_drl.tasks.sim_task import SimTask
+from gmi_drl.tasks.task import knows_final_obs
 from gmi_drl.workload import TASK_SPECS
 
 TWO = 'several:ball_balance+ant{"units": [2.0, 4.0]}'
@@ -103,3 +104,10 @@ def test_tasks_are_closed_if_a_later_one_is_refused(monkeypatch):
     with pytest.raises(UsageError, match="actions are numbers"):
         make("several:ant+gymnasium:CartPole-v1", num_env=2, seed=0)
     assert closed == ["ant"]
+
+
+@pytest.mark.parametrize("knows", [True, False])
+def test_it_knows_last_observations_if_all_of_its_tasks_do(monkeypatch, knows):
+    monkeypatch.setattr(SimTask, "knows_final_obs", knows, raising=False)
+    with closing(make("several:ball_balance+ant", num_env=2, seed=0)) as task:
+        assert knows_final_obs(task) is knows
