@@ -30,7 +30,7 @@ class QNetwork(nn.Module):
         super().__init__()
         observation, settings = spec.observation, config.network
         self.observation, self.distribution = observation, Categorical(spec.action)
-        self._mask = next(iter(observation.of_kind("mask")), None)
+        self._masks = [part.name for part in observation.of_kind("mask")]
         self.encoder = Encoder(observation, settings.seen(observation, ACTOR), settings)
         width, layers = self.encoder.width, list[nn.Module]()
         if settings.hidden:
@@ -53,9 +53,10 @@ class QNetwork(nn.Module):
         values: Tensor = self.advantage(features)
         if self.state_value is not None:
             values = self.state_value(features) + values - values.mean(-1, keepdim=True)
-        if self._mask is None:
+        if not self._masks:
             return values
-        return values.masked_fill(parts_of(obs, self.observation)[self._mask.name] == 0, MASKED)
+        parts = parts_of(obs, self.observation)
+        return values.masked_fill(torch.cat([parts[name] for name in self._masks], -1) == 0, MASKED)
 
     @property
     def is_plain(self) -> bool:

@@ -57,6 +57,15 @@ def test_a_mask_of_the_observation_holds_for_values_and_actions():
     assert (network(obs)[:, :2] == MASKED).all() and (network.mode(obs) == 2).all()
 
 
+def test_masks_of_several_parts_hold_together():
+    masks = (Part("a/action_mask", (1,), "mask"), Part("b/action_mask", (2,), "mask"))
+    spec = replace(CART, observation=Observation((Part("joints", (4,)), *masks)))
+    obs = torch.zeros(2, *spec.observation.shape, dtype=torch.uint8)
+    obs[:, spec.observation.slices["b/action_mask"]] = torch.tensor([0, 1], dtype=torch.uint8)
+    values = QNetwork(spec, DQNConfig(hidden=(8,), stream=8))(obs)
+    assert (values[:, :2] == MASKED).all() and (values[:, 2] > MASKED).all()
+
+
 def test_images_are_encoded():
     game = replace(CART, observation=image(2, 12, 12))
     network = QNetwork(game, DQNConfig(hidden=(), stream=8, features=16))
