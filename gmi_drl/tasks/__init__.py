@@ -75,6 +75,8 @@ def make(
         more: dict[str, Any] = {} if settings == USUAL_SETTINGS else {"settings": settings}
         if films:
             more["films"] = True
+        if "cuda_graphs" in signature(found.maker()).parameters:
+            more["cuda_graphs"] = cuda_graphs
         return _make_foreign(found, num_env, device, seed, threads, more)
     definition = TASKS[found.name]
     sim = make_sim(definition, num_env, device, threads, physics, cuda_graphs, room)

@@ -128,6 +128,7 @@ def make_task(
     seed: int,
     threads: int,
     arguments: Mapping[str, Any] = NO_ARGUMENTS,
+    cuda_graphs: bool = True,
 ) -> SeveralTasks:
     """Make the task `several:REST`.
 
@@ -138,6 +139,7 @@ def make_task(
         seed: Of the first task; each has the next one.
         threads: Of native physics.
         arguments: `units`, without which all are 1, and `only`.
+        cuda_graphs: As of `make`, for each task.
 
     Raises:
         UsageError: if there is one task alone, one has other spaces than vectors and numbers, or the units are wrong.
@@ -159,7 +161,7 @@ def make_task(
             has_all = only is not None and number == names.index(only)
             own = slice(number, num_env, len(names)) if only is None else slice(num_env if has_all else 0)
             count = len(range(num_env)[own])
-            task = make(name, num_env=max(1, count), device=device, seed=seed + number, threads=threads)
+            task = make(name, max(1, count), device, seed + number, threads, cuda_graphs=cuda_graphs)
             opened.callback(task.close)
             specs.append(_checked(task.spec))
             if count:

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 import torch
 
+from gmi_drl import tasks
 from gmi_drl.errors import UsageError
 from gmi_drl.tasks import make
 from gmi_drl.tasks.check import check_task
@@ -111,3 +112,10 @@ def test_it_knows_last_observations_if_all_of_its_tasks_do(monkeypatch, knows):
     monkeypatch.setattr(SimTask, "knows_final_obs", knows, raising=False)
     with closing(make("several:ball_balance+ant", num_env=2, seed=0)) as task:
         assert knows_final_obs(task) is knows
+
+
+def test_its_tasks_run_without_graphs_where_that_is_set(monkeypatch):
+    told, make_sim = [], tasks.make_sim
+    monkeypatch.setattr(tasks, "make_sim", lambda *words: told.append(words[5]) or make_sim(*words))
+    make("several:ball_balance+ant", num_env=2, cuda_graphs=False).close()
+    assert told == [False, False]
