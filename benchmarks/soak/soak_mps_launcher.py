@@ -45,7 +45,7 @@ def main(kind: str, forks: str, folder: str) -> None:
             environment = os.environ | instances.environment(gmi.id)
             process = subprocess.Popen([sys.executable, str(CLIENT), kind], env=environment, stdout=subprocess.PIPE)
             life.callback(process.kill)
-            life.callback(lambda: instances.release([os.getpgid(0)]))
+            life.callback(lambda: instances.release({0: os.getpgid(0)}))
             assert process.stdout is not None
             process.stdout.readline()
         time.sleep(600)
