@@ -138,7 +138,7 @@ class _Shard:
 
 
 def _addresses(children: list[_Shard]) -> Iterator[str]:
-    """Where the servers listen, in their order, as soon as they do.
+    """Where the servers listen, in their order, as soon as they do. What they restore may take as long as it needs.
 
     Raises:
         GmiError: as soon as one has ended (`_Shard.address`).

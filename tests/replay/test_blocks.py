@@ -90,6 +90,16 @@ def test_state_comes_back():
     assert again.are_used(torch.tensor([1]))
 
 
+def test_a_lease_after_a_restore_is_newer_than_all_before_it():
+    blocks, again = Blocks(4, 10), Blocks(4, 10)
+    for _ in range(3):
+        blocks.lease(1, 5)
+    again.load_state_dict(blocks.state_dict())
+    (newest,) = again.lease(1, 0)
+    opened = again.state_dict()["opened"]
+    assert opened[:3].tolist() == [0, 1, 2] and opened[newest] > 2
+
+
 def test_a_state_without_ages_is_read():
     blocks, again = Blocks(3, 10), Blocks(3, 10)
     blocks.lease(2, 5)

@@ -11,7 +11,7 @@ from conftest import tiny_config, tiny_layout
 
 from gmi_drl.errors import LayoutMismatchError, MachineError, UsageError
 from gmi_drl.run.checkpoint import drop_later, list_checkpoints
-from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.folder import LOCK, RunFolder
 
 
 def test_what_is_created_is_read_back(tmp_path):
@@ -217,3 +217,13 @@ def test_a_state_of_an_earlier_version_is_known_by_the_time_of_its_process(tmp_p
     for more, state in ((0, "running"), (5, "died")):
         file.write_text(json.dumps(earlier | {"process_started_s": earlier["process_started_s"] + more}))
         assert folder.read_state()["state"] == state
+
+
+@pytest.mark.parametrize("was_there", [False, True])
+def test_a_folder_goes_where_no_run_begins_unless_it_was_there_before(tmp_path, was_there):
+    folder = RunFolder(tmp_path / "run", was_there=True) if was_there else RunFolder(tmp_path / "run")
+    folder.create()
+    (folder.path / LOCK).touch()
+    with pytest.raises(KeyError), folder.kept_if_begun():
+        raise KeyError
+    assert folder.path.exists() == was_there and not (was_there and list(folder.path.iterdir()))

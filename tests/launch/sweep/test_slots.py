@@ -96,3 +96,12 @@ def test_the_last_round_counts():
     assert soonest(speeds, trials=16) == 4
     assert soonest(speeds, trials=2) == 2, "four slots would be half empty"
     assert soonest({1: 100.0, 2: 100.0}, trials=4) == 1
+
+
+def test_what_the_sweep_or_a_cluster_holds_is_not_claimed_for_a_program(tmp_path):
+    shared = make_slots(2, [0], [])
+    (of_node,) = slots_on_nodes([RayNode("1a", "a", "10.0.0.1", cpus=1, gpus=0)], at_once=1, cores=[0], gpus=[])
+    (alone,) = make_slots(1, [0], [])
+    for slot, held in ((shared[0], []), (of_node, []), (alone, ["core-0", "sweep-core-0"])):
+        with slot.held("a sweep"):
+            assert sorted(claims._held) == held
