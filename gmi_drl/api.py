@@ -219,10 +219,12 @@ def _run(options: TrainOptions, restarts: int, on_row: Callable[[Row], None]) ->
 
 
 def _check_values(command: click.Command, values: Mapping[str, Any]) -> None:
-    """Refuse numbers and words that the options of a command refuse."""
+    """Refuse numbers and words that the options of a command refuse, and whole numbers of another type than int."""
     for option in command.params:
         value = values.get(option.name or "")
         if value is not None and isinstance(option.type, click.IntRange | click.FloatRange | click.Choice):
+            if isinstance(option.type, click.IntRange) and type(value) is not int:
+                raise UsageError(f"{option.name}: {value!r} is a {type(value).__name__}: give an int")
             try:
                 option.type.convert(value, option, None)
             except click.BadParameter as refused:

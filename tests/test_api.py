@@ -71,6 +71,8 @@ def test_mistakes_are_those_of_the_commands(folder):
         gmi_drl.plan(profile="p.json", budget=3)
     with pytest.raises(UsageError, match=r"num_env: 0 is not in the range 1<=x"):
         gmi_drl.train(num_env=0)
+    with pytest.raises(UsageError, match=r"num_env: 64\.0 is a float: give an int"):
+        gmi_drl.train(num_env=64.0)
     with pytest.raises(UsageError, match=r"gpus: -1 is not in the range x>=1"):
         gmi_drl.plan(gpus=-1)
     with pytest.raises(UsageError, match=r"objective: 'speed' is not one of 'steps', 'learning'"):

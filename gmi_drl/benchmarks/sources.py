@@ -65,13 +65,15 @@ class Sources:
         for count in range(len(parts), 0, -1):
             module = ".".join(parts[:count])
             if module in self._paths:
-                return module, *f"{'.'.join(parts[count:])}.".split(".", 1)  # type: ignore[return-value]
+                name, _, more = ".".join(parts[count:]).partition(".")
+                return module, name, more
         return "", "", ""
 
 
 def working_tree(root: Path) -> Sources:
     """The sources in the working tree of a checkout."""
-    files = [*(root / PACKAGE).rglob("*.py"), *(root / DRIVERS).rglob("*.*"), *root.glob(TABLE)]
+    drivers = [file for kind in _KINDS for file in (root / DRIVERS).rglob(f"*{kind}")]
+    files = [*(root / PACKAGE).rglob("*.py"), *drivers, *root.glob(TABLE)]
     return Sources({str(file.relative_to(root)): file.read_text() for file in files}, Moves())
 
 

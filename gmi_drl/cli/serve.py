@@ -25,7 +25,7 @@ from gmi_drl.units import counted, human_count
 from gmi_drl.workload import MOST_ENVIRONMENTS
 
 if TYPE_CHECKING:
-    from gmi_drl.launch.serving import Served, ServedGMI
+    from gmi_drl.launch.served import Served, ServedGMI
     from gmi_drl.layout.layout import Layout
     from gmi_drl.run.folder import RunFolder
 

@@ -3,9 +3,7 @@
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
 from pathlib import Path
-from signal import Signals
 from typing import Any
 
 from gmi_drl.config.learners import LEARNERS
@@ -13,13 +11,14 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_settings import check_settings
 from gmi_drl.errors import UsageError, told_with
-from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
+from gmi_drl.gmi.utilisation import Sampler, watched_gpus
 from gmi_drl.launch.job import TaskJob, wait_mistakes, world_mistakes
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.policies import LearningPolicy, served_policies
 from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
+from gmi_drl.launch.served import Served, ServedGMI, span
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
@@ -34,84 +33,11 @@ from gmi_drl.roles.serving.player import load_agent, load_newest_learner, requir
 from gmi_drl.run import checkpoint
 from gmi_drl.run.checkpoint import LEARNER_PART
 from gmi_drl.run.folder import RunFolder, versions
+from gmi_drl.run.frozen import with_own_copies
 from gmi_drl.templates import Template, unchecked_template_for
 from gmi_drl.templates.tcg import SERVING
 from gmi_drl.templates.workers import SERVED_ACTOR
 from gmi_drl.workload import TaskSpec
-
-
-@dataclass(frozen=True)
-class ServedGMI:
-    """The steps, times (`time.monotonic`) and sums over completed episodes of one GMI.
-
-    If simulators and agents are on different GMIs, it is an agent with the environments of all its simulators, and
-    `sync_s` is the time for communication between them. `bad` counts episodes that ended because the physics became
-    invalid; their returns are left out. `latencies` are those of its control steps, each of all its environments.
-    `policies` has the sums over episodes of each of several policies, each agent's episode being one.
-    """
-
-    num_env: int
-    steps: int
-    started_s: float
-    ended_s: float
-    sim_s: float
-    act_s: float
-    sync_s: float
-    episodes: int
-    return_sum: float
-    length_sum: float
-    bad: int
-    latencies: Latencies
-    policies: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-
-    @property
-    def env_steps(self) -> int:
-        """Control steps of all its environments."""
-        return self.steps * self.num_env
-
-    @property
-    def steps_per_second(self) -> float:
-        """The control steps per second of this GMI."""
-        return self.env_steps / max(self.ended_s - self.started_s, 1e-9)
-
-
-@dataclass(frozen=True)
-class Served:
-    """The results of all GMIs by id, the iteration of the policy, and the signal that ended serving early, if any.
-
-    `devices` is the utilisation of the GPUs meanwhile.
-    """
-
-    gmis: dict[int, ServedGMI]
-    iteration: int
-    signal: Signals | None
-    devices: Usage
-
-    @property
-    def policies(self) -> dict[str, dict[str, float]]:
-        """The sums over episodes of each of several policies, of all GMIs; empty if there is one policy."""
-        sums: dict[str, dict[str, float]] = {}
-        for gmi in self.gmis.values():
-            for name, own in gmi.policies.items():
-                so_far = sums.setdefault(name, dict.fromkeys(own, 0))
-                sums[name] = {what: so_far[what] + number for what, number in own.items()}
-        return sums
-
-    @property
-    def latencies(self) -> Latencies:
-        """The latencies of the control steps of all GMIs."""
-        return Latencies.joined(gmi.latencies for gmi in self.gmis.values())
-
-    @property
-    def steps_per_second(self) -> float:
-        """The control steps per second of all GMIs, from the first start to the last end."""
-        began_s, ended_s = span(self.gmis)
-        return sum(gmi.env_steps for gmi in self.gmis.values()) / max(ended_s - began_s, 1e-9)
-
-
-def span(gmis: Mapping[int, ServedGMI]) -> tuple[float, float]:
-    """The times of the first start and the last end."""
-    return min(gmi.started_s for gmi in gmis.values()), max(gmi.ended_s for gmi in gmis.values())
 
 
 def serve(
@@ -184,8 +110,11 @@ def serve(
         results: dict[int, dict[str, Any]] = processes.results
     for gmi_id in template.reporters(layout):
         results[gmi_id]["latencies"] = Latencies.from_json(results[gmi_id]["latencies"])
-    gmis = {gmi_id: ServedGMI(**results[gmi_id]) for gmi_id in template.reporters(layout)}
-    return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis)))
+    gmis = {
+        gmi_id: ServedGMI(**results[gmi_id], node=layout.device_of(gmi_id).node)
+        for gmi_id in template.reporters(layout)
+    }
+    return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis.values())))
 
 
 def servable(layout: Layout, run: RunFolder) -> tuple[Template, RunConfig, TaskSpec]:
@@ -196,6 +125,7 @@ def servable(layout: Layout, run: RunFolder) -> tuple[Template, RunConfig, TaskS
     """
     template = unchecked_template_for(layout, "serving")
     trained, config = run.read_setup()
+    config = with_own_copies(config, run)
     task = require_policy(run, trained, config)
     mistakes = [*template.check(layout), *wait_mistakes(layout, config)]
     with told_with(mistakes):

@@ -12,7 +12,7 @@ from gmi_drl.scheduler.grid import profile_grid, why_no_grid
 from gmi_drl.scheduler.objective import KINDS, Objective, worth
 from gmi_drl.scheduler.plan import Plan, plan_measured
 from gmi_drl.scheduler.profile import Profile
-from gmi_drl.templates import TCG_EX, Template
+from gmi_drl.templates import TCG_EX, Template, devices_of
 from gmi_drl.templates.over_nodes import OverNodes, about_network
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
@@ -49,8 +49,10 @@ def plan_cluster(
             their processors cannot sum gradients over hosts.
     """
 
-    def on(node: Node, by: Template, why: Sequence[str]) -> Plan:
-        grid = profile_grid(profile, node, learner.horizon, keep_batch, backend)
+    def on(node: Node, by: Template, why: Sequence[str], kinds: Sequence[Node]) -> Plan:
+        most = min(devices_of(kind)[1] for kind in kinds)  # all devices are cut alike
+        cuts = profile_grid(profile, node, learner.horizon, keep_batch, backend)
+        grid = tuple(cut for cut in cuts if cut.gmis_per_gpu <= most)
         return plan_measured(
             task,
             learner,
@@ -68,10 +70,10 @@ def plan_cluster(
     over = OverNodes(template, cluster)
     if cluster.count > 1 and over.communication(task, learner, cluster.whole).reduces:
         require_across_hosts(cluster.whole.cpu.architecture)
-    alone = _best_alone(cluster, lambda node: on(node, template, remarks), objective)
+    alone = _best_alone(cluster, lambda node: on(node, template, remarks, [node]), objective)
     name = alone.layout.made_for.name if alone and alone.layout.made_for else ""
     try:
-        together = on(cluster.whole, over, remarks)
+        together = on(cluster.whole, over, remarks, [part.kind for part in cluster.nodes])
     except NoFeasiblePlanError as error:
         if alone is None:
             raise

@@ -29,11 +29,12 @@ def for_node(profile: Profile, node: Node) -> tuple[Profile, list[str]]:
     own = {model: points_of(profile, model) for model in models}
     lacking = [model for model in models if not own[model]]
     measured = sorted({point.model for point in profile.points})
+    used = [model for model in measured if _known(model) in models] or measured
     by_cut = [_by_cut(own[model], model) for model in models if own[model]]
     by_cut = by_cut or [_by_cut([one for one in profile.points if one.model == model], model) for model in measured]
     cuts = [cut for cut in by_cut[0] if all(cut in others for others in by_cut)]
     points = tuple(_slowest([known[cut] for known in by_cut]) for cut in cuts)
-    substitutes = [f"no point is of {model}: those of {' and '.join(measured)} are used" for model in lacking]
+    substitutes = [f"no point is of {model}: those of {' and '.join(used)} are used" for model in lacking]
     return profile.model_copy(update={"points": points}), substitutes
 
 

@@ -178,7 +178,8 @@ class Profile(FileModel):
 def require_same_task(profile: Profile, task: TaskSpec) -> None:
     """Raise `UsageError` if a profile is of another task."""
     if profile.task != task.name:
-        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: measure that one")
+        remedy = f"measure that one, or plan with --task {profile.task}"
+        raise UsageError(f"the profile is of task {profile.task}, not of {task.name}: {remedy}")
 
 
 def dump_profile(profile: Profile) -> str:

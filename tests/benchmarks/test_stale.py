@@ -4,8 +4,9 @@ import subprocess
 import pytest
 
 from gmi_drl.benchmarks.cases import CASES, MEASURED, MODULES
+from gmi_drl.benchmarks.moves import Moves
 from gmi_drl.benchmarks.runner import run_case
-from gmi_drl.benchmarks.sources import working_tree
+from gmi_drl.benchmarks.sources import Sources, working_tree
 from gmi_drl.benchmarks.stale import ROOT, files_of, own_files, stale
 from gmi_drl.errors import MachineError
 from tests.benchmarks.toy import toy_case, toy_machine
@@ -116,6 +117,20 @@ def test_the_files_of_a_case_are_found_by_what_it_imports():
     every = [file for module in MODULES.values() for file in own_files(sources, module)]
     assert "gmi_drl/benchmarks/cases/__init__.py" not in every
     assert "gmi_drl/launch/" in MEASURED["resizing"]
+
+
+def test_a_name_has_one_place_however_it_is_imported():
+    files = {"gmi_drl/z.py": "class A:\n    b = 1\n", "gmi_drl/x.py": "from gmi_drl.z import A\n"}
+    sources = Sources(files, Moves())
+    assert sources.place("gmi_drl.z.A.b") == sources.place("gmi_drl.x.A.b") == "gmi_drl.z:A.b"
+    assert sources.place("gmi_drl.x.A") == "gmi_drl.z:A" and sources.place("gmi_drl.z") == "gmi_drl.z:"
+
+
+def test_compiled_drivers_are_no_sources(tmp_path):
+    for name, content in (("settings.py", b"A = 1"), ("__pycache__/settings.pyc", b"\xff"), ("pins.txt", b"rllib")):
+        (file := tmp_path / "benchmarks" / "peers" / name).parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    assert sorted(working_tree(tmp_path).files) == ["benchmarks/peers/pins.txt", "benchmarks/peers/settings.py"]
 
 
 def test_a_change_that_was_committed_counts_as_well(checkout):

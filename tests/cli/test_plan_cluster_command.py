@@ -28,8 +28,9 @@ def test_a_plan_for_two_machines(command_line, tmp_path, examples):
 def test_one_machine_is_named_where_the_network_is_too_slow(command_line, tmp_path, examples):
     slow = "network: {gbit_per_s: 0.01, round_trip_ms: 100}\nnodes: [{count: 2, file: examples/nodes/h100-x8.yaml}]\n"
     (tmp_path / "slow.yaml").write_text(slow)
-    code, out, err = command_line("plan", "--cluster", "slow.yaml", *PROFILE)
+    code, out, err = command_line("plan", "--cluster", "slow.yaml", *PROFILE, "--price-per-gpu-hour", 2)
     assert code == 0, err
+    assert "16.00 an hour for 8 GPUs" in out and "of 224 cores" in out, "what the other machine has costs nothing"
     assert out.splitlines()[-1] == "Wrote layout.yaml. Next, on h100-x8: gmi-drl train layout.yaml"
 
 

@@ -1,7 +1,9 @@
 """Several policies are served as `play` plays them: they answer requests, or act beside their actor."""
 
 import json
+import shutil
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -16,8 +18,9 @@ from gmi_drl.config.task_names import find_task
 from gmi_drl.config.task_section import TaskSettings
 from gmi_drl.errors import UsageError
 from gmi_drl.files import dump_yaml
+from gmi_drl.launch.frozen_policies import FrozenPolicy
 from gmi_drl.launch.policies import served_policies
-from gmi_drl.launch.serving import serve
+from gmi_drl.launch.serving import servable, serve
 from gmi_drl.launch.task_info import sizes_of
 from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.layout import GMI, Device, Layout
@@ -129,6 +132,26 @@ def test_policies_play_what_play_does_whoever_acts(run, command_line, tmp_path):
         assert numbers["episodes"] == len(own) and numbers["episode_length_mean"] == own[0].length
         mean = sum(one.total for one in own) / len(own)
         assert numbers["return_mean"] == pytest.approx(mean, rel=1e-3, abs=1e-3)
+
+
+def test_a_run_is_played_and_served_with_its_own_copies_of_frozen_policies(run, tmp_path):
+    moved = RunFolder(shutil.copytree(run.path, tmp_path / "moved"))
+    config = moved.read_setup()[1]
+    frozen = config.policies["frozen"]
+    FrozenPolicy("frozen", RunFolder(Path(frozen.checkpoint)), moved.frozen("frozen")).copy()
+    gone = config.policies | {"frozen": frozen.model_copy(update={"checkpoint": "gone"})}
+    moved.write_setup(layout_of(ACTS), config.model_copy(update={"policies": gone}))
+    assert played(moved, 3) == played(run, 3)
+    served = servable(layout_of(ACTS), moved)[1]
+    assert Path(served.policies["frozen"].checkpoint) == moved.frozen("frozen").path
+    assert served.policies["chasers"] == config.policies["chasers"]
+    assert len(served_policies(layout_of(ACTS), served, RunFolder(tmp_path), task_sizes())) == 2
+
+
+def test_the_iteration_is_that_of_the_policy_that_was_trained_least(run):
+    config = run.read_setup()[1]
+    with open_task(TAG, NUM_ENV, 0, settings=config.task, films=False) as task:
+        assert load_player(run, config, task).iteration == 4
 
 
 @pytest.mark.parametrize(

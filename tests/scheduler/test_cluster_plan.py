@@ -67,6 +67,13 @@ def test_one_node_is_planned_where_a_smaller_one_has_no_memory_for_as_many_gmis(
     assert "would take 8.0 GiB of the host's 2.0 GiB" in plan.layout.reasons[-1]
 
 
+def test_all_nodes_have_as_many_gmis_as_the_one_with_fewest_cores_for_each():
+    large = NODE.model_copy(update={"name": "large", "cpu": Cpu(cores=64, memory_gib=64)})
+    nodes = (Nodes(node=NODE.model_copy(update={"cpu": Cpu(cores=2, memory_gib=64)})), Nodes(node=large))
+    plan = planned(Cluster(network=QUICK, nodes=nodes))
+    assert plan.layout.nodes == ("dgx", "large") and plan.candidates[0].cut.gmis_per_gpu == 1
+
+
 def test_a_batch_that_only_one_node_has_is_refused_for_all():
     batch = PPO.horizon * 2 * 1024  # of one GMI on each GPU of a node
     why = f"no point has {batch} samples per update on .*: there are {3 * batch}"

@@ -54,6 +54,8 @@ def test_a_model_without_points_takes_those_of_others_and_says_so():
     assert found == {(1, 64): 10.0} and told == [f"no point is of B200: those of {A100} and {H200} are used"]
     found, told = speeds(profile((H200, 1, 64, 30.0)), node(H200, A100))
     assert found == {(1, 64): 30.0} and "no point is of A100-SXM4-40GB: those of NVIDIA H200 are used" in told
+    found, told = speeds(profile((A100, 1, 64, 10.0), (H200, 1, 64, 30.0)), node(A100, "NVIDIA B200"))
+    assert found == {(1, 64): 10.0} and told == [f"no point is of B200: those of {A100} are used"]
 
 
 def test_backends_are_compared_on_the_same_models_where_none_is_the_nodes_own():

@@ -189,8 +189,12 @@ def plan(
         if format in FORMATS and not cluster:
             decided = None if options.uses_measurements and backend in (None, AUTO.name) else named_backend(backend)
             require_sayable(format, decided, on_gpus=here.num_gpus > 0)
-        hourly = price_per_hour(here, priced) if priced else None
+        if priced:
+            price_per_hour(here, priced)  # unknown prices are refused before anything is measured
         chosen = make_plan(options, here)
+        if chosen.basis:
+            here = chosen.basis.node  # of a cluster one machine may be best
+        hourly = price_per_hour(here, priced) if priced else None
         write_file(output, dump_yaml(chosen.layout))
     apply_mig = needs_apply_mig(chosen.layout, here=node is None and cluster is None)
     if format == "json":

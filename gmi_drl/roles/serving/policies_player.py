@@ -12,6 +12,7 @@ from gmi_drl.config.policies import agents_of
 from gmi_drl.config.run_config import RunConfig, policy_config
 from gmi_drl.roles.serving.player import CPU, EpisodePlayer, initial_agent, load_agent
 from gmi_drl.run.folder import RunFolder
+from gmi_drl.run.frozen import with_own_copies
 from gmi_drl.tasks import Task
 
 
@@ -47,20 +48,25 @@ class PoliciesPlayer(EpisodePlayer):
         task: On the CPU.
         agents: Of each policy, with the indices of its agents in a world.
         noise: Generator of the noise; None to act by the mode.
+        iteration: See `EpisodePlayer`: of the policy that was trained least.
     """
 
     def __init__(
-        self, task: Task, agents: Sequence[tuple[ActingAgent, Sequence[int]]], noise: torch.Generator | None = None
+        self,
+        task: Task,
+        agents: Sequence[tuple[ActingAgent, Sequence[int]]],
+        noise: torch.Generator | None = None,
+        iteration: int = 0,
     ) -> None:
         super().__init__(task)
-        self._noise = noise
+        self._noise, self._iteration = noise, iteration
         found = [(agent, rows_of(task, own)) for agent, own in agents]
         self._parts = [ActingPart(agent, rows, agent.empty_state(len(rows))) for agent, rows in found]
 
     @property
     def iteration(self) -> int:
-        """See `EpisodePlayer`: of the policy that was trained least."""
-        return min(part.agent.iteration for part in self._parts)
+        """See `EpisodePlayer`."""
+        return self._iteration
 
     def actions(self) -> Tensor:
         """See `EpisodePlayer`."""
@@ -95,7 +101,8 @@ def load_policies_player(
     Raises:
         UsageError: See `load_agent`.
     """
-    agents = list[tuple[ActingAgent, Sequence[int]]]()
+    config = with_own_copies(config, folder)
+    agents, iterations = list[tuple[ActingAgent, Sequence[int]]](), list[int]()
     rows = agents_of(config.policies, task.spec.agent_names, task.spec.name)
     for name in sorted(rows, key=lambda one: config.policies[one].checkpoint is not None):  # noise as in serving
         own, checkpoint = rows[name], config.policies[name].checkpoint
@@ -104,7 +111,9 @@ def load_policies_player(
         else:
             source = folder.policy(name) if checkpoint is None else RunFolder(Path(checkpoint))
             agents.append((load_agent(source, task.spec, source.read_setup()[1]), own))
-    return PoliciesPlayer(task, agents, noise)
+        if checkpoint is None:
+            iterations.append(agents[-1][0].iteration)
+    return PoliciesPlayer(task, agents, noise, min(iterations))
 
 
 def rows_of(task: Task, agents: Sequence[int]) -> Tensor:

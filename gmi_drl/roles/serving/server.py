@@ -88,8 +88,8 @@ class Server(DRL_role):
 
     @property
     def number(self) -> int:
-        """Index of this GMI among those that serve."""
-        return self.GMI_id
+        """Index of this GMI among those that simulate."""
+        return [gmi.id for gmi in self.mgr.layout.with_role("simulator")].index(self.GMI_id)
 
     def make_task(self, config: RunConfig, seed: int) -> Task:
         """The task to act in."""

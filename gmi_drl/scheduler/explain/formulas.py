@@ -21,7 +21,7 @@ from gmi_drl.scheduler.memory import SPARE, MemoryModel
 from gmi_drl.scheduler.price import cost_per_billion_steps
 from gmi_drl.scheduler.profile import Profile, ProfilePoint
 from gmi_drl.templates import devices_of, mapping_of
-from gmi_drl.templates.cost import Communication
+from gmi_drl.templates.cost import Communication, by_host
 from gmi_drl.templates.paper_model import reduction_bytes
 from gmi_drl.units import GIB, counted, human_bytes, human_count, human_gib, human_money
 
@@ -242,7 +242,8 @@ def _table_2(mapping: MappingList, communication: Communication) -> Formula:
 def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
     """The alpha-beta model for the reduction that the plan takes, the fastest by this model."""
     method, speeds = communication.method(mapping), communication.known_speeds(mapping)
-    legs = [leg for leg in method.legs(mapping) if leg.rounds]
+    met = by_host(mapping, communication.devices_by_host)
+    legs = [leg for leg in method.legs(met) if leg.rounds]
     name = f"One sum by {method.name} (alpha-beta model)"
     if any(leg.way not in speeds for leg in legs):
         assumed = f"COM/BW = {in_ms(communication.seconds(mapping))} is that of memory between cores"
@@ -252,7 +253,7 @@ def _alpha_beta(mapping: MappingList, communication: Communication) -> Formula:
         f" / {human_bytes(speeds[leg.way].bytes_per_second)}/s"
         for leg in legs
     ]
-    seconds = method.seconds(mapping, communication.bucket_bytes, speeds)
+    seconds = method.seconds(met, communication.bucket_bytes, speeds)
     return Formula(
         name,
         ("rounds x alpha + share x M_p / BW, for each way", " + ".join(terms), in_ms(seconds)),

@@ -213,7 +213,7 @@ def _failure(name: str, error: Exception) -> GmiError:
 
 
 def reward_scale_of(environment: str) -> float:
-    """The scale of rewards for an id of gymnasium or envpool."""
+    """The scale of rewards for an id of gymnasium or envpool; 1 for `module:id`, whose rewards may differ."""
     return 0.05 if environment.partition("-")[0] in RUNNERS else 1.0
 
 

@@ -15,6 +15,9 @@ HIDDEN = (256, 128, 64)
 SMALL_HIDDEN = (64, 64)
 """Of tasks with categories: classic control and games of few numbers."""
 
+MOST_BOUND = torch.finfo(torch.float32).max / 2
+"""The greatest finite bound of an action: the range between two such bounds is a float32."""
+
 
 def spec_of(
     name: str, obs_space: Any, action_space: Any, *, episode_steps: int | None, step_s: float, reward_scale: float = 1.0
@@ -65,9 +68,13 @@ def in_words(action_space: Any) -> str:
 
 
 def bounds_of(space: Any) -> tuple[Tensor, Tensor]:
-    """The least and the greatest number of each entry of a box, flat, float32."""
+    """The least and the greatest number of each entry of a box, flat, float32.
+
+    A bound beyond `MOST_BOUND` is infinite, as some environments write the largest float32 for none.
+    """
     sides = (torch.as_tensor(bound, dtype=torch.float32) for bound in (space.low, space.high))
     low, high = (bound.expand(space.shape).flatten() for bound in sides)
+    low, high = (torch.where(bound.abs() > MOST_BOUND, bound * torch.inf, bound) for bound in (low, high))
     return low, high
 
 

@@ -15,6 +15,14 @@ def test_a_stop_that_comes_with_the_start_is_obeyed(messages, may):
     assert server._may_start() is may
 
 
+def test_gmis_that_simulate_are_numbered_whatever_their_ids():
+    """A policy worker with the id 0 simulates nothing."""
+    server = object.__new__(Server)
+    with_role = {"simulator": (SimpleNamespace(id=1), SimpleNamespace(id=2))}.get
+    server.GMI_id, server.mgr = 2, SimpleNamespace(layout=SimpleNamespace(with_role=with_role))
+    assert server.number == 1
+
+
 def test_no_environment_of_a_gmi_has_the_seed_of_one_of_another_gmi():
     """Adapters give environment i of a GMI its seed + i."""
     seeds = [{serving_seed(7, gmi) + env for env in range(4096)} for gmi in range(8)]

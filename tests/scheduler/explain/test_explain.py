@@ -3,12 +3,14 @@ import pytest
 from gmi_drl.cli.plan.formulas import WIDTH, explained_lines
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.errors import UsageError
+from gmi_drl.hardware.cluster import Cluster, Network, Nodes
 from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.hardware.speeds import OF_CORES
-from gmi_drl.scheduler import Plan, plan, plan_measured, profile_grid
+from gmi_drl.scheduler import Plan, plan, plan_cluster, plan_measured, profile_grid
 from gmi_drl.scheduler.explain.explain import explain
+from gmi_drl.scheduler.explain.formulas import in_ms
 from gmi_drl.scheduler.profile import Profile
-from gmi_drl.templates import TCG
+from gmi_drl.templates import TCG, mapping_of
 from gmi_drl.workload import TASK_SPECS
 from tests.scheduler.measures import point
 
@@ -57,6 +59,17 @@ def test_the_alpha_beta_model_is_that_of_the_plan():
     reducing = next(formula for formula in explain(known)[0].formulas if "alpha-beta" in formula.name)
     method = known.layout.groups["trainers"].reduction
     assert method in reducing.name and "ways: memory, by measured speeds;" in reducing.remark
+
+
+def test_the_alpha_beta_model_of_a_cluster_has_the_gmis_of_a_node_on_one_device():
+    cluster = Cluster(network=Network(gbit_per_s=100, round_trip_ms=0.05), nodes=(Nodes(count=3, node=PAIR),))
+    profile = Profile(task="ant", learner="ppo", node="made up", points=POINTS, speeds={"process": dict(OF_CORES)})
+    several = plan_cluster(ANT, PPO, cluster, profile)
+    assert several.layout.nodes != (None,)
+    reducing = next(formula for formula in explain(several)[0].formulas if "alpha-beta" in formula.name)
+    communication = several.basis.communication(several.candidates[0].cut.backend)
+    each_s = communication.seconds(mapping_of(several.candidates[0].cut, several.basis.node)) / communication.reduces
+    assert reducing.lines[-1] == in_ms(each_s)
 
 
 def test_what_was_not_chosen_is_told_by_how_much():

@@ -119,12 +119,13 @@ def recorders(mode=AutoresetMode.SAME_STEP, faulty=(False,), **bounds):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_actions_are_scaled_to_finite_bounds_and_passed_on_elsewhere(dtype):
-    task = recorders(low=[-0.1, 0.0, -np.inf, -np.inf], high=[0.3, 4.0, np.inf, 0.5], dtype=dtype)
+    low, high = [-0.1, 0.0, -np.inf, -np.inf, -odd_envs.MAX], [0.3, 4.0, np.inf, 0.5, odd_envs.MAX]
+    task = recorders(low=low, high=high, dtype=dtype)
     for action, expected in [
-        ([-1, -1, -1, -1], [-0.1, 0, -1, -1]),
-        ([1, 1, 1, 1], [0.3, 4, 1, 0.5]),
-        ([0, 0.5, 0.25, 0], [0.1, 3, 0.25, 0]),
-        ([9, -9, 9, -9], [0.3, 0, 9, -9]),
+        ([-1, -1, -1, -1, -1], [-0.1, 0, -1, -1, -1]),
+        ([1, 1, 1, 1, 1], [0.3, 4, 1, 0.5, 1]),
+        ([0, 0.5, 0.25, 0, 7], [0.1, 3, 0.25, 0, 7]),
+        ([9, -9, 9, -9, 9], [0.3, 0, 9, -9, 9]),
     ]:
         task.step(torch.tensor([action], dtype=torch.float32))
         told = task.envs.envs[0].told
@@ -307,7 +308,8 @@ def test_a_module_that_is_found_but_fails_to_import_is_reported(tmp_path, monkey
 
 
 def test_a_spec_has_the_bounds_of_actions():
-    assert recorders(low=[-1.0, -1.0, 0.0], high=[1.0, 1.0, np.inf]).spec.action_bounds == "2 x [-1, 1], 1 x [0, inf]"
+    task = recorders(low=[-1.0, -1.0, 0.0, -odd_envs.MAX], high=[1.0, 1.0, np.inf, odd_envs.MAX])
+    assert task.spec.action_bounds == "2 x [-1, 1], 1 x [0, inf], 1 x [-inf, inf]"
 
 
 def test_an_action_of_another_shape_is_refused():
