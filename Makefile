@@ -56,8 +56,7 @@ docs: $(READY)
 # All results that are older than their code, in hours on a quiet machine; an interrupted one goes on.
 # `make measure CASES="ant_step costs"` measures some.
 measure: $(READY)
-	$(BIN)/python -m tools.measure $(CASES)
-	$(BIN)/python -m gmi_drl.benchmarks.report
+	$(BIN)/python -m tools.measure $(CASES); code=$$?; $(BIN)/python -m gmi_drl.benchmarks.report && exit $$code
 
 # Hours on two cores; one that was interrupted goes on. docs/mutants.md has the score.
 mutants: $(READY) $(ENVPOOL) $(OLD_RSL_RL)

@@ -60,7 +60,7 @@ def human_value(value: float, unit: str) -> str:
         return f"{value * 1e6:.1f} us" if abs(value) < 1e-3 else f"{value * 1e3:.1f} ms"
     if unit == "bytes":
         return human_bytes(value)
-    number = human_count(value) if abs(value) >= 1000 else f"{value:.3g}"
+    number = human_count(value) if abs(value) >= 999.5 else f"{value:.3g}"
     return f"{number} {unit}".strip()
 
 

@@ -46,6 +46,8 @@ def test_seconds(value, text):
         (2048, "bytes", "2.0 KiB"),
         (12954, "steps/s", "13.0k steps/s"),
         (0.4567, "", "0.457"),
+        (999.4, "steps/s", "999 steps/s"),
+        (999.6, "steps/s", "1000 steps/s"),
     ],
 )
 def test_measured_values(value, unit, text):

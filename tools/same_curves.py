@@ -34,6 +34,8 @@ def main() -> int:
     parser.add_argument("-o", "--output", type=Path, required=True, help="FILE.png; FILE.json lies beside it")
     given = parser.parse_args()
     sides = {commit(path): path.resolve() for path in (given.old, given.new)}
+    if len(sides) < 2:
+        parser.error(f"both checkouts are at {', '.join(sides)}: there is nothing to compare")
     options = FIXED | {"--task": given.task, "--iterations": given.iterations}
     free: Queue[int] = Queue()
     for core in allowed_cores():

@@ -82,6 +82,8 @@ def compare(case: Case, sides: Sequence[Path], folder: Path, core: int) -> str:
 def verdict(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """What differs between the digests of two checkouts; that settings and metrics came or went is told by name."""
     both = old.keys() & new.keys()
+    if not both:
+        return "differs: they leave nothing of the same name"
     differing = sorted(name for name in both if old[name] != new[name])
     if differing and all(f"{name} {NUMBERS}" in both - set(differing) for name in differing):
         return WORDS

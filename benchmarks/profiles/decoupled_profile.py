@@ -40,7 +40,8 @@ PARTS: Parts = {
     "task": ("sim_task.py", "native.py", *(f"{task}.py" for task in TASK_SPECS), "rotation.py", "locomotion.py"),
     "tensors": (
         *("TensorBase", "built-in method torch", "torch._C"),
-        *("a3c.py", "a3c_by_autograd.py", "flat_learner.py", "backprop.py", "vtrace.py", "networks.py", "actor.py"),
+        *("a3c.py", "a3c_by_autograd.py", "flat_learner.py", "backprop.py", "vtrace.py", "actor.py"),
+        *("mlp.py", "actor_critic.py", "encoder.py"),
     ),
 }
 """Operators between tensors count for the function that contains them."""

@@ -49,7 +49,7 @@ def altered(content: bytes, other: bytes, chance: random.Random) -> tuple[str, b
         "many bytes": bytes(many),
         "zeros": content[:place] + bytes(end - place) + content[end:],
         "piece of another": content[:place] + other[place:end] + content[end:],
-        "longer": content + os.urandom(chance.randrange(1, 100)),
+        "longer": content + chance.randbytes(chance.randrange(1, 100)),
         "early bits": bytes([content[0]])
         + bytes(one ^ (chance.random() < 0.02) for one in content[1:2000])
         + content[2000:],
@@ -58,7 +58,7 @@ def altered(content: bytes, other: bytes, chance: random.Random) -> tuple[str, b
     return what, changes[what]
 
 
-def outcome(source: Path, into: Path) -> int:
+def outcome(source: Path, into: Path, skip_broken: bool) -> int:
     """Import in a child process. Returns its exit code, or minus the signal that ended it."""
     if child := os.fork():
         deadline = time.monotonic() + DEADLINE_S
@@ -70,7 +70,7 @@ def outcome(source: Path, into: Path) -> int:
     faulthandler.disable()
     code = RAISED
     try:
-        import_episodes(episodes_in(source), into, skip_broken=random.random() < 0.5)
+        import_episodes(episodes_in(source), into, skip_broken=skip_broken)
         code = READ if len(EpisodeSet(into)) else LEFT
     except GmiError:
         code = LEFT if into.exists() else REFUSED
@@ -92,7 +92,7 @@ def alter_files(trials: int, chance: random.Random, folder: Path) -> Counter[str
         what, content = altered(contents[which], contents[1 - which], chance)
         path.write_bytes(content)
         into = folder / f"{trial}.replay"
-        code = outcome(path, into)
+        code = outcome(path, into, chance.random() < 0.5)
         told = NAMES.get(code, f"signal {-code}")
         seen[told] += 1
         if code not in (READ, REFUSED):

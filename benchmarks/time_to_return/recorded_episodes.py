@@ -2,15 +2,15 @@
 
     python benchmarks/time_to_return/recorded_episodes.py record mujoco:Hopper-v5 --seconds 900   # PPO, then episodes
     python benchmarks/time_to_return/recorded_episodes.py learn mujoco:Hopper-v5 --seeds 3        # goes on if stopped
-    python benchmarks/time_to_return/recorded_episodes.py learn ant --seeds 1 --minutes 2 --sides sequence_expert
+    python benchmarks/time_to_return/recorded_episodes.py learn ant --seeds 1 --minutes 1 --sides cloning_expert # trial
     python benchmarks/time_to_return/recorded_episodes.py tell
     python benchmarks/time_to_return/recorded_episodes.py draw   # results/recorded_episodes/learn_TASK.png of each task
 
 `record` trains by `gmi-drl train`, lets the policy act by `gmi-drl serve --experience`, imports what it did
 (`expert.replay`), and as many steps of random actions with half of it (`mixed.replay`). Each run of `learn` is one
-process with one thread on one core; a line of `results/recorded_episodes/learn.jsonl` is what it has given. CPU seconds
-of learning count, without those of evaluations. On mixed episodes the sequence policy is asked for the mean return of
-the expert's.
+process with one thread on one core; a line of `results/recorded_episodes/learn.jsonl` is what it has given, or of
+`trial.jsonl` if its minutes are not the usual two. CPU seconds of learning count, without those of evaluations. On
+mixed episodes the sequence policy is asked for the mean return of the expert's.
 """
 
 import argparse
@@ -38,6 +38,9 @@ HIDDEN = (256, 256)
 EVERY = 500
 """Updates between evaluations."""
 
+MINUTES = 2.0
+"""CPU time of a run, unless it is a trial."""
+
 
 def main() -> None:
     """Run one of the commands."""
@@ -50,7 +53,7 @@ def main() -> None:
     recording.add_argument("--num-env", type=int, default=64)
     learning.add_argument("task", nargs="+")
     learning.add_argument("--seeds", type=int, default=3)
-    learning.add_argument("--minutes", type=float, default=30.0, help="of learning, in CPU time")
+    learning.add_argument("--minutes", type=float, default=MINUTES, help="of learning, in CPU time")
     learning.add_argument("--sides", nargs="+", choices=SIDES, default=list(SIDES))
     for name in ("task", "side", "seed", "minutes", "folder"):
         one.add_argument(name)
@@ -70,11 +73,17 @@ def main() -> None:
             told = learn(given.task, given.side, int(given.seed), float(given.minutes), Path(given.folder))
         print(json.dumps(told))
     else:
-        known = {(run["task"], run["side"], run["seed"]) for run in read(FILE)}
+        file = file_for(FILE, given.minutes)
+        known = {(run["task"], run["side"], run["seed"]) for run in read(file)}
         wanted = product(given.task, range(1, given.seeds + 1), given.sides)
         missing = [(task, side, seed) for task, seed, side in wanted if (task, side, seed) not in known]
         more = str(given.minutes), str(given.folder)
-        run_all(__file__, [(task, side, str(seed), *more) for task, side, seed in missing], FILE, None, in_words)
+        run_all(__file__, [(task, side, str(seed), *more) for task, side, seed in missing], file, None, in_words)
+
+
+def file_for(file: Path, minutes: float) -> Path:
+    """Where runs of so many minutes are kept: trials do not mix with the others."""
+    return file if minutes == MINUTES else file.with_name("trial.jsonl")
 
 
 def name_of(task: str) -> str:

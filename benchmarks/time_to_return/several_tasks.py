@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from recorded_episodes import EVALUATED, EVERY, FOLDER, RESULTS, SEED, by_sequence, name_of
+from recorded_episodes import EVALUATED, EVERY, FOLDER, MINUTES, RESULTS, SEED, by_sequence, file_for, name_of
 from resumable import read, run_all
 
 FILE = RESULTS / "several.jsonl"
@@ -32,7 +32,7 @@ def main() -> None:
     learning, one = commands.add_parser("learn"), commands.add_parser("one", help="a single run, as `learn` starts it")
     learning.add_argument("task", nargs="+")
     learning.add_argument("--seeds", type=int, default=3)
-    learning.add_argument("--minutes", type=float, default=30.0, help="of learning a task, in CPU time")
+    learning.add_argument("--minutes", type=float, default=MINUTES, help="of learning a task, in CPU time")
     learning.add_argument("--folder", type=Path, default=FOLDER, help="of the episodes")
     for name in ("side", "seed", "minutes", "folder"):
         one.add_argument(name)
@@ -45,11 +45,12 @@ def main() -> None:
             told = learn(given.side.split(BETWEEN), int(given.seed), float(given.minutes), Path(given.folder))
         print(json.dumps(told))
     else:
-        known = {(run["side"], run["seed"]) for run in read(FILE)}
+        file = file_for(FILE, given.minutes)
+        known = {(run["side"], run["seed"]) for run in read(file)}
         wanted = product(range(1, given.seeds + 1), [BETWEEN.join(given.task), *given.task])
         missing = [(side, seed) for seed, side in wanted if (side, seed) not in known]
         more = str(given.minutes), str(given.folder)
-        run_all(__file__, [(side, str(seed), *more) for side, seed in missing], FILE, None, in_words)
+        run_all(__file__, [(side, str(seed), *more) for side, seed in missing], file, None, in_words)
 
 
 def learn(tasks: list[str], seed: int, minutes: float, folder: Path) -> dict[str, Any]:

@@ -6,7 +6,9 @@
     python benchmarks/time_to_return/simple_spread.py tell
     python benchmarks/time_to_return/simple_spread.py draw
 
-The recipe is Stable-Baselines3 over supersuit. With `state` the critic alone also sees the whole world (MAPPO). Steps
+The recipe is Stable-Baselines3 over supersuit, which tells no end by time apart from a terminal state: ours bootstraps
+at the time limit, by which all episodes end, and normalises observations, and the recipe does neither. Its worlds are
+seeded by the system, as supersuit copies them. With `state` the critic alone also sees the whole world (MAPPO). Steps
 and returns are of an agent. How runs are counted: `trainings.py`. Seeds were fixed before the first run.
 """
 

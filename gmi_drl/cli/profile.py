@@ -112,10 +112,11 @@ def profile(
     from gmi_drl.config.learners import OUR_PPO
     from gmi_drl.gmi.inventory import this_node
     from gmi_drl.launch.task_info import usual_config
+    from gmi_drl.layout.cut import Cut
     from gmi_drl.profiler.budget import budget_of
     from gmi_drl.profiler.measured_plan import explore, known_noise, known_speeds
     from gmi_drl.scheduler.profile import dump_profile
-    from gmi_drl.templates import devices_of
+    from gmi_drl.templates import devices_of, require_division
 
     require_folder(output)
     use_simulator(simulator_python, task)
@@ -130,12 +131,15 @@ def profile(
         refuse(f"--template {template} measures one core", points)
         _profile_workers(spec, config, num_env, budget, set, output, format)
         return
-    sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, config.learner.horizon)]
-    _, most = devices_of(node)
+    way, (_, most) = named_backend(backend), devices_of(node)
+    possible = scheduler.search_grid(node, config.learner.horizon, backends=(way,))
+    sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in possible]
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
+    for size in sizes:
+        require_division(node, Cut(size, 1, way))
     num_envs = {size: num_env or scheduler.num_envs_of(node, spec, config.physics) for size in sizes}
-    wanted = scheduler.with_caps(scheduler.grid_of(num_envs, named_backend(backend)))
+    wanted = scheduler.with_caps(scheduler.grid_of(num_envs, way))
     limit = budget_of(math.inf if budget is None else budget, spec, config, node, say)
     speeds = known_speeds(spec, config, node, wanted, limit, fresh=fresh, tell=say)
     scale = known_noise(spec, config, node, limit, fresh=fresh, tell=say) if noise else None

@@ -1,5 +1,6 @@
 """Several machines and the network between them: a *cluster file*."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cached_property
@@ -11,6 +12,7 @@ from pydantic import Field, model_validator
 from gmi_drl.errors import UsageError
 from gmi_drl.files import FileModel, load_yaml
 from gmi_drl.hardware.node import MOST, Cpu, CpuDevices, Gpus, Node
+from gmi_drl.hardware.signature import NODE_NAME
 from gmi_drl.hardware.speeds import LINK, OF_CORES, Speed, Speeds
 
 
@@ -86,7 +88,9 @@ class Cluster(FileModel):
 
     @property
     def name_mistake(self) -> str:
-        """Which names two kinds or two machines have; empty if each has its own."""
+        """Which names two kinds or two machines have, or which cannot be a machine's; empty if there is no mistake."""
+        if wrong := [part.kind.name for part in self.nodes if not re.fullmatch(NODE_NAME, part.kind.name)]:
+            return f"names of nodes in a cluster have letters, digits, _, . and -, not {', '.join(map(repr, wrong))}"
         kinds = Counter(part.kind.name for part in self.nodes)
         names = Counter(name for name, _ in self.named())
         twice = dict.fromkeys(name for name, count in (*kinds.items(), *names.items()) if count > 1)

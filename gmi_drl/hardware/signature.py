@@ -11,6 +11,9 @@ from gmi_drl.hardware.gpus import find_gpu
 from gmi_drl.hardware.node import Node
 from gmi_drl.units import counted
 
+NODE_NAME = r"[A-Za-z0-9_.-]+"
+"""Names of the machines of a layout."""
+
 
 class MachineSignature(FileModel):
     """A machine, as a layout remembers it."""

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from gmi_drl.files import FileModel, known
-from gmi_drl.hardware.signature import MachineSignature
+from gmi_drl.hardware.signature import NODE_NAME, MachineSignature
 from gmi_drl.layout.backends import BACKENDS, PROCESS, Limit
 from gmi_drl.layout.channels import Channels, Streams
 from gmi_drl.layout.mapping import by_device
@@ -193,7 +193,7 @@ class Layout(FileModel):
     def _node_mistakes(self) -> list[str]:
         if self.nodes == (None,):
             return []
-        wrong = [node for node in self.nodes if node is None or not re.fullmatch(r"[A-Za-z0-9_.-]+", node)]
+        wrong = [node for node in self.nodes if node is None or not re.fullmatch(NODE_NAME, node)]
         return [f"every device names its node, by letters, digits, _, . and -, not {node!r}" for node in wrong]
 
     def _part_mistakes(self) -> list[str]:

@@ -6,7 +6,7 @@ from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.points import SMALL, refusal
-from gmi_drl.templates import TCG, devices_of
+from gmi_drl.templates import TCG, backend_refusal, devices_of
 from gmi_drl.workload import TaskSpec
 
 
@@ -19,8 +19,13 @@ def backends_here(names: Sequence[str], task: TaskSpec, node: Node) -> tuple[tup
         LayoutMismatchError: if none of them can.
     """
     gmis = min(2, devices_of(node)[1]) if len(names) > 1 else 1
-    refused = {name: refusal(node, TCG.lay_out(task, node, Cut(gmis, SMALL[0], name))) for name in names}
+    refused = {name: _refusal(task, node, Cut(gmis, SMALL[0], name)) for name in names}
     left_out = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
     if all(refused.values()):
         raise LayoutMismatchError("; ".join(left_out))
     return tuple(name for name in names if not refused[name]), left_out
+
+
+def _refusal(task: TaskSpec, node: Node, cut: Cut) -> str:
+    """Why a backend cannot make a cut here, or on GPUs of these models at all; empty if it can."""
+    return backend_refusal(node, cut, memory_bytes=0) or refusal(node, TCG.lay_out(task, node, cut))

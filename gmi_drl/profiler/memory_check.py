@@ -16,7 +16,7 @@ from gmi_drl.launch.known_rooms import SMALLER_RINGS, less_in_channels, rooms_of
 from gmi_drl.launch.rooms import HostRoom
 from gmi_drl.launch.rooms import shortage as shortage_of_hosts
 from gmi_drl.layout.cut import Cut
-from gmi_drl.layout.layout import Layout
+from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
 from gmi_drl.profiler.measurable import measurable
@@ -58,8 +58,8 @@ def require_room(
     """
     if backend_for(layout).check(node, layout):
         return  # of another machine: the claim of its devices refuses it
-    size = max(len(device.gmis) for device in layout.devices)
-    most = max(gmi.num_env for gmi in layout.gmis)
+    size = max(len(device.gmis) for device in _memory_devices(layout))
+    most, most_on_device = max(gmi.num_env for gmi in layout.gmis), _most_on_device(layout)
     _require_room_for_images(layout, config, task, node)
     learner = config.learner
     less = less_in_channels(learner)
@@ -78,11 +78,11 @@ def require_room(
     else:
         if layout.channels is not None:  # only those that train have a ring: its part of all on a device
             learning += ceil(_most_trainers(layout) * ring[0] / size) - learner.ring_bytes(task, worlds)[0]
-        generous = FIXED_BYTES + PLENTY_BYTES * most + learning
-        if _shortage(layout, node, generous + (batches if node.num_gpus else 0), generous, channels) is None:
+        on_device, on_host = (FIXED_BYTES + PLENTY_BYTES * worlds + learning for worlds in (most_on_device, most))
+        if _shortage(layout, node, on_device + (batches if node.num_gpus else 0), on_host, channels) is None:
             return
         much = f"{layout.num_env} environments are many"
-        if channels and _shortage(layout, node, generous, generous) is None:
+        if channels and _shortage(layout, node, on_device, on_host) is None:
             much = f"channels of {human_bytes(channels)} are large ({less})"
         if template_of(layout).probe(OUR_PPO) is None:
             tell(f"{much}; GMIs of {layout.template} differ, so none is measured")
@@ -126,8 +126,8 @@ def _require_room_for_images(layout: Layout, config: RunConfig, task: TaskSpec, 
     steps, most = config.learner.horizon, max(gmi.num_env for gmi in layout.gmis)
 
     def why(num_env: int) -> str | None:
-        rollouts = ROLLOUT_COPIES * steps * task.observation.nbytes * num_env
-        return _shortage(layout, node, rollouts, rollouts)
+        each = ROLLOUT_COPIES * steps * task.observation.nbytes
+        return _shortage(layout, node, each * min(num_env, _most_on_device(layout)), each * num_env)
 
     if (reason := why(most)) is not None:
         fits = bisect_left(range(1, most), True, key=lambda num_env: why(num_env) is not None)
@@ -155,12 +155,22 @@ def _most_trainers(layout: Layout) -> int:
 
 def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, channel_bytes: int = 0) -> str | None:
     """Why the memory does not hold GMIs of this size; None if it does. Named MIG profiles are not checked."""
-    size = max(len(device.gmis) for device in layout.devices)
+    size = max(len(device.gmis) for device in _memory_devices(layout))
     if all(gmi.mig_profile is None for gmi in layout.gmis):
         why = backend_refusal(node, Cut(size, layout.gmis[0].num_env, layout.backend), memory_bytes)
         if why is not None:
             return why
     return shortage(node, len(layout.gmis), size, memory_bytes, host_bytes, channel_bytes)
+
+
+def _memory_devices(layout: Layout) -> list[Device]:
+    """The devices whose memory is checked: GPUs, if the layout has any, of which GMIs on cores take none; else all."""
+    return [device for device in layout.devices if device.kind == "gpu"] or list(layout.devices)
+
+
+def _most_on_device(layout: Layout) -> int:
+    """The most environments of a GMI on one of these devices."""
+    return max(gmi.num_env for device in _memory_devices(layout) for gmi in device.gmis)
 
 
 def _gpu_shortage(layout: Layout, node: Node, batches: int) -> str | None:

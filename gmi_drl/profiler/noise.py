@@ -8,13 +8,15 @@ from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import UsageError
 from gmi_drl.gmi import claimed
 from gmi_drl.hardware.node import Node
+from gmi_drl.layout.backends import MIG, PROCESS
 from gmi_drl.layout.cut import Cut
 from gmi_drl.layout.layout import Device, Layout
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.cache import Cache
+from gmi_drl.profiler.points import refusal
 from gmi_drl.profiler.session import PATIENCE_S, Session
 from gmi_drl.scheduler.noise_scale import NoiseScale
-from gmi_drl.templates import TCG_EX
+from gmi_drl.templates import TCG_EX, backend_refusal
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
 
@@ -60,7 +62,7 @@ def noise_here(
     cache = Cache(task, config, node, fresh=fresh)
     if cache.profile.noise is not None:
         return cache.profile.noise
-    layout, num_env = _alone(task, node), task.whole_worlds(NUM_ENV)
+    layout, num_env = _alone_here(task, node), task.whole_worlds(NUM_ENV)
     with claimed([layout], "gmi-drl is measuring") as claim, closing(Session(layout, config, role=role)) as session:
         budget.start(session, claim)
         seconds = min(SECONDS, max(budget.left_s, LEAST_S if node.num_gpus else 0.0))
@@ -88,13 +90,20 @@ def require_noise_probe(config: RunConfig) -> str:
     return learner.noise_probe
 
 
-def _alone(task: TaskSpec, node: Node) -> Layout:
-    """The layout of one GMI on the first device."""
-    whole = TCG_EX.lay_out(task, node, Cut(1, NUM_ENV))
+def _alone_here(task: TaskSpec, node: Node) -> Layout:
+    """The layout of one GMI on the first device of this machine; on a GPU in MIG mode by MIG."""
+    layout = _alone(task, node, PROCESS.name)
+    needs_mig = refusal(node, layout) and backend_refusal(node, Cut(1, NUM_ENV, MIG.name), memory_bytes=0) is None
+    return _alone(task, node, MIG.name) if needs_mig else layout
+
+
+def _alone(task: TaskSpec, node: Node, backend: str) -> Layout:
+    whole = TCG_EX.lay_out(task, node, Cut(1, NUM_ENV, backend))
     device = whole.devices[0]
     return Layout(
         task=whole.task,
         template=whole.template,
+        backend=whole.backend,
         devices=(Device(kind=device.kind, index=device.index, gmis=device.gmis),),
-        groups=TCG_EX.groups([[gmi.id for gmi in device.gmis]], node),
+        groups=TCG_EX.groups([[gmi.id for gmi in device.gmis]], node, backend),
     )

@@ -13,7 +13,7 @@ from gmi_drl.config.learners import LEARNERS
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, PeerSilentError, UsageError
 from gmi_drl.gmi import Claim
-from gmi_drl.gmi.inventory import visible_gpus
+from gmi_drl.gmi.inventory import allowed_cores, visible_gpus
 from gmi_drl.gmi.inventory.core_load import CoreLoad
 from gmi_drl.gmi.utilisation import Sampler, Usage, watched_gpus
 from gmi_drl.launch.hosts import DeviceOpener
@@ -176,7 +176,8 @@ class Session:
         total = sum(environments.values())
         self._is_idle = False
         self._sampler.forget(time.monotonic())
-        load = CoreLoad({core for gmi in self.layout.gmis for core in gmi.cores})
+        cpus = allowed_cores()
+        load = CoreLoad({cpus[core] for gmi in self.layout.gmis for core in gmi.cores})
         with self._watching_memory():
             for gmi_id, count in environments.items():
                 self._processes.send(gmi_id, Measure(count, seconds, count / total))

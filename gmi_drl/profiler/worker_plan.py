@@ -9,7 +9,9 @@ from gmi_drl.config.run_config import RunConfig, ppo_of
 from gmi_drl.errors import GmiError, NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
+from gmi_drl.hardware.signature import signature_of
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.signals import EndedAtOnce
 from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Streams
 from gmi_drl.layout.cut import Cut
@@ -21,7 +23,7 @@ from gmi_drl.scheduler import Plan
 from gmi_drl.scheduler.exploration import Grid
 from gmi_drl.scheduler.worker_rates import WorkerRates
 from gmi_drl.scheduler.worker_split import WorkerSplit, worker_splits
-from gmi_drl.templates import TCG_EX, WORKERS, more_gmis
+from gmi_drl.templates import TCG_EX, WORKERS, devices_of, more_gmis
 from gmi_drl.templates.template import all_in_one
 from gmi_drl.units import human_count
 from gmi_drl.workload import TaskSpec
@@ -68,13 +70,14 @@ def plan_here(
     why = [*remarks, rates_told(rates), *(f"by these {one.described}" for one in splits[: BEST + SHOWN])]
     for line in why[len(remarks) :]:
         tell(line)
-    ran = _run_all(task, config, node, cut, splits[:BEST], budget, tell)
+    ran, late = _run_all(task, config, node, cut, splits[:BEST], budget, tell)
     best = max(splits[:BEST], key=lambda one: (ran.get(one.described, 0.0), one.expected))
-    told = [f"chosen: {best.described}", _compared(ran, best, rates, cut), *_not_run(ran, len(splits[:BEST]) + 1)]
+    told = [f"chosen: {best.described}", _compared(ran, best, rates, cut), *late]
     projection = Projection(measured=True, steps_per_second=ran.get(best.described, best.expected))
     layout = layout_of(task, node, cut, best, projection, [*why, *told])
     for line in told:
         tell(line)
+    layout = layout.model_copy(update={"made_for": signature_of(node)})
     return Plan(layout, horizon=config.learner.horizon, learner=config.learner.kind)
 
 
@@ -110,6 +113,7 @@ def run(layout: Layout, config: RunConfig, seconds: float) -> float:
 
     Raises:
         GmiError: if it fails, or has too few rows.
+        EndedAtOnce: if a signal has ended it.
     """
     rows = list[float]()
     short = config.model_copy(
@@ -118,23 +122,29 @@ def run(layout: Layout, config: RunConfig, seconds: float) -> float:
     with tempfile.TemporaryDirectory(prefix="gmi-drl-plan-") as path:
         folder = RunFolder(Path(path) / "run", stays=False)
         folder.create()
-        train(resolve(layout, short, folder), on_row=lambda row: rows.append(row["steps_per_second"]))
+        outcome = train(resolve(layout, short, folder), on_row=lambda row: rows.append(row["steps_per_second"]))
+    if outcome.signal is not None:
+        raise EndedAtOnce(outcome.signal)
     if len(rows) < 2:
-        raise GmiError(f"it has done {len(rows)} updates in {seconds:g} s, 2 are needed: give more with --budget")
+        raise GmiError(f"it has done {len(rows)} updates in {seconds:g} s, 2 are needed: give fewer with --num-env")
     return float(median(rows[1:]))
 
 
 def _cut_of(grid: Grid, node: Node) -> Cut:
-    """The cut with the most GMIs, each of a core, and of these with the middle number of environments."""
+    """The cut with a core for each GMI, and the middle number of environments.
+
+    If the grid has one number of GMIs, that was asked for.
+    """
     if node.num_gpus:
         raise NoFeasiblePlanError(
             f"{WORKERS.name} is planned for cores, and {node.name} has GPUs: hide them, or cut evenly (--budget 0)"
         )
-    most = max(cut.gmis_per_gpu for cut in grid)
-    if most < 2:
+    sizes, (_, cores) = {cut.gmis_per_gpu for cut in grid}, devices_of(node)
+    if max(sizes) < 2:
         raise NoFeasiblePlanError(f"{node.name} has no room for an actor and a trainer: {more_gmis(WORKERS.name, 2)}")
-    cuts = sorted(cut for cut in grid if cut.gmis_per_gpu == most)
-    return cuts[len(cuts) // 2]
+    cuts = sorted(cut for cut in grid if cut.gmis_per_gpu == max(sizes))
+    middle = cuts[len(cuts) // 2]
+    return middle if len(sizes) == 1 else Cut(cores, middle.num_env, middle.backend)
 
 
 def _run_all(
@@ -145,20 +155,20 @@ def _run_all(
     splits: Sequence[WorkerSplit],
     budget: Budget,
     tell: Callable[[str], None],
-) -> dict[str, float]:
-    """Steps/s of TCG_EX and of these divisions, by what they are, as far as the budget allows."""
+) -> tuple[dict[str, float], list[str]]:
+    """Steps/s of TCG_EX and of these divisions, by what they are; a sentence if the budget is too short for some."""
     layouts = {TCG_EX.name: TCG_EX.lay_out(task, node, cut)}
     layouts |= {one.described: layout_of(task, node, cut, one, Projection(measured=False), ()) for one in splits}
     ran = dict[str, float]()
-    for name, layout in layouts.items():
+    for tried, (name, layout) in enumerate(layouts.items()):
         if budget.left_s < RUN_S:
-            break
+            return ran, [f"{tried} of {len(layouts)} layouts were run: give more with --budget"]
         try:
             ran[name] = run(layout, config, RUN_S)
             tell(f"{name}: ran at {human_count(ran[name])} steps/s")
         except GmiError as error:
             tell(f"{name}: did not run: {str(error).splitlines()[0]}")
-    return ran
+    return ran, []
 
 
 def _compared(ran: dict[str, float], best: WorkerSplit, rates: WorkerRates, cut: Cut) -> str:
@@ -169,7 +179,3 @@ def _compared(ran: dict[str, float], best: WorkerSplit, rates: WorkerRates, cut:
     how = "each ran by itself" if has_run else "as expected, not run"
     text = f"{TCG_EX.name} on the same cores {human_count(one)} steps/s, workers {human_count(ours)} ({how})"
     return f"{text}: take {TCG_EX.name}, it is faster here" if one > ours else text
-
-
-def _not_run(ran: dict[str, float], wanted: int) -> list[str]:
-    return [] if len(ran) == wanted else [f"{len(ran)} of {wanted} layouts were run: give more with --budget"]

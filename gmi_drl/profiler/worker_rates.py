@@ -12,7 +12,7 @@ from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.budget import Budget, budget_of
 from gmi_drl.profiler.session import PATIENCE_S, Session
 from gmi_drl.scheduler.worker_rates import WorkerProfile, WorkerRates
-from gmi_drl.templates import TCG_EX, WORKERS
+from gmi_drl.templates import TCG_EX, WORKERS, devices_of
 from gmi_drl.templates.template import all_in_one
 from gmi_drl.units import human_count, human_value
 from gmi_drl.workload import TaskSpec
@@ -37,13 +37,17 @@ def profile_here(
     node = this_node()
     if node.num_gpus:
         raise NoFeasiblePlanError(f"{WORKERS.name} is measured on cores, and {node.name} has GPUs: hide them")
-    rates = measured(task, config, node, Cut(1, num_env), budget_of(seconds, task, config, node, tell))
+    _, cores = devices_of(node)
+    rates = measured(task, config, node, Cut(cores, num_env), budget_of(seconds, task, config, node, tell))
     named = {"task": task.name, "learner": config.learner.kind, "node": node.name}
     return WorkerProfile.model_validate({**rates.model_dump(), **named})
 
 
 def measured(task: TaskSpec, config: RunConfig, node: Node, cut: Cut, budget: Budget) -> WorkerRates:
-    """The rates of one core, while the others are idle: with the environments of an actor, half and twice of them."""
+    """The rates of one core, while the others are idle: with the environments of an actor, half and twice of them.
+
+    Half and twice are left out if the budget is spent.
+    """
     whole = TCG_EX.lay_out(task, node, cut)
     device = whole.devices[0].model_copy(update={"gmis": whole.devices[0].gmis[:1]})
     groups = all_in_one([[0]], WORKERS.usual([[0]], node, cut.backend))
@@ -54,7 +58,7 @@ def measured(task: TaskSpec, config: RunConfig, node: Node, cut: Cut, budget: Bu
         own = session.measure(cut.num_env, MEASURE_S, deadline_s=PATIENCE_S)
         answers[cut.num_env] = own.phases["act_s"] / horizon
         for num_env in (task.whole_worlds(max(1, cut.num_env // 2)), 2 * cut.num_env):
-            if num_env not in answers:
+            if num_env not in answers and budget.left_s > 0:
                 answers[num_env] = session.measure(num_env, MEASURE_S, deadline_s=PATIENCE_S).phases["act_s"] / horizon
     return WorkerRates(
         num_env=cut.num_env,

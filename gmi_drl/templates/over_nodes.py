@@ -78,9 +78,8 @@ class OverNodes(Template):
         return self.inner.streams_of(devices)
 
     def usual_gmis_per_gpu(self, node: Node) -> int:
-        """See `Template`. Each node with GPUs is cut by itself."""
-        kinds = [part.kind for part in self.cluster.nodes] if node.num_gpus else [node]
-        return max(map(self.inner.usual_gmis_per_gpu, kinds))
+        """See `Template`. Each node is cut by itself."""
+        return max(self.inner.usual_gmis_per_gpu(part.kind) for part in self.cluster.nodes)
 
     def groups(self, mapping: MappingList, node: Node, backend: str = PROCESS.name) -> dict[str, GmiGroup]:
         """See `Template`, within one node."""

@@ -3,6 +3,7 @@ import shlex
 
 import pytest
 
+from gmi_drl.profiler import worker_rates
 from gmi_drl.scheduler.profile import load_profile
 from gmi_drl.scheduler.worker_rates import load_worker_profile
 
@@ -40,12 +41,17 @@ def test_a_profile_says_which_learner_was_measured(command_line, tmp_path, monke
 
 def test_one_core_is_measured_for_plans_of_workers(command_line, tmp_path, monkeypatch):
     monkeypatch.setattr("gmi_drl.profiler.worker_rates.MEASURE_S", 0.05)
+    launched, session = [], worker_rates.Session
+    monkeypatch.setattr(
+        worker_rates, "Session", lambda *given, **more: launched.append(given[0]) or session(*given, **more)
+    )
     code, out, err = command_line(
         "profile", "--template", "workers", "--task", "ball_balance", "--num-env", 4, "-o", "w.json"
     )
     assert code == 0, err
     measured = load_worker_profile(tmp_path / "w.json")
     assert measured.task == "ball_balance" and sorted(measured.answers) == [2, 4, 8] and measured.gpu is None
+    assert [len(gmi.cores) for layout in launched for gmi in layout.gmis] == [1]
     assert "measured on one core alone" in out
     assert "--template workers --task ball_balance --cluster FILE --profile w.json" in out
     for option, said in (

@@ -33,6 +33,11 @@ def test_two_machines_of_one_name_are_refused():
         cluster({"node": cores("a"), "count": 2}, {"node": cores("a-1")})
 
 
+def test_a_name_that_no_layout_may_have_is_refused():
+    with pytest.raises(UsageError, match=r"names of nodes in a cluster have letters, digits.*not 'DGX A100'"):
+        cluster({"node": cores("DGX A100")})
+
+
 def test_two_kinds_of_one_name_are_refused_although_their_machines_have_others():
     with pytest.raises(UsageError, match="nodes of one name: a: give their kinds others"):
         cluster({"node": cores("a", 4)}, {"node": cores("a", 8), "count": 2})

@@ -20,6 +20,15 @@ def test_what_cannot_be_had_here_is_left_out_with_the_reason(fake_nvml, monkeypa
     assert told[1].startswith("backend mig is left out, it cannot be had here: ")
 
 
+def test_what_gpus_of_a_model_never_have_is_left_out_as_well(fake_nvml):
+    from tests.gmi.nvml.fake import FakeGpu
+
+    fake_nvml.add(FakeGpu(name="Tesla V100-SXM2-32GB"))
+    node = NODE.model_copy(update={"gpus": Gpus(model="Tesla V100-SXM2-32GB", count=1)})
+    names, told = backends_here(("process", "mig"), ANT, node)
+    assert names == ("process",) and len(told) == 1 and "has no MIG" in told[0]
+
+
 def test_where_none_can_be_had_the_reason_is_told_once(fake_nvml, monkeypatch):
     from tests.gmi.nvml.fake import FakeGpu
 

@@ -9,7 +9,7 @@ from conftest import tiny_config
 from gmi_drl.config.run_config import default_config
 from gmi_drl.errors import NoFeasiblePlanError, UsageError
 from gmi_drl.gmi.inventory import this_node
-from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.hardware.node import Cpu, Gpus, Node
 from gmi_drl.profiler import confirm, measured_plan, noise, points
 from gmi_drl.profiler.budget import Budget
 from gmi_drl.profiler.measured_plan import plan_here
@@ -20,6 +20,7 @@ from gmi_drl.scheduler.noise_scale import NoiseScale
 from gmi_drl.templates import TCG
 from gmi_drl.units import human_count
 from gmi_drl.workload import TASK_SPECS
+from tests.gmi.nvml.fake import FakeGpu
 
 ANT = TASK_SPECS["ant"]
 
@@ -35,6 +36,13 @@ def test_a_short_training_tells_the_scale_which_is_remembered(monkeypatch):
     assert lines == [f"gradient noise scale: {found.described}"]
     monkeypatch.setattr(Session, "start", None)  # nothing is started again
     assert noise_here(ANT, tiny_config(), node, budget) == found
+
+
+@pytest.mark.parametrize(("mig", "backend"), [(None, "process"), (("7g.80gb",), "mig")])
+def test_on_a_gpu_in_mig_mode_the_gmi_is_a_mig_instance(fake_nvml, mig, backend):
+    fake_nvml.add(FakeGpu(name="NVIDIA A100-SXM4-80GB", mig=mig))
+    node = Node(name="here", gpus=Gpus(model="NVIDIA A100-SXM4-80GB", count=1), cpu=Cpu(cores=2, memory_gib=8))
+    assert noise._alone_here(ANT, node).backend == backend
 
 
 UNLIKE, ALIKE = grid_of({1: [8, 16]}), grid_of({1: [16], 2: [8]})

@@ -73,6 +73,20 @@ def test_memory_that_earlier_worlds_gave_back_does_not_count_for_later_ones(monk
         assert session._taken == [2_300]
 
 
+@two_cores
+def test_other_programs_are_looked_for_on_the_cpus_of_the_gmis(monkeypatch):
+    """Core 0 of a layout is the first CPU that this process may use, whatever its number."""
+    looked, load, all_cpus = [], session_module.CoreLoad, os.sched_getaffinity(0)
+    monkeypatch.setattr(session_module, "CoreLoad", lambda cpus: looked.append(set(cpus)) or load(cpus))
+    os.sched_setaffinity(0, {max(all_cpus)})
+    try:
+        with started(Session(tiny_layout(gmis=1), tiny_config())) as session:
+            session.measure(4, 0.0)
+    finally:
+        os.sched_setaffinity(0, all_cpus)
+    assert looked == [{max(all_cpus)}]
+
+
 @pytest.mark.parametrize(("num_env", "message"), [(16, "no room for 16"), (32, "exited with code 9")])
 def test_a_gmi_that_fails_is_an_error(num_env, message):
     with (

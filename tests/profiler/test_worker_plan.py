@@ -1,17 +1,21 @@
 """Plans of workers: what is measured, what runs, and what the reasons say."""
 
+import signal
+
 import pytest
 
 from gmi_drl.config.learners import PPOConfig
 from gmi_drl.config.run_config import RunConfig
 from gmi_drl.errors import GmiError, NoFeasiblePlanError, UsageError
 from gmi_drl.hardware.node import Cpu, Node
+from gmi_drl.launch.signals import EndedAtOnce
+from gmi_drl.launch.supervisor import Outcome
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler import worker_plan
 from gmi_drl.profiler.worker_plan import plan_here
 from gmi_drl.roles.probes.worker_probe import round_trip_s
 from gmi_drl.scheduler.worker_rates import WorkerRates
-from gmi_drl.templates import WORKERS, template_for
+from gmi_drl.templates import TCG_EX, WORKERS, template_for
 from gmi_drl.workload import TASK_SPECS
 
 SPEC, CONFIG = TASK_SPECS["ball_balance"], RunConfig(learner=PPOConfig(hidden=(8,), horizon=8, minibatches=1))
@@ -61,6 +65,30 @@ def test_what_was_not_run_is_said(planned):
     told = []
     assert planned(fails, tell=told.append).layout.projection.steps_per_second > 0
     assert sum(line.endswith("did not run: GMI 0 was killed") for line in told) == 3
+
+
+def test_what_failed_does_not_ask_for_more_time(planned):
+    def fails(layout):
+        raise GmiError("GMI 0 was killed")
+
+    assert not any("--budget" in line for line in planned(fails).layout.reasons)
+
+
+def test_a_signal_ends_the_plan_and_not_only_the_training_that_runs(monkeypatch):
+    stopped = Outcome("stopped", 1, signal.SIGINT, None)
+    monkeypatch.setattr(worker_plan, "train", lambda job, on_row: stopped)
+    with pytest.raises(EndedAtOnce):
+        worker_plan.run(TCG_EX.lay_out(SPEC, NODE, Cut(2, 8)), CONFIG, 1.0)
+
+
+def test_each_worker_has_a_core_where_no_number_was_asked_for():
+    node = Node(name="sixteen", cpu=Cpu(cores=16, memory_gib=8))
+    assert worker_plan._cut_of([Cut(gmis, 8) for gmis in range(1, 11)], node) == Cut(16, 8)
+    assert worker_plan._cut_of([Cut(4, 8)], node) == Cut(4, 8)
+
+
+def test_a_plan_says_which_machine_it_is_for(planned):
+    assert planned(lambda layout: 1.0).layout.made_for.name == "four"
 
 
 def test_layouts_of_all_divisions_are_valid():

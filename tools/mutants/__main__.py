@@ -135,7 +135,9 @@ def _check_killers(results: Results, mutants: Iterable[Mutant]) -> None:
     _import_slow_libraries()
     while run_tests(copy, killers, 3600.0, log) != PASSED:
         failed = failed_test(log)
-        print(f"{failed or log} fails without a mutant: its results count as not tried", flush=True)
+        if not failed:
+            raise SystemExit(f"the tests that killed end without a failed one, or hang, without a mutant: see {log}")
+        print(f"{failed} fails without a mutant: its results count as not tried", flush=True)
         results.forget(failed)
         killers = [killer for killer in killers if killer != failed] if failed in killers else []
         if not killers:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from gmi_drl.cli.layouts import needs_apply_mig
-from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, make_plan, planned_node
+from gmi_drl.cli.make_plan import CPU_BUDGET_S, GPU_BUDGET_S, make_plan, node_of, planned_node
 from gmi_drl.cli.options import (
     FiniteRange,
     algo_option,
@@ -192,8 +192,7 @@ def plan(
         if priced:
             price_per_hour(here, priced)  # unknown prices are refused before anything is measured
         chosen = make_plan(options, here)
-        if chosen.basis:
-            here = chosen.basis.node  # of a cluster one machine may be best
+        here = _chosen_node(chosen, options, here)
         hourly = price_per_hour(here, priced) if priced else None
         write_file(output, dump_yaml(chosen.layout))
     apply_mig = needs_apply_mig(chosen.layout, here=node is None and cluster is None)
@@ -228,6 +227,13 @@ def _where(plan: "Plan", options: PlanOptions) -> str:
     if options.cluster and plan.layout.nodes == (None,) and plan.layout.made_for:
         return f", on {plan.layout.made_for.name}"
     return ""
+
+
+def _chosen_node(plan: "Plan", options: PlanOptions, planned: "Node") -> "Node":
+    """The machines that a plan takes: of a cluster all that were planned for, or one that is best."""
+    if plan.basis:
+        return plan.basis.node
+    return node_of(None) if options.measures_for_cluster and plan.layout.nodes == (None,) else planned
 
 
 def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut_gpus import INDICES, CutGpu, There, commented, gpus_of
-from gmi_drl.layout.environment import NO_GPU, gmi_environment, mps_limits
+from gmi_drl.layout.environment import NO_GPU, NO_MPS, gmi_environment, mps_limits
 from gmi_drl.layout.layout import GMI, Layout
 from gmi_drl.layout.mig_instances import compute_names, instance_names, placed
 
@@ -32,6 +32,7 @@ def _section(layout: Layout, gmi: GMI, gpu: CutGpu | None) -> str:
     title = [f"gmi-{gmi.id}.env of GMI {gmi.id}, {gmi.num_env} environments on {where}"]
     shown = NO_GPU if gpu is None else gpu.name
     variables = gmi_environment(gmi, gmi.cores, shown, layout.share_cores, inherited={})
+    variables |= NO_MPS if gpu is not None and layout.backend == "process" else {}
     notes: list[str] = []
     if gpu is not None and layout.backend == "mps":
         variables |= _of_mps(gpu, gmi)

@@ -4,7 +4,7 @@ import subprocess
 import pytest
 from layouts import A100, backends, cut, even, exported, profiles  # noqa: F401
 
-from gmi_drl.layout.environment import gmi_environment
+from gmi_drl.layout.environment import NO_MPS, gmi_environment
 from gmi_drl.layout.export.env import SPLIT
 
 pytestmark = pytest.mark.usefixtures("backends")
@@ -28,7 +28,7 @@ def test_each_gmi_has_a_file_with_what_a_backend_sets(tmp_path):
     layout = cut("process", even(2), even(1))
     found = environments(exported("env", layout, A100, A100), tmp_path)
     assert found == {
-        f"gmi-{gmi.id}": gmi_environment(gmi, gmi.cores, str(layout.device_of(gmi.id).index), False, {})
+        f"gmi-{gmi.id}": gmi_environment(gmi, gmi.cores, str(layout.device_of(gmi.id).index), False, {}) | NO_MPS
         for gmi in layout.gmis
     }
 
