@@ -27,7 +27,7 @@ def main() -> None:
     print("One GMI, Ant, PPO", *solo(saw["solo"]), "", sep="\n")
     print("GMIs that share the GPU, Ant, PPO: all together, and against one that has it alone", sep="\n")
     print(*sharing(saw["sharing"]), "", sep="\n")
-    print(f"A sum of {PARAMETERS} float32, by torch of {THEIRS}, microseconds")
+    print(f"Microseconds of a sum of {PARAMETERS} float32 (torch's symmetric memory: {THEIRS})")
     print(*reductions(saw["question_8"], saw["question_4"]), "", sep="\n")
     trainings = (folder / "trainings.jsonl").read_text().splitlines()
     print("Trainings", told([json.loads(line) for line in trainings]), sep="\n")

@@ -8,7 +8,8 @@ It goes on where it was stopped:
     python benchmarks/time_to_return/off_policy.py tell
 
 Trainings are those of the cases of the same names (`gmi-drl bench`); sides take turns, seed after seed. A line is
-written when a training has ended, and it is not measured again: remove lines of older code.
+written when a training has ended, and it is not measured again: remove lines of older code. The committed lines of ours
+have the seconds of phases, which leave out 0.5 % of DQN's seconds by the clock and 0.2 % of SAC's.
 """
 
 import argparse

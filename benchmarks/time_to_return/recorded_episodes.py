@@ -8,9 +8,9 @@
 
 `record` trains by `gmi-drl train`, lets the policy act by `gmi-drl serve --experience`, imports what it did
 (`expert.replay`), and as many steps of random actions with half of it (`mixed.replay`). Each run of `learn` is one
-process with one thread on one core; a line of `results/recorded_episodes/learn.jsonl` is what it has given, or of
-`trial.jsonl` if its minutes are not the usual two. CPU seconds of learning count, without those of evaluations. On
-mixed episodes the sequence policy is asked for the mean return of the expert's.
+process with one thread on one core; a line of `results/recorded_episodes/learn.jsonl` is what it has given. Runs with
+other minutes than the usual two are trials: nothing keeps them. CPU seconds of learning count, without those of
+evaluations. On mixed episodes the sequence policy is asked for the mean return of the expert's.
 """
 
 import argparse
@@ -73,17 +73,17 @@ def main() -> None:
             told = learn(given.task, given.side, int(given.seed), float(given.minutes), Path(given.folder))
         print(json.dumps(told))
     else:
-        file = file_for(FILE, given.minutes)
-        known = {(run["task"], run["side"], run["seed"]) for run in read(file)}
+        file = kept_in(FILE, given.minutes)
+        known = {(run["task"], run["side"], run["seed"]) for run in read(FILE) if file == FILE}
         wanted = product(given.task, range(1, given.seeds + 1), given.sides)
         missing = [(task, side, seed) for task, seed, side in wanted if (task, side, seed) not in known]
         more = str(given.minutes), str(given.folder)
         run_all(__file__, [(task, side, str(seed), *more) for task, side, seed in missing], file, None, in_words)
 
 
-def file_for(file: Path, minutes: float) -> Path:
-    """Where runs of so many minutes are kept: trials do not mix with the others."""
-    return file if minutes == MINUTES else file.with_name("trial.jsonl")
+def kept_in(file: Path, minutes: float) -> Path:
+    """Where runs of so many minutes are kept: those of a trial go nowhere."""
+    return file if minutes == MINUTES else Path(os.devnull)
 
 
 def name_of(task: str) -> str:

@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from recorded_episodes import EVALUATED, EVERY, FOLDER, MINUTES, RESULTS, SEED, by_sequence, file_for, name_of
+from recorded_episodes import EVALUATED, EVERY, FOLDER, MINUTES, RESULTS, SEED, by_sequence, kept_in, name_of
 from resumable import read, run_all
 
 FILE = RESULTS / "several.jsonl"
@@ -45,8 +45,8 @@ def main() -> None:
             told = learn(given.side.split(BETWEEN), int(given.seed), float(given.minutes), Path(given.folder))
         print(json.dumps(told))
     else:
-        file = file_for(FILE, given.minutes)
-        known = {(run["side"], run["seed"]) for run in read(file)}
+        file = kept_in(FILE, given.minutes)
+        known = {(run["side"], run["seed"]) for run in read(FILE) if file == FILE}
         wanted = product(range(1, given.seeds + 1), [BETWEEN.join(given.task), *given.task])
         missing = [(side, seed) for seed, side in wanted if (side, seed) not in known]
         more = str(given.minutes), str(given.folder)

@@ -60,7 +60,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
 @click.option(
     "--gmis-per-gpu",
     type=Numbers(),
-    help="Numbers of GMIs per device to measure.  [default: from 1 up to 10, as cores allow]",
+    help="Numbers of GMIs per device to measure.  [default: from 1 up to 10, as cores and the backend allow]",
 )
 @click.option(
     "--num-env",
@@ -132,8 +132,8 @@ def profile(
         _profile_workers(spec, config, num_env, budget, set, output, format)
         return
     way, (_, most) = named_backend(backend), devices_of(node)
-    possible = scheduler.search_grid(node, config.learner.horizon, backends=(way,))
-    sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in possible]
+    horizon = config.learner.horizon
+    sizes = gmis_per_gpu or [cut.gmis_per_gpu for cut in scheduler.search_grid(node, horizon, backends=(way,))]
     if beyond := [size for size in sizes if size > most]:
         raise UsageError(f"--gmis-per-gpu {','.join(map(str, beyond))}: a device of {node.name} takes {most} at most")
     for size in sizes:

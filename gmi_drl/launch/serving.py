@@ -56,7 +56,7 @@ def serve(
 ) -> Served:
     """Run the policy of a run's newest checkpoint on all GMIs of a layout. Nothing is written into the run.
 
-    All GMIs start together. GMI i has the environments and the noise of `gmi-drl play` with the seed
+    All GMIs start together. The i-th that simulates has the environments and the noise of `gmi-drl play` with the seed
     `serving_seed(seed, i)`: on a CPU with the same number of threads it plays the same episodes. The first Ctrl-C ends
     them in order; the results so far are returned.
 
@@ -114,6 +114,7 @@ def serve(
         gmi_id: ServedGMI(**results[gmi_id], node=layout.device_of(gmi_id).node)
         for gmi_id in template.reporters(layout)
     }
+    # Of several machines nothing is watched, so their clocks are not compared.
     return Served(gmis, iteration, request.signal, sampler.mean(*span(gmis.values())))
 
 

@@ -16,7 +16,10 @@ they are asked twice for the same. The sweep kills those that do not end."""
 
 
 class EndedAtOnce(SystemExit):
-    """Raised once by the handler of a signal that ends the program at once. Its code is 128 + the first signal."""
+    """Ends the program at once after a signal, also after one that has stopped a training of a plan.
+
+    Its code is 128 + the first signal.
+    """
 
     def __init__(self, signal: Signals) -> None:
         super().__init__(f"ended at once by {signal.name}")

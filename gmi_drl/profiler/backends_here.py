@@ -6,7 +6,7 @@ from gmi_drl.errors import LayoutMismatchError
 from gmi_drl.hardware.node import Node
 from gmi_drl.layout.cut import Cut
 from gmi_drl.profiler.points import SMALL, refusal
-from gmi_drl.templates import TCG, backend_refusal, devices_of
+from gmi_drl.templates import TCG, backend_refusal, devices_of, require_division
 from gmi_drl.workload import TaskSpec
 
 
@@ -16,9 +16,12 @@ def backends_here(names: Sequence[str], task: TaskSpec, node: Node) -> tuple[tup
     If there is one name, or devices hold one GMI only, a backend need only give whole devices.
 
     Raises:
+        NoFeasiblePlanError: if the only one cannot cut GPUs of these models at all.
         LayoutMismatchError: if none of them can.
     """
     gmis = min(2, devices_of(node)[1]) if len(names) > 1 else 1
+    if len(names) == 1:
+        require_division(node, Cut(gmis, SMALL[0], names[0]))
     refused = {name: _refusal(task, node, Cut(gmis, SMALL[0], name)) for name in names}
     left_out = [f"backend {name} is left out, it cannot be had here: {why}" for name, why in refused.items() if why]
     if all(refused.values()):

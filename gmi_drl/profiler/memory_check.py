@@ -78,7 +78,7 @@ def require_room(
     else:
         if layout.channels is not None:  # only those that train have a ring: its part of all on a device
             learning += ceil(_most_trainers(layout) * ring[0] / size) - learner.ring_bytes(task, worlds)[0]
-        on_device, on_host = (FIXED_BYTES + PLENTY_BYTES * worlds + learning for worlds in (most_on_device, most))
+        on_device, on_host = (FIXED_BYTES + PLENTY_BYTES * num_env + learning for num_env in (most_on_device, most))
         if _shortage(layout, node, on_device + (batches if node.num_gpus else 0), on_host, channels) is None:
             return
         much = f"{layout.num_env} environments are many"
@@ -164,7 +164,7 @@ def _shortage(layout: Layout, node: Node, memory_bytes: int, host_bytes: int, ch
 
 
 def _memory_devices(layout: Layout) -> list[Device]:
-    """The devices whose memory is checked: GPUs, if the layout has any, of which GMIs on cores take none; else all."""
+    """The GPUs of a layout; without GPUs all its devices. GMIs on cores take no memory of a GPU."""
     return [device for device in layout.devices if device.kind == "gpu"] or list(layout.devices)
 
 

@@ -91,10 +91,12 @@ def require_noise_probe(config: RunConfig) -> str:
 
 
 def _alone_here(task: TaskSpec, node: Node) -> Layout:
-    """The layout of one GMI on the first device of this machine; on a GPU in MIG mode by MIG."""
+    """The layout of one GMI on the first device of this machine: by MIG where only that can be had."""
     layout = _alone(task, node, PROCESS.name)
-    needs_mig = refusal(node, layout) and backend_refusal(node, Cut(1, NUM_ENV, MIG.name), memory_bytes=0) is None
-    return _alone(task, node, MIG.name) if needs_mig else layout
+    if refusal(node, layout) and backend_refusal(node, Cut(1, NUM_ENV, MIG.name), memory_bytes=0) is None:
+        by_mig = _alone(task, node, MIG.name)
+        return layout if refusal(node, by_mig) else by_mig
+    return layout
 
 
 def _alone(task: TaskSpec, node: Node, backend: str) -> Layout:

@@ -58,6 +58,7 @@ def plan_here(
         NoFeasiblePlanError: if there are GPUs, or fewer than two cores to divide.
         LayoutMismatchError: if a core is in use.
         UsageError: if it is for a cluster, or not for PPO.
+        EndedAtOnce: at a signal, also while a training runs.
     """
     ppo_of(config)
     if cluster is not None:
@@ -77,7 +78,6 @@ def plan_here(
     layout = layout_of(task, node, cut, best, projection, [*why, *told])
     for line in told:
         tell(line)
-    layout = layout.model_copy(update={"made_for": signature_of(node)})
     return Plan(layout, horizon=config.learner.horizon, learner=config.learner.kind)
 
 
@@ -103,6 +103,7 @@ def layout_of(
             "groups": all_in_one(trainers, WORKERS.usual(trainers, node, cut.backend)),
             "streams": Streams() if split.policies else None,
             "projection": projection,
+            "made_for": signature_of(node),
             "reasons": tuple(why),
         }
     )
@@ -162,7 +163,7 @@ def _run_all(
     ran = dict[str, float]()
     for tried, (name, layout) in enumerate(layouts.items()):
         if budget.left_s < RUN_S:
-            return ran, [f"{tried} of {len(layouts)} layouts were run: give more with --budget"]
+            return ran, [f"{tried} of {len(layouts)} layouts were tried: give more with --budget"]
         try:
             ran[name] = run(layout, config, RUN_S)
             tell(f"{name}: ran at {human_count(ran[name])} steps/s")

@@ -50,7 +50,7 @@ def plan_cluster(
     """
 
     def on(node: Node, by: Template, why: Sequence[str], kinds: Sequence[Node]) -> Plan:
-        most = min(devices_of(kind)[1] for kind in kinds)  # all devices are cut alike
+        most = min(devices_of(kind)[1] for kind in kinds)  # unlike models of GPUs are held to it, too
         cuts = profile_grid(profile, node, learner.horizon, keep_batch, backend)
         grid = tuple(cut for cut in cuts if cut.gmis_per_gpu <= most)
         return plan_measured(

@@ -73,3 +73,8 @@ def test_several_tasks_are_told_by_their_later_evaluations_beside_one_alone(caps
     several_tasks.tell()
     rows = capsys.readouterr().out.splitlines()[2:]
     assert rows == ["| a+b | a | 1 | 7 (7 to 7) | 0.50 | 0.70 |", "| a+b | b | 1 | 2 (2 to 2) | not run | 0.62 |"]
+
+
+def test_runs_of_other_minutes_are_trials_that_nothing_keeps():
+    assert recorded_episodes.kept_in(recorded_episodes.FILE, 2.0) == recorded_episodes.FILE
+    assert recorded_episodes.kept_in(recorded_episodes.FILE, 1.0) != recorded_episodes.FILE

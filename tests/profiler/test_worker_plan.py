@@ -56,7 +56,7 @@ def test_the_faster_of_the_best_two_is_taken_and_compared_with_tcg_ex(planned):
 
 def test_what_was_not_run_is_said(planned):
     plan = planned(lambda layout: 1.0, seconds=0.0)
-    assert "0 of 3 layouts were run: give more with --budget" in plan.layout.reasons
+    assert "0 of 3 layouts were tried: give more with --budget" in plan.layout.reasons
     assert any("as expected, not run" in line for line in plan.layout.reasons)
 
     def fails(layout):

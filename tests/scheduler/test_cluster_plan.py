@@ -74,6 +74,12 @@ def test_all_nodes_have_as_many_gmis_as_the_one_with_fewest_cores_for_each():
     assert plan.layout.nodes == ("dgx", "large") and plan.candidates[0].cut.gmis_per_gpu == 1
 
 
+def test_a_cluster_of_cores_has_a_gmi_for_each_physical_core():
+    cpu = Cpu(cores=4, memory_gib=8, siblings=((0, 2), (1, 3)))
+    cores = Cluster(network=QUICK, nodes=(Nodes(count=2, node=Node(name="threads", cpu=cpu)),))
+    assert OverNodes(TCG_EX, cores).usual_gmis_per_gpu(cores.whole) == 2
+
+
 def test_a_batch_that_only_one_node_has_is_refused_for_all():
     batch = PPO.horizon * 2 * 1024  # of one GMI on each GPU of a node
     why = f"no point has {batch} samples per update on .*: there are {3 * batch}"

@@ -169,7 +169,9 @@ def test_no_plan_says_what_was_not_measured():
 
 
 def test_the_profile_of_another_task_is_refused():
-    with pytest.raises(UsageError, match="of task humanoid, not of ant"):
+    with pytest.raises(
+        UsageError, match="of task humanoid, not of ant: measure that one, or plan with --task humanoid"
+    ):
         measured(DGX, profile((1, 128, 5.0, 1), task="humanoid"))
 
 

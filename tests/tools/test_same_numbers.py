@@ -57,6 +57,7 @@ def test_settings_and_metrics_that_came_or_went_are_told_by_name():
     new = {"run/config.yaml seed": "1", "run/config.yaml task.lives": "1"}
     assert same_numbers.verdict(old, new) == "same, beside what one has alone: task.lives, worlds"
     assert same_numbers.verdict(old, {**new, "run/config.yaml seed": "2"}) == "differs: run/config.yaml seed"
+    assert same_numbers.verdict({"a": "1"}, {"b": "1"}).startswith("differs")
 
 
 @pytest.mark.parametrize(

@@ -107,7 +107,7 @@ def test_replay_workers_and_growth_are_themes_of_their_own(case, theme):
 def test_the_first_page_shows_where_another_tool_wins_and_links_it():
     text, results = results_pages()["results/index.md"], load_results(FOLDER)
     lowest, *_ = losses(results)
-    assert lowest[0] == "[replay_add_prioritized](replay.md#replay_add_prioritized)" and lowest[2].startswith("cpprb")
+    assert lowest[0] == "[replay_add](replay.md#replay_add)" and lowest[2].startswith("cpprb")
     lost = [
         (name, str(ratio))
         for name, result in results.items()
@@ -132,8 +132,8 @@ def test_growth_tells_exponents_and_what_is_not_measured_yet():
     results = load_results(FOLDER)
     growth = growth_table(results)
     draw = "by items of the ring | 10,000 to 10,000,000 | 0.14 | 0.14 | nowhere | [replay_growth]"
-    assert draw in growth and "by environments | 128 to 16,384 | 0.89 | 1.05 | nowhere |" in growth
-    assert "(inserts), by clients | 1 to 200 | 0.97 | 1.14 | full at 2 | [replay_clients]" in growth
+    assert draw in growth and "by environments | 128 to 16,384 | 0.90 | 1.09 | nowhere |" in growth
+    assert "(inserts), by clients | 1 to 200 | 0.99 | 1.22 | full at 2 | [replay_clients]" in growth
     page = (ROOT / "docs" / "internals" / "growth.md").read_text()
     rows = [row.rpartition(" | [")[0] for row in growth.splitlines() if row.startswith("| a")]
     assert len(rows) == 7 and all(row in page for row in rows)

@@ -136,7 +136,7 @@ def _check_killers(results: Results, mutants: Iterable[Mutant]) -> None:
     while run_tests(copy, killers, 3600.0, log) != PASSED:
         failed = failed_test(log)
         if not failed:
-            raise SystemExit(f"the tests that killed end without a failed one, or hang, without a mutant: see {log}")
+            raise SystemExit(f"without a mutant the tests that killed hang, or end badly though none fails: see {log}")
         print(f"{failed} fails without a mutant: its results count as not tried", flush=True)
         results.forget(failed)
         killers = [killer for killer in killers if killer != failed] if failed in killers else []

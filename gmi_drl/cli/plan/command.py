@@ -184,7 +184,7 @@ def plan(
     require_folder(output)
     verb = "Replaced" if output.is_file() else "Wrote"
     _refuse_unknown(options, **shown)
-    with _without_gc(), _say_if_stopped(output):
+    with _without_gc(), _say_if_stopped(output, keeps=not options.template.profile_planner):
         here = planned_node(options)
         if format in FORMATS and not cluster:
             decided = None if options.uses_measurements and backend in (None, AUTO.name) else named_backend(backend)
@@ -247,12 +247,13 @@ def _next_command(plan: "Plan", options: PlanOptions, output: Path) -> str:
 
 
 @contextmanager
-def _say_if_stopped(output: Path) -> Iterator[None]:
-    """Print what is kept if a signal ends the `with` block."""
+def _say_if_stopped(output: Path, *, keeps: bool) -> Iterator[None]:
+    """Print that a signal has ended the `with` block, and whether what was measured is kept."""
     try:
         yield
     except SystemExit:
-        say(f"gmi-drl: stopped before {output} was written; the same command goes on with what has been measured")
+        again = "; the same command goes on with what has been measured" if keeps else ""
+        say(f"gmi-drl: stopped before {output} was written{again}")
         raise
 
 

@@ -63,15 +63,10 @@ class RslRlReplica:
         self.runner.logger = self.iteration_metrics
         if reduction.group.rank > 0:
             torch.manual_seed(seed)  # rsl_rl draws all numbers from torch's own generator
-        self._stagger()
-        self.steps = train_cfg["num_steps_per_env"] * task.num_env
-        self.sim_s = self.learn_wait_s = self.sync_s = 0.0
-
-    def _stagger(self) -> None:
-        """Let first episodes time out at different steps, by the numbers that rsl_rl's own runner draws for it."""
-        task = self.env.task
         if not task.counts_by_itself:
             self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
+        self.steps = train_cfg["num_steps_per_env"] * task.num_env
+        self.sim_s = self.learn_wait_s = self.sync_s = 0.0
 
     def iterate(self, decide: Callable[[], Decision]) -> IterationStats:
         """Collect and learn, then exchange. `decide` is called before the exchange; rank 0's result counts, for all."""
@@ -155,7 +150,6 @@ class RslRlReplica:
         self.iteration_metrics.running_episodes.copy_(state["episode"])
         if not task_state:  # the task has no state to save: all episodes are new
             self.iteration_metrics.running_episodes.zero_()
-            self._stagger()
         torch.set_rng_state(state["generator"])
         if self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_generator"], self.env.device)

@@ -55,8 +55,8 @@ class PoliciesPlayer(EpisodePlayer):
         self,
         task: Task,
         agents: Sequence[tuple[ActingAgent, Sequence[int]]],
-        noise: torch.Generator | None = None,
-        iteration: int = 0,
+        noise: torch.Generator | None,
+        iteration: int,
     ) -> None:
         super().__init__(task)
         self._noise, self._iteration = noise, iteration

@@ -63,9 +63,9 @@ class Server(DRL_role):
     ) -> dict[str, Any]:
         """Serve `steps` control steps, or until the launcher sends `Stop`. Returns sums and times.
 
-        GMI i has the same environments and noise as `gmi-drl play` with the seed `serving_seed(seed, i)`. With a folder
-        `experience`, record there, in shards of about `shard_bytes`; with `into`, a table of a replay server and its
-        token, send there.
+        The i-th GMI that simulates has the same environments and noise as `gmi-drl play` with the seed
+        `serving_seed(seed, i)`. With a folder `experience`, record there, in shards of about `shard_bytes`; with
+        `into`, a table of a replay server and its token, send there.
         """
         config, own_seed = self.mgr.configure(), serving_seed(seed, self.number)
         torch.manual_seed(own_seed)  # some simulators draw from torch's own generator

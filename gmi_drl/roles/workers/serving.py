@@ -70,6 +70,11 @@ class ServedActor(Server):
             sums = zip([*shares, *frozen], map(totals, ring.sums_of_parts), strict=True)
             return served | {"policies": dict(sums)}
 
+    @property
+    def number(self) -> int:
+        """See `Server`."""
+        return [gmi.id for gmi in self.mgr.layout.with_role("simulator")].index(self.GMI_id)
+
 
 class ServingPolicyWorker(DRL_role):
     """Acts for the actors that it serves, by the policy of its run folder, until all have left."""

@@ -77,14 +77,6 @@ def test_what_goes_on_from_its_state_is_bit_identical(tmp_path):
     assert (again.iterate(go_on).reward_sum, digest(again)) == (expected[0].reward_sum, expected[1])
 
 
-def test_new_episodes_of_a_task_without_a_state_are_staggered(tmp_path):
-    first, again = make_replica(tmp_path), make_replica(tmp_path)
-    first.env.task.state_dict = dict
-    again.env.task.load_state_dict = lambda state: again.env.task.reset()
-    again.load_local_state(first.local_state())
-    assert len(again.env.episode_length_buf.unique()) > N // 2
-
-
 def test_another_learning_rate_takes_effect(tmp_path):
     replica = make_replica(tmp_path)
     replica.set_learning_rate(2e-5)

@@ -98,16 +98,23 @@ def train_ours(duel: Duel, steps: int, seed: int, folder: Path) -> Sample:
     from gmi_drl.hardware.node import Cpu, Node
     from gmi_drl.launch.task_info import task_spec
     from gmi_drl.run.folder import RunFolder
-    from gmi_drl.run.phases import PHASE_NAMES
     from gmi_drl.scheduler.plan import plan
 
     node = Node(name="one core", cpu=Cpu(cores=1, memory_gib=this_node().cpu.memory_gib))
     layout = plan(task_spec(duel.task), node, num_env=NUM_ENV, gmis_per_gpu=1)
     rows = learning.train(layout, duel.config(steps, seed), RunFolder(folder / str(seed), stays=False))
-    seconds = sum(row[name] for row in rows for name in PHASE_NAMES)
+    seconds = seconds_of(rows)
     evaluated = [(row["env_steps"], row["eval_return_mean"]) for row in rows if "eval_return_mean" in row]
     details = {"seed": seed, **_returns(evaluated), "training_s": seconds}
     return Sample(rows[-1]["env_steps"] / seconds, details)
+
+
+def seconds_of(rows: Sequence[Mapping[str, Any]]) -> float:
+    """The seconds of a training by the clock, as peers tell theirs: with all but evaluations."""
+    steps = [row["env_steps"] for row in rows]
+    return float(
+        sum((now - last) / row["steps_per_second"] for last, now, row in zip([0, *steps], steps, rows, strict=False))
+    )
 
 
 def _next_of_theirs(duel: Duel, steps: int, seeds: Iterator[int], side: str) -> Sample:

@@ -33,6 +33,11 @@ def test_sac_has_an_update_for_each_step():
     assert config.iterations * config.learner.updates == pytest.approx(300_000, rel=0.01)
 
 
+def test_seconds_of_ours_are_from_row_to_row_as_those_of_peers_are():
+    rows = [{"env_steps": 100, "steps_per_second": 50.0}, {"env_steps": 300, "steps_per_second": 100.0}]
+    assert off_policy.seconds_of(rows) == 4.0
+
+
 @pytest.mark.parametrize("side", off_policy.DRIVERS)
 def test_a_peers_training_is_a_speed_and_a_return(side, monkeypatch):
     early = [Update(400 * at, 1.0, 500.0 * (at == 1), 10) for at in range(1, 6)]
