@@ -16,7 +16,7 @@ they are asked twice for the same. The sweep kills those that do not end."""
 
 
 class EndedAtOnce(SystemExit):
-    """Ends the program at once after a signal, also after one that has stopped a training of a plan.
+    """Raised to end the program: by the handler of a signal, or by a plan whose training a signal has stopped.
 
     Its code is 128 + the first signal.
     """

@@ -328,16 +328,17 @@ def test_no_number_of_a_table_is_cut_where_there_is_little_room():
     assert "…" not in text and human_count(plan.candidates[0].projected) in text
 
 
-def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("template", "left"),
+    [("TCG_EX", "; the same command goes on with what has been measured"), ("workers", "")],
+)
+def test_whoever_stops_a_plan_is_told_what_is_left(command_line, monkeypatch, template, left):
     def stopped(*args):
         raise SystemExit(130)
 
     monkeypatch.setattr(sys.modules["gmi_drl.cli.plan.command"], "make_plan", stopped)
-    code, _, err = command_line("plan")
-    assert (
-        code == 130
-        and "stopped before layout.yaml was written; the same command goes on with what has been measured" in err
-    )
+    code, _, err = command_line("plan", "--template", template)
+    assert code == 130 and err.endswith(f"stopped before layout.yaml was written{left}\n")
 
 
 def test_a_template_that_is_not_there_is_refused_with_the_words_for_those_that_are(command_line):
