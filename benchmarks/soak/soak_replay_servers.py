@@ -170,11 +170,11 @@ class Soak:
                     lambda number=number: self.done[number].value > before[number] or self.is_over(),
                     f"client {number}",
                 )
-        assert not self.is_over(), "a client has ended by itself: see above"
+        assert not self.is_over(), "a client or a server has ended by itself: see above"
 
     def is_over(self) -> bool:
-        """Whether a client has ended by itself."""
-        return any(client.exitcode is not None for client in self.clients)
+        """Whether a client or a server has ended by itself."""
+        return any(process.exitcode is not None for process in self.clients + self.servers)
 
     def finish(self) -> None:
         """End the clients. Every block must return.

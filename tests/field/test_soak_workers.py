@@ -7,8 +7,10 @@ import sys
 
 import pytest
 import soak_workers
+import soak_workers_faults
 from conftest import two_cores
-from soak_workers import CUT, DOWN, LINKS, SLOW, Fault, drawn, drawn_again, expected, layout_of, strike, victims_of
+from soak_workers import expected, strike
+from soak_workers_faults import CUT, DOWN, LINKS, SLOW, Fault, drawn, drawn_again, layout_of, victims_of
 
 from gmi_drl.templates import WORKERS
 
@@ -80,9 +82,19 @@ def test_links_are_cut_or_paused_once_actors_are_connected(victim, monkeypatch):
 @two_cores
 @pytest.mark.timeout(600)
 def test_a_run_goes_on_without_an_actor_and_is_resumed(tmp_path, monkeypatch):
-    monkeypatch.setattr(soak_workers, "HANG_S", 60.0)  # the machine may be busy: this test is of what is said
+    monkeypatch.setattr(soak_workers_faults, "HANG_S", 60.0)  # the machine may be busy: this test is of what is said
     fault = fault_of("actor", far=False, remote=False, is_elastic=True)
     assert soak_workers.one(fault, tmp_path, random.Random(1), None) == []
+
+
+@two_cores
+@pytest.mark.timeout(600)
+def test_a_run_that_wrongly_goes_on_is_stopped_and_told(tmp_path, monkeypatch):
+    monkeypatch.setattr(soak_workers, "TOO_LONG_S", 0.5)
+    monkeypatch.setattr(soak_workers, "strike", lambda *_: True)
+    fault = fault_of("trainer", far=False, remote=False)
+    (mistake,) = soak_workers.one(fault, tmp_path, random.Random(1), None)
+    assert re.fullmatch(r"GMI 2: it went on to \d+", mistake)
 
 
 def test_the_processes_of_a_slow_network_are_not_those_of_a_training():

@@ -63,8 +63,7 @@ class RslRlReplica:
         self.runner.logger = self.iteration_metrics
         if reduction.group.rank > 0:
             torch.manual_seed(seed)  # rsl_rl draws all numbers from torch's own generator
-        if not task.counts_by_itself:
-            self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
+        self._stagger()
         self.steps = train_cfg["num_steps_per_env"] * task.num_env
         self.sim_s = self.learn_wait_s = self.sync_s = 0.0
 
@@ -150,6 +149,7 @@ class RslRlReplica:
         self.iteration_metrics.running_episodes.copy_(state["episode"])
         if not task_state:  # the task has no state to save: all episodes are new
             self.iteration_metrics.running_episodes.zero_()
+            self._stagger()
         torch.set_rng_state(state["generator"])
         if self.env.device.type == "cuda":
             torch.cuda.set_rng_state(state["cuda_generator"], self.env.device)
@@ -161,3 +161,9 @@ class RslRlReplica:
         torch.save({**self.runner.alg.save(), "iter": iteration, "infos": None}, content)
         write_atomically(path, content.getvalue())
         self.iteration_metrics.save_model(str(path), iteration)
+
+    def _stagger(self) -> None:
+        """Set the count of steps of each new episode at random, so that not all end at once, as rsl_rl does it."""
+        task = self.env.task
+        if not task.counts_by_itself:
+            self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)

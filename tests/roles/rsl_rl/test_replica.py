@@ -77,6 +77,18 @@ def test_what_goes_on_from_its_state_is_bit_identical(tmp_path):
     assert (again.iterate(go_on).reward_sum, digest(again)) == (expected[0].reward_sum, expected[1])
 
 
+def test_episodes_are_staggered_again_where_the_task_has_no_state(tmp_path):
+    replica = make_replica(tmp_path)
+    replica.env.task.state_dict = dict
+    replica.iterate(go_on)
+    again = make_replica(tmp_path, seed=2)
+    task = again.env.task
+    task.load_state_dict = lambda state: task.reset()
+    again.load_local_state(replica.local_state())
+    assert len(task.episode_length.unique()) > N // 2 and task.episode_length.max() > HORIZON
+    assert not again.iteration_metrics.running_episodes.any()
+
+
 def test_another_learning_rate_takes_effect(tmp_path):
     replica = make_replica(tmp_path)
     replica.set_learning_rate(2e-5)
