@@ -61,7 +61,7 @@ GOES_ON = 30
 LATEST = 25
 """The latest iteration of a fault."""
 TOO_LONG_S = 300.0
-"""Seconds after a fault when a run that goes on although it must not is stopped, far more than any deadline."""
+"""Seconds after a fault, far more than any deadline, when a run that still goes on is stopped."""
 LEFT_S = 40.0
 """Seconds until no process may be left."""
 PAUSE_S = 2.0

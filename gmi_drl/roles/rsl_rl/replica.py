@@ -163,7 +163,7 @@ class RslRlReplica:
         self.iteration_metrics.save_model(str(path), iteration)
 
     def _stagger(self) -> None:
-        """Set the count of steps of each new episode at random, so that not all end at once, as rsl_rl does it."""
+        """Begin each episode at a random count of steps, as rsl_rl does, so that not all end at once."""
         task = self.env.task
         if not task.counts_by_itself:
             self.env.episode_length_buf = torch.randint_like(task.episode_length, high=task.spec.episode_steps)
