@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from gmi_drl.config.run_config import RunConfig
@@ -15,6 +13,7 @@ from gmi_drl.launch.nodes.remote_hosts import on_nodes
 from gmi_drl.launch.nodes.supervisor_starters import SupervisorStarter
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
 from gmi_drl.launch.processes.gmi_restarts import GMIRestarts, Losses
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.layout.layout import Layout
 from gmi_drl.layout.reductions import REDUCTIONS
 from gmi_drl.run.folder import RunFolder
@@ -91,8 +90,8 @@ def opened_briefly(
     claim: Claim, layout: Layout, role: str, params: Mapping[str, Any], *, slot_bytes: int, hang_s: float
 ) -> Iterator[GMIProcesses]:
     """As `opened`, with one role that does not train for all GMIs, and a temporary run folder."""
-    with TemporaryDirectory(prefix="gmi-drl-") as path:
-        folder = RunFolder(Path(path), stays=False)
+    with temporary_folder("gmi-drl-") as path:
+        folder = RunFolder(path, stays=False)
         folder.create()
         roles = {gmi.id: role for gmi in layout.gmis}
         with opened(claim, Job(layout, RunConfig(hang_s=hang_s), folder, roles, slot_bytes), params) as processes:

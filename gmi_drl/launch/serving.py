@@ -1,6 +1,5 @@
 """Serves the trained policy of a run on all GMIs of a layout (TCG, paper section 5.1)."""
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -18,6 +17,7 @@ from gmi_drl.launch.open_layout import hold_devices, opened
 from gmi_drl.launch.policies import LearningPolicy, served_policies
 from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_processes import GMIProcesses
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.launch.served import Served, ServedGMI, span
 from gmi_drl.launch.signals import StopRequest, stop_on_signals
 from gmi_drl.launch.task_info import task_spec
@@ -244,8 +244,8 @@ def _copied_policies(
 
     Also the iteration, of several policies of the one that was trained least, and these; empty if there is one.
     """
-    with tempfile.TemporaryDirectory(prefix="gmi-drl-serve-") as path:
-        folder = RunFolder(Path(path), stays=False)
+    with temporary_folder("gmi-drl-serve-") as path:
+        folder = RunFolder(path, stays=False)
         folder.create()
         policies = served_policies(layout, config, folder, spec)
         copied = [(run.policy(one.name), one.folder, one.config) for one in policies] or [(run, folder, config)]

@@ -1,12 +1,9 @@
 """A session: the GMIs of a layout, started once and measured several times."""
 
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from gmi_drl.config.learners import LEARNERS
@@ -21,6 +18,7 @@ from gmi_drl.launch.job import Job
 from gmi_drl.launch.open_layout import opened
 from gmi_drl.launch.processes.events import GMIMessage
 from gmi_drl.launch.processes.gmi_processes import FIRST_MESSAGE_S
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.launch.task_info import task_spec
 from gmi_drl.layout.layout import Layout
 from gmi_drl.roles.launcher.protocol import Measure, Ready, Report, Stop
@@ -127,9 +125,7 @@ class Session:
             GmiError: when a GMI fails, dies or does not start.
         """
         with ExitStack() as life:
-            path = tempfile.mkdtemp(prefix="gmi-drl-probe-")
-            life.callback(shutil.rmtree, path, ignore_errors=True)
-            folder = RunFolder(Path(path), stays=False)
+            folder = RunFolder(life.enter_context(temporary_folder("gmi-drl-probe-")), stays=False)
             folder.create()
             job = Job(self.layout, self.config, folder, self.roles, self.bucket_bytes)
             gmis = opened(claim, job, {}, environment=self.environment)

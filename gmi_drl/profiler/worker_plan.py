@@ -1,8 +1,6 @@
 """Plans workers on the cores of this machine: measures one core alone, divides, and runs the best beside TCG_EX."""
 
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from statistics import median
 
 from gmi_drl.config.run_config import RunConfig, ppo_of
@@ -11,6 +9,7 @@ from gmi_drl.hardware.cluster import Cluster
 from gmi_drl.hardware.node import Node
 from gmi_drl.hardware.signature import signature_of
 from gmi_drl.launch.job import resolve
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.launch.signals import EndedAtOnce
 from gmi_drl.launch.training import train
 from gmi_drl.layout.channels import Streams
@@ -120,8 +119,8 @@ def run(layout: Layout, config: RunConfig, seconds: float) -> float:
     short = config.model_copy(
         update={"iterations": 10**6, "time_limit_s": seconds, "writers": (), "checkpoint_every_s": None}
     )
-    with tempfile.TemporaryDirectory(prefix="gmi-drl-plan-") as path:
-        folder = RunFolder(Path(path) / "run", stays=False)
+    with temporary_folder("gmi-drl-plan-") as path:
+        folder = RunFolder(path, stays=False)
         folder.create()
         outcome = train(resolve(layout, short, folder), on_row=lambda row: rows.append(row["steps_per_second"]))
     if outcome.signal is not None:

@@ -1,7 +1,10 @@
 import os
+import subprocess
+import sys
+import time
 
 import pytest
-from conftest import children_of, open_descriptors, open_layout, tiny_config, tiny_layout, two_cores
+from conftest import children_of, environment, open_descriptors, open_layout, tiny_config, tiny_layout, two_cores
 from toys import install_backend
 
 from gmi_drl.errors import MachineError
@@ -85,3 +88,27 @@ def test_nothing_is_started_where_the_memory_is_lacking(place, monkeypatch):
         pass
     assert not place[0].layout_file.exists() and not place[0].log_file(0).exists()
     assert open_descriptors() == before and not children_of(os.getpid())
+
+
+KILLED = """
+import os, signal, sys
+from gmi_drl.gmi import claimed
+from gmi_drl.launch.open_layout import opened_briefly
+from tests.conftest import tiny_layout
+
+layout = tiny_layout(1)
+with claimed([layout], "a test") as claim, opened_briefly(claim, layout, sys.argv[1], {}, slot_bytes=64, hang_s=60):
+    print(os.listdir(os.environ["TMPDIR"]), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_temporary_run_folder_goes_with_a_launcher_that_is_killed(place, tmp_path):
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    command, own = [sys.executable, "-c", KILLED, place[1][0]], {"TMPDIR": str(temporary)}
+    printed = subprocess.run(command, env=environment() | own, capture_output=True, text=True, timeout=90).stdout
+    deadline = time.monotonic() + 60
+    while list(temporary.glob("gmi-drl-*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert "gmi-drl-" in printed and not list(temporary.glob("gmi-drl-*"))

@@ -21,7 +21,7 @@ def test_all_gmis_are_measured_together_as_often_as_asked(tmp_path, monkeypatch)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with started(Session(tiny_layout(), tiny_config())) as session:
         few, many = session.measure(8, 0.1), session.measure(32, 0.0)
-        assert len(children_of(os.getpid())) == 3  # the GMIs and their guard
+        assert len(children_of(os.getpid())) == 4  # the GMIs, their reaper, and that of their folder
     assert few.num_env == 8 and few.iterations >= 1 and many.iterations == 1
     assert few.steps_per_second == pytest.approx(2 * 8 * 4 / few.iteration_s)
     assert set(few.phases) == set(PHASE_NAMES) and few.phases["sim_s"] > 0 and few.phases["sync_s"] > 0

@@ -72,10 +72,13 @@ class MpsInstances(ProcessInstances):
             )
 
     def release(self, groups: Mapping[int, int]) -> None:
-        """End the contexts of clients that have not drained, before they are killed."""
-        pids = [pid for pid in clients(self._claim.folder) if _group(pid) in groups.values()]
-        used = {gpu: control for gpu, control in self._controls.items() if gpu in self.gpu_of.values()}
-        take_away(list(used.values()), pids, self._claim.patience.take_s)
+        """End the contexts of clients that have not drained, and stop them, before they are killed."""
+
+        def alive() -> list[int]:
+            return [pid for pid in clients(self._claim.folder) if _group(pid) in groups.values()]
+
+        used = [control for gpu, control in self._controls.items() if gpu in self.gpu_of.values()]
+        take_away(self._claim.folder, used, alive, self._claim.patience.take_s)
         for group in groups.values():
             with suppress(MachineError):  # a dead watchdog kills no group
                 self._claim.watchdog.note(f"group {group}", None)

@@ -1,4 +1,4 @@
-"""Ends clients and daemons in the order that MPS needs: drain, `terminate_client`, kill, and then the daemon.
+"""Ends clients and daemons in the order that MPS needs: drain, `terminate_client`, stop, kill, and then the daemon.
 
 If a client is killed with work in flight, the server and its other clients can be in an undefined state
 (https://docs.nvidia.com/deploy/mps, "Client Termination"; pytorch#32575).
@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, pidfd_send_signal
+from signal import SIGKILL, SIGSTOP, SIGTERM, pidfd_send_signal
 from typing import Any
 
 from gmi_drl.gmi.mps.control import PIPES, Control, ControlError, SilentError
@@ -53,6 +53,9 @@ class Patience:
 QUIT_PATIENCE_S = 2
 """How long a daemon that quits waits for remaining clients; there should be none."""
 
+LATE_S = 3.0
+"""For answers on clients that came late. One that was stopped while it became a client may block its daemon."""
+
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
 """The kernel's name of the daemon, the servers and the control program: the first 15 letters of theirs."""
@@ -88,7 +91,7 @@ def end_clients(folder: Path, controls: list[Control], patience: Patience) -> No
     """End all processes that were started as clients in a folder, and their children that carry its mark."""
     _until_gone(lambda: list(filter(drains_by, clients(folder))), partial(have_drain, folder), patience.drain_s)
     try:
-        take_away(controls, clients(folder), patience.take_s)
+        take_away(folder, controls, partial(clients, folder), patience.take_s)
     finally:
         _until_gone(partial(clients, folder), partial(send, folder, SIGKILL), patience.killed_s)
 
@@ -116,21 +119,48 @@ def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> No
     _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), patience.killed_s)
 
 
-def take_away(controls: list[Control], pids: list[int], seconds: float) -> None:
-    """Make the daemons end the contexts of those processes in `pids` that still are clients, if they answer in time."""
-    if pids:
-        _for_each_daemon(controls, partial(_end_contexts, pids=pids, deadline=time.monotonic() + seconds))
+def take_away(folder: Path, controls: list[Control], pids: Callable[[], list[int]], seconds: float) -> None:
+    """Make the daemons end the contexts of processes of a folder, and stop these. They stay stopped: kill them next.
+
+    A process may become a client, or fork one, just after its daemon was asked for clients. So the daemons are asked
+    again when all processes are stopped.
+
+    Args:
+        folder: The folder of the claim.
+        controls: The daemons. One that does not answer in time is left alone.
+        pids: The processes that are alive now.
+        seconds: For all answers together.
+    """
+    first, ended, deadline = set(pids()), set[int](), time.monotonic() + seconds
+    if not first:
+        return
+    _for_each_daemon(controls, partial(_end_contexts, pids=first, ended=ended, deadline=deadline))
+    late = _stopped(folder, pids, deadline) - ended
+    if late and (now := time.monotonic()) < deadline:
+        _for_each_daemon(controls, partial(_end_contexts, pids=late, ended=ended, deadline=min(deadline, now + LATE_S)))
 
 
-def _end_contexts(control: Control, pids: list[int], deadline: float) -> None:
+def _end_contexts(control: Control, pids: set[int], ended: set[int], deadline: float) -> None:
+    """End the contexts of those processes in `pids` that are clients of a daemon, and add them to `ended`."""
     for client, server in control.clients(deadline - time.monotonic()).items():
         if client in pids:
+            ended.add(client)
             try:
                 control.terminate(server, client, deadline - time.monotonic())
             except SilentError:  # it would not answer for the next client either
                 raise
             except ControlError:  # the client has ended meanwhile
                 pass
+
+
+def _stopped(folder: Path, pids: Callable[[], list[int]], deadline: float) -> set[int]:
+    """Stop processes, also those that they fork meanwhile. Returns all."""
+    stopped = set[int]()
+    while (new := set(pids()) - stopped) and time.monotonic() < deadline:
+        for pid in new:
+            send(folder, SIGSTOP, pid)
+        stopped |= new
+    return stopped
 
 
 def _for_each_daemon(controls: list[Control], act: Callable[[Control], None]) -> None:
@@ -157,10 +187,13 @@ def daemons(folder: Path) -> list[int]:
 def drains_by(pid: int) -> int:
     """The signal by which a process ends in order: `DRAIN` for a GMI, SIGTERM for its children; 0 if there is none.
 
-    That is the first of the two that the process catches or, if it is ending already, ignores.
+    That is the first of the two that the process catches or, if it is ending already, ignores. One that is stopped
+    does not end by either.
     """
     with suppress(OSError, ValueError):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        if any(line.startswith("State:\tT") for line in lines):
+            return 0
         masks = [int(line.split()[1], 16) for line in lines if line.startswith(("SigCgt:", "SigIgn:"))]
         return next((number for number in (DRAIN, SIGTERM) if any(mask >> (number - 1) & 1 for mask in masks)), 0)
     return 0

@@ -1,15 +1,15 @@
 """A local copy of the run folder, for a host that does not see the launcher's: what is written here is sent there."""
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from tempfile import gettempdir, mkdtemp
+from tempfile import gettempdir
 from types import TracebackType
 from typing import Self
 
 from gmi_drl.comm.links.control import Message
-from gmi_drl.launch.processes.reaper import Reaper
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.run.checkpoint import require_free
 from gmi_drl.run.folder import RunFolder
 
@@ -42,12 +42,12 @@ class FolderUpload:
 
     def __enter__(self) -> Self:
         require_free(Path(gettempdir()), self._initial_bytes, "what the run goes on from needs")
-        self._reaper = Reaper()
-        self.path = Path(mkdtemp(prefix="gmi-drl-run-")).resolve()
-        self._reaper.watch_folder(self.path)
-        folder = RunFolder(self.path)
-        folder.create()
-        folder.rendezvous_folder.mkdir()
+        with ExitStack() as life:
+            self.path = life.enter_context(temporary_folder("gmi-drl-run-"))
+            folder = RunFolder(self.path)
+            folder.create()
+            folder.rendezvous_folder.mkdir()
+            self._life = life.pop_all()
         self._log_thread.start()
         return self
 
@@ -58,8 +58,7 @@ class FolderUpload:
         self._log_thread.join()
         for gmi_id in list(self._logs):
             self.send_log(gmi_id)
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._reaper.close()
+        self._life.close()
 
     def here(self, path: str) -> Path:
         """The local path for a path within the launcher's run folder."""

@@ -2,7 +2,6 @@
 
 import os
 import selectors
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing, suppress
@@ -19,6 +18,7 @@ from gmi_drl.launch.nodes.folder_upload import FolderUpload
 from gmi_drl.launch.processes.gmi_process import CHILD, GMIProcess, processes_here
 from gmi_drl.launch.processes.gmi_processes import DRAIN_S
 from gmi_drl.launch.processes.gmi_restarts import kept_open
+from gmi_drl.launch.processes.temporary_folder import temporary_folder
 from gmi_drl.launch.shared_resources import HostResources
 from gmi_drl.layout.environment import without_mps
 from gmi_drl.layout.layout import Layout
@@ -117,8 +117,8 @@ class Host:
         part, self._ids = self._layout.part_on(self._node)
         with ExitStack() as undone:
             if not claims:  # another supervisor of this run holds the devices of this machine
-                own = undone.enter_context(tempfile.TemporaryDirectory(prefix="gmi-drl-claims-"))
-                os.environ["GMI_DRL_CLAIMS"] = own
+                own = undone.enter_context(temporary_folder("gmi-drl-claims-"))
+                os.environ["GMI_DRL_CLAIMS"] = str(own)
             claim = undone.enter_context(claimed([part], purpose, apply_mig=apply_mig))
             self._instances: Instances = undone.enter_context(claim.cut(part))
             if not _sees(home, token):

@@ -100,9 +100,11 @@ class Children(Mapping[int, GMIHandle]):
         for descriptor in (child.connection_fd, child.exit_fd):
             with suppress(KeyError):  # unregistered when it was seen to end
                 self._selector.unregister(descriptor)
-        self._instances.release({number: child.pid})
-        child.end()
-        child.close()
+        try:
+            self._instances.release({number: child.pid})
+        finally:
+            child.end()
+            child.close()
 
     def wait(self, wait_s: float) -> list[tuple[int, bool]]:
         """Wait at most `wait_s` for messages and ends. Returns numbers, each with whether the process has ended."""

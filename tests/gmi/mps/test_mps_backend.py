@@ -14,13 +14,15 @@ from gmi_drl.gmi.claims import claim
 from gmi_drl.gmi.launcher_watchdog import Watchdog
 from gmi_drl.gmi.mps import shutdown
 from gmi_drl.gmi.mps.backend import MpsBackend
+from gmi_drl.gmi.mps.control import Control
 from gmi_drl.gmi.mps.folder import new_name
 from gmi_drl.gmi.mps.shutdown import Patience
 from gmi_drl.layout.layout import GMI, Device, Layout
 from gmi_drl.processes.signals import DRAIN
 from tests.gmi.nvml.fake import FakeGpu
 
-CLIENT = str(Path(__file__).parent / "mps_client.py")
+HERE = str(Path(__file__).parent)
+CLIENT = f"{HERE}/mps_client.py"
 
 
 def layout(*gmis, index=0, kind="gpu"):
@@ -31,10 +33,24 @@ def layout(*gmis, index=0, kind="gpu"):
 @contextmanager
 def client(instances, gmi_id=0, kind="drains"):
     """A GMI that is on its device, and works there."""
-    command = [sys.executable, CLIENT, kind]
-    environment = {**os.environ, **instances.environment(gmi_id)}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0) as process:
+    with started(instances, [CLIENT, kind], gmi_id) as process:
         process.stdout.readline()
+        yield process
+
+
+def late_client(instances, kind):
+    """A GMI that becomes a client, and works, when its stdin is closed."""
+    program = f"import sys; sys.stdin.read(); sys.path.insert(0, {HERE!r}); from mps_client import main; main({kind!r})"
+    return started(instances, ["-c", program], stdin=subprocess.PIPE)
+
+
+@contextmanager
+def started(instances, arguments, gmi_id=0, **streams):
+    """A process of Python with the environment of a GMI, in a group of its own, until the `with` block ends."""
+    command, environment = [sys.executable, *arguments], os.environ | instances.environment(gmi_id)
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, text=True, process_group=0, **streams
+    ) as process:
         try:
             yield process
         finally:
@@ -151,6 +167,24 @@ def test_what_does_not_drain_is_terminated_before_it_is_killed(backend, fake_mps
         assert fake_mps.log()[-2:] == [f"terminated {process.pid}", f"gone {process.pid}"]
         process.kill()
     assert fake_mps.left() == []
+
+
+@pytest.mark.parametrize("kind", ["deaf", "forks"])
+def test_what_becomes_a_client_just_before_it_is_killed_has_nothing_in_flight(backend, fake_mps, monkeypatch, kind):
+    one, look, late = layout(), Control.clients, []
+    with held(backend, one), backend.cut(one) as instances, late_client(instances, kind) as process:
+
+        def look_too_early(control, deadline_s):
+            found = look(control, deadline_s)
+            if not process.stdin.closed:
+                process.stdin.close()
+                late.append(int(process.stdout.readline()))
+            return found
+
+        monkeypatch.setattr(Control, "clients", look_too_early)
+        instances.release({0: process.pid})
+        assert psutil.Process(*late).status() == psutil.STATUS_STOPPED
+        assert fake_mps.log()[-2:] == [f"terminated {late[0]}", f"gone {late[0]}"]
 
 
 def test_a_daemon_that_does_not_answer_is_asked_once(impatient, fake_mps):

@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 
@@ -6,7 +7,7 @@ import pytest
 
 from gmi_drl.gmi.mps import shutdown
 from gmi_drl.gmi.mps.folder import control_of
-from gmi_drl.gmi.mps.shutdown import Patience, end_clients
+from gmi_drl.gmi.mps.shutdown import Patience, drains_by, end_clients
 
 DRAINS = """
 import os, signal, sys, time
@@ -43,6 +44,14 @@ def test_a_client_that_drains_is_given_its_time(started, tmp_path):
     process = started("drains")
     end_clients(tmp_path, [], Patience())
     assert process.wait(60) == 7
+
+
+def test_a_client_that_is_stopped_is_not_waited_for(started):
+    process = started("drains")
+    assert drains_by(process.pid) == signal.SIGTERM
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+    assert drains_by(process.pid) == 0
 
 
 def test_what_fails_on_the_way_keeps_nobody_alive(started, tmp_path, monkeypatch):
