@@ -78,7 +78,7 @@ class MpsInstances(ProcessInstances):
             return [pid for pid in clients(self._claim.folder) if _group(pid) in groups.values()]
 
         used = [control for gpu, control in self._controls.items() if gpu in self.gpu_of.values()]
-        take_away(self._claim.folder, used, alive, self._claim.patience.take_s)
+        take_away(self._claim.folder, used, alive, self._claim.patience)
         for group in groups.values():
             with suppress(MachineError):  # a dead watchdog kills no group
                 self._claim.watchdog.note(f"group {group}", None)

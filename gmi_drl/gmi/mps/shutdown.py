@@ -29,6 +29,8 @@ class Patience:
     Args:
         drain_s: For clients to end by themselves after they have been asked to.
         take_s: For the daemons to end the contexts of clients that have not ended.
+        late_s: The part of it for those that came late. One that was stopped while it became a client may block its
+            daemon.
         quit_s: For the daemons to answer `quit`.
         leave_s: For daemons and servers to exit after that. A server frees the memory of a whole GPU.
         term_s: For daemons and servers that have not left to exit after SIGTERM.
@@ -38,6 +40,7 @@ class Patience:
 
     drain_s: float = 10.0
     take_s: float = 20.0
+    late_s: float = 3.0
     quit_s: float = 6.0
     leave_s: float = 15.0
     term_s: float = 3.0
@@ -52,9 +55,6 @@ class Patience:
 
 QUIT_PATIENCE_S = 2
 """How long a daemon that quits waits for remaining clients; there should be none."""
-
-LATE_S = 3.0
-"""For answers on clients that came late. One that was stopped while it became a client may block its daemon."""
 
 LOOK_EVERY_S = 0.05
 MPS = "nvidia-cuda-mps"
@@ -91,7 +91,7 @@ def end_clients(folder: Path, controls: list[Control], patience: Patience) -> No
     """End all processes that were started as clients in a folder, and their children that carry its mark."""
     _until_gone(lambda: list(filter(drains_by, clients(folder))), partial(have_drain, folder), patience.drain_s)
     try:
-        take_away(folder, controls, partial(clients, folder), patience.take_s)
+        take_away(folder, controls, partial(clients, folder), patience)
     finally:
         _until_gone(partial(clients, folder), partial(send, folder, SIGKILL), patience.killed_s)
 
@@ -119,7 +119,7 @@ def end_daemons(folder: Path, controls: list[Control], patience: Patience) -> No
     _until_gone(partial(daemons, folder), partial(send, folder, SIGKILL), patience.killed_s)
 
 
-def take_away(folder: Path, controls: list[Control], pids: Callable[[], list[int]], seconds: float) -> None:
+def take_away(folder: Path, controls: list[Control], pids: Callable[[], list[int]], patience: Patience) -> None:
     """Make the daemons end the contexts of processes of a folder, and stop these. They stay stopped: kill them next.
 
     A process may become a client, or fork one, just after its daemon was asked for clients. So the daemons are asked
@@ -129,15 +129,16 @@ def take_away(folder: Path, controls: list[Control], pids: Callable[[], list[int
         folder: The folder of the claim.
         controls: The daemons. One that does not answer in time is left alone.
         pids: The processes that are alive now.
-        seconds: For all answers together.
+        patience: Has the deadlines of all answers together.
     """
-    first, ended, deadline = set(pids()), set[int](), time.monotonic() + seconds
+    first, ended, deadline = set(pids()), set[int](), time.monotonic() + patience.take_s
     if not first:
         return
     _for_each_daemon(controls, partial(_end_contexts, pids=first, ended=ended, deadline=deadline))
     late = _stopped(folder, pids, deadline) - ended
-    if late and (now := time.monotonic()) < deadline:
-        _for_each_daemon(controls, partial(_end_contexts, pids=late, ended=ended, deadline=min(deadline, now + LATE_S)))
+    deadline = min(deadline, time.monotonic() + patience.late_s)
+    if late and time.monotonic() < deadline:
+        _for_each_daemon(controls, partial(_end_contexts, pids=late, ended=ended, deadline=deadline))
 
 
 def _end_contexts(control: Control, pids: set[int], ended: set[int], deadline: float) -> None:

@@ -67,7 +67,8 @@ def held(backend, one):
 @pytest.fixture
 def backend(fake_mps):
     found = MpsBackend()
-    found.patience = Patience(drain_s=60.0, take_s=60.0, quit_s=60.0, leave_s=60.0)  # each answer is a program's start
+    long = 60.0  # each answer is a program's start
+    found.patience = Patience(drain_s=long, take_s=long, late_s=long, quit_s=long, leave_s=long)
     return found
 
 
