@@ -1,6 +1,7 @@
 """Supervisors of nodes that a real Ray cluster gets later, or never."""
 
 import threading
+from contextlib import ExitStack
 
 import pytest
 
@@ -28,26 +29,24 @@ def with_late_nodes():
 
 
 def test_the_supervisor_of_a_node_that_may_join_later_starts_when_the_cluster_has_it(joined, cluster, tmp_path):
-    with ray_supervisors(with_late_nodes(), arguments_of) as starter:
+    third = []
+    with ray_supervisors(with_late_nodes(), arguments_of) as starter, ExitStack() as life:
         started = {name: starter.start(name, line({"facts": str(tmp_path / name)})) for name in ("a", "b", "c")}
         watching = [
             threading.Thread(target=started[name].how_it_ended, daemon=True) for name in ("b", "c")
         ]  # as `process` does
+        life.callback(lambda: [cluster.remove_node(node) for node in third])
         for one in watching:
             one.start()
+            life.callback(one.join, DEADLINE_S)  # also if this test fails: one that asks Ray when it has ended crashes
+        for one in started.values():
+            life.callback(one.end)
         for name in ("a", "b"):
             waited_for(tmp_path / name)
         assert not (tmp_path / "c").exists(), "the cluster has two nodes"
-        third = cluster.add_node(num_cpus=2, num_gpus=0, object_store_memory=80 * 2**20)
-        try:
-            waited_for(tmp_path / "c")
-            for one in started.values():
-                one.end()
-            for one in watching:
-                one.join(DEADLINE_S)
-                assert not one.is_alive()
-        finally:
-            cluster.remove_node(third)
+        third.append(cluster.add_node(num_cpus=2, num_gpus=0, object_store_memory=80 * 2**20))
+        waited_for(tmp_path / "c")
+    assert not [one for one in watching if one.is_alive()]
     assert waited_until_free(4) == 4
 
 
