@@ -7,7 +7,7 @@ import pytest
 
 from gmi_drl.gmi.mps import shutdown
 from gmi_drl.gmi.mps.folder import control_of
-from gmi_drl.gmi.mps.shutdown import Patience, drains_by, end_clients
+from gmi_drl.gmi.mps.shutdown import Patience, drains_by, end_clients, take_away
 
 DRAINS = """
 import os, signal, sys, time
@@ -52,6 +52,25 @@ def test_a_client_that_is_stopped_is_not_waited_for(started):
     process.send_signal(signal.SIGSTOP)
     os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
     assert drains_by(process.pid) == 0
+
+
+class Silent:
+    """A daemon without clients, which notes how long it may take to say so."""
+
+    def __init__(self):
+        self.deadlines = []
+
+    def clients(self, deadline_s):
+        self.deadlines.append(deadline_s)
+        return {}
+
+
+def test_a_daemon_is_asked_again_within_what_is_left_of_its_time(started, tmp_path):
+    process, patient, hasty = started("deaf"), Silent(), Silent()
+    take_away(tmp_path, [patient], lambda: [process.pid], Patience(take_s=500.0, late_s=50.0))
+    take_away(tmp_path, [hasty], lambda: [process.pid], Patience(take_s=0.0))
+    first, second = patient.deadlines
+    assert 50.0 < first <= 500.0 and 0.0 < second <= 50.0 and len(hasty.deadlines) == 1
 
 
 def test_what_fails_on_the_way_keeps_nobody_alive(started, tmp_path, monkeypatch):
